@@ -1,0 +1,65 @@
+"""The errors of the project: one small family.
+
+Misuse raises early, with the item, the field, the value and what would have been allowed. Expected refusals (a replica
+that fits nowhere, a budget that ran out) are values in a plan, never exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class PlbError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class InvalidValueError(PlbError, ValueError):
+    """A value lies outside its allowed range.
+
+    Parameters
+    ----------
+    item
+        What carries the value, such as ``"node n0"``.
+    field
+        Its field, such as ``"capacities[cpu]"``.
+    value
+        The refused value.
+    allowed
+        The allowed range in words, such as ``"a finite number >= 0"``.
+    """
+
+    def __init__(self, item: str, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{item}: {field} = {value!r} is not allowed; expected {allowed}")
+        self.item, self.field, self.value, self.allowed = item, field, value, allowed
+
+
+class UnknownNameError(PlbError, LookupError):
+    """A name refers to nothing that is known here.
+
+    Parameters
+    ----------
+    kind
+        What was looked for, such as ``"node"``.
+    name
+        The name that was given.
+    known
+        The names that exist; the nearest are suggested.
+    context
+        Where the name stood, put in front of the message when given.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str] = (), context: str = "") -> None:
+        self.kind, self.name = kind, name
+        self.nearest: Sequence[str] = get_close_matches(name, list(known), n=3, cutoff=0.6)
+        hint = f"; did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
+        prefix = f"{context}: " if context else ""
+        super().__init__(f"{prefix}unknown {kind} {name!r}{hint}")
+
+
+class ConflictError(PlbError, ValueError):
+    """Two things that are each fine contradict one another, such as two replicas of a partition on one node."""
+
+
+class CheckFailedError(PlbError, AssertionError):
+    """A self-check found incremental state that differs from a computation from scratch."""

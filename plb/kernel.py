@@ -1,0 +1,128 @@
+"""The one decorator for compiled functions.
+
+``import plb`` must load no Numba, so a kernel is compiled when it is first called. Numba keys its own cache by the file
+of a function alone and so misses that a *called* function changed; here the key is a hash of every source file of the
+package the kernel stands in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache, update_wrapper
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def kernel(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Compile `function` with Numba on its first call, without the interpreter lock, and cache the machine code.
+
+    Kernels may call kernels. Set ``PLB_CACHE_DIR`` to choose where the machine code is kept; where no directory is
+    writable, each process compiles anew.
+    """
+    return cast("Callable[Arguments, Result]", Kernel(function))
+
+
+class Kernel(Generic[Arguments, Result]):
+    """A function that is compiled when first needed; `py_func` is the plain Python one."""
+
+    def __init__(self, function: Callable[Arguments, Result]) -> None:
+        self.py_func = function
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return cast("Result", self.dispatcher(*args, **kwargs))
+
+    @property
+    def dispatcher(self) -> Any:
+        """The Numba dispatcher, made when first asked for."""
+        return _dispatcher(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        # Numba asks a global for this attribute, so that one kernel can call another before either is compiled.
+        return self.dispatcher._numba_type_
+
+
+@cache
+def _dispatcher(function: Callable[..., Any]) -> Any:
+    import numba
+
+    if numba.config.DISABLE_JIT:
+        return function
+    dispatcher = numba.njit(function, nogil=True)
+    directory = _cache_directory()
+    if directory is not None:
+        dispatcher._cache = _source_keyed_cache(function, directory)
+    return dispatcher
+
+
+def _source_keyed_cache(function: Callable[..., Any], directory: Path) -> Any:
+    from numba.core import caching
+
+    stamp = _source_hash(_package_root(Path(function.__code__.co_filename)))
+
+    class Locator(caching._CacheLocator):  # type: ignore[misc]
+        """Keeps the machine code of one version of the sources in one folder."""
+
+        def get_cache_path(self) -> str:
+            return str(directory / stamp[:16])
+
+        def get_source_stamp(self) -> str:
+            return stamp
+
+        def get_disambiguator(self) -> str:
+            return f"{function.__module__}.{function.__code__.co_firstlineno}"
+
+        @classmethod
+        def from_function(cls, _function: object, _file: object) -> Locator:
+            locator = cls()
+            locator.ensure_cache_path()
+            return locator
+
+    class Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
+        _locator_classes = (Locator,)
+
+    class SourceKeyedCache(caching.FunctionCache):  # type: ignore[misc]
+        _impl_class = Implementation
+
+    return SourceKeyedCache(function)
+
+
+@cache
+def _cache_directory() -> Path | None:
+    """Return the first directory that can be written, or None."""
+    chosen = os.environ.get("PLB_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    for candidate in [Path(chosen)] if chosen else [Path(home) / "plb"]:
+        try:
+            candidate.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=candidate).close()
+        except OSError:
+            continue
+        return candidate
+    return None
+
+
+def _package_root(file: Path) -> Path:
+    """Return the outermost package folder that holds `file`."""
+    folder = file.parent
+    while (folder.parent / "__init__.py").exists():
+        folder = folder.parent
+    return folder
+
+
+@cache
+def _source_hash(package: Path) -> str:
+    """Hash all sources of `package`, and of plb itself, by content."""
+    digest = hashlib.sha256()
+    for root in sorted({package, Path(__file__).parent}):
+        for file in sorted(root.rglob("*.py")):
+            digest.update(str(file.relative_to(root)).encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

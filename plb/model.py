@@ -1,0 +1,281 @@
+"""What users say about a cluster: metrics, nodes, services, partitions, replicas and roles.
+
+Frozen attrs classes, checked when they are made. Arrays, indices and integer loads begin in `plb.state`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+from types import MappingProxyType
+
+import attrs
+
+from plb.errors import ConflictError, InvalidValueError
+
+
+class Role(IntEnum):
+    """The role of a replica. A stateful partition has one primary and any number of secondaries; a stateless one has instances."""
+
+    PRIMARY = 0
+    SECONDARY = 1
+    INSTANCE = 2
+
+
+class MoveCost(Enum):
+    """How much a move of a service's replica hurts, in units of one low-cost move (semantics.md section 2)."""
+
+    ZERO = "zero"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+def check_number(
+    item: str,
+    field: str,
+    value: float,
+    *,
+    low: float = 0.0,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> float:
+    """Return `value` as a float if it is finite and within the bounds, else raise `InvalidValueError`."""
+    allowed = f"a finite number {'>' if low_open else '>='} {low:g}"
+    if math.isfinite(high):
+        allowed += f" and {'<' if high_open else '<='} {high:g}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        try:
+            value = float(value)
+        except (TypeError, ValueError):
+            raise InvalidValueError(item, field, value, allowed) from None
+    inside = math.isfinite(value) and (value > low if low_open else value >= low)
+    inside = inside and (value < high if high_open else value <= high)
+    if not inside:
+        raise InvalidValueError(item, field, value, allowed)
+    return float(value)
+
+
+def check_count(item: str, field: str, value: int, *, low: int = 0) -> int:
+    """Return `value` if it is a whole number of at least `low`, else raise `InvalidValueError`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < low:
+        raise InvalidValueError(item, field, value, f"a whole number >= {low}")
+    return int(value)
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return `name` if it is a string with something in it, else raise `InvalidValueError`."""
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidValueError(kind, "name", name, "a string that is not empty")
+    return name
+
+
+def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[str, float]:
+    """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
+    return MappingProxyType(
+        {metric: check_number(item, f"{field}[{metric}]", load) for metric, load in loads.items()}
+    )
+
+
+@attrs.frozen
+class Metric:
+    """A resource that replicas use and nodes have, in a unit of the user's choice.
+
+    Parameters
+    ----------
+    name
+        Name of the metric, such as ``"cpu"``.
+    weight
+        Weight of this metric's imbalance in the energy; at least 0.
+    violation_threshold
+        A node is in violation when its load is at least this share of its capacity ([1] section 3.2, f_r); in (0, 1].
+    step
+        The unit in which loads are counted exactly: a power of two, at most 1 user unit. None: the finest for which
+        the first capacity (or load, where no node has a capacity) is at most 2^20 steps. Finer loads round up.
+    trend
+        True when demand grows from an initial value to a maximum and stays (disk, memory); False when it has no trend
+        and a high percentile stands for it (CPU); [1] section 5.3.
+    balancing_threshold
+        Balancing looks at the metric when max/min of node load exceeds this; at least 1.
+    activity_threshold
+        ... and when the fullest node carries more than this, in user units.
+    """
+
+    name: str
+    weight: float = attrs.field(default=1.0, kw_only=True)
+    violation_threshold: float = attrs.field(default=0.95, kw_only=True)
+    step: float | None = attrs.field(default=None, kw_only=True)
+    trend: bool = attrs.field(default=True, kw_only=True)
+    balancing_threshold: float = attrs.field(default=1.0, kw_only=True)
+    activity_threshold: float = attrs.field(default=0.0, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("metric", self.name)
+        item = f"metric {self.name}"
+        check_number(item, "weight", self.weight)
+        check_number(item, "violation_threshold", self.violation_threshold, high=1.0, low_open=True)
+        check_number(item, "balancing_threshold", self.balancing_threshold, low=1.0)
+        check_number(item, "activity_threshold", self.activity_threshold)
+        if self.step is not None:
+            check_number(item, "step", self.step, high=1.0, low_open=True)
+            if math.frexp(self.step)[0] != 0.5:
+                raise InvalidValueError(item, "step", self.step, "a power of two, at most 1")
+
+
+@attrs.frozen
+class Node:
+    """A machine of the cluster.
+
+    Parameters
+    ----------
+    name
+        Name of the node, unique in the cluster.
+    capacities
+        Capacity by metric, in user units. A missing metric is unlimited; 0 is a real limit.
+    fault_domain
+        Path of the fault domain, such as ``"fd:/dc1/rack0"``; None: a domain of its own.
+    upgrade_domain
+        Name of the upgrade domain; None: a domain of its own.
+    properties
+        Properties that placement constraints refer to.
+    up
+        False while the node is down: nothing may be placed there, and it leaves the statistics.
+    """
+
+    name: str
+    capacities: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
+    fault_domain: str | None = attrs.field(default=None, kw_only=True)
+    upgrade_domain: str | None = attrs.field(default=None, kw_only=True)
+    properties: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
+    up: bool = attrs.field(default=True, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("node", self.name)
+        item = f"node {self.name}"
+        object.__setattr__(self, "capacities", check_loads(item, "capacities", self.capacities))
+        object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
+
+    @property
+    def fault_domain_path(self) -> tuple[str, ...]:
+        """The fault domain as a tuple of names from the top level down."""
+        if self.fault_domain is None:
+            return (f"{self.name}_fd",)
+        path = self.fault_domain.removeprefix("fd:")
+        return tuple(part for part in path.split("/") if part) or (f"{self.name}_fd",)
+
+    @property
+    def upgrade_domain_name(self) -> str:
+        """The upgrade domain; a private one where none was given."""
+        return f"{self.name}_ud" if self.upgrade_domain is None else self.upgrade_domain
+
+
+@attrs.frozen
+class Service:
+    """A service: what its partitions have in common.
+
+    Parameters
+    ----------
+    name
+        Name of the service, unique in the cluster.
+    stateful
+        True: one primary, the rest secondaries. False: instances.
+    tenant_class
+        Class of similar tenants, the key into the demand history ([1] section 3); None: unknown.
+    target_replicas
+        Replicas that each partition should have; at least 1.
+    default_load
+        Load by role and metric that counts until the first report; missing ones are 0.
+    placement_constraint
+        Expression over node properties, such as ``"ssd == true && zone != z3"``; empty: any node.
+    move_cost
+        How much moving a replica hurts: a `MoveCost` or its value.
+    max_moves
+        Most moves of this service's replicas in one plan; None: no limit of its own.
+    """
+
+    name: str
+    stateful: bool = attrs.field(default=True, kw_only=True)
+    tenant_class: str | None = attrs.field(default=None, kw_only=True)
+    target_replicas: int = attrs.field(default=1, kw_only=True)
+    default_load: Mapping[Role, Mapping[str, float]] = attrs.field(factory=dict, kw_only=True)
+    placement_constraint: str = attrs.field(default="", kw_only=True)
+    move_cost: MoveCost = attrs.field(default=MoveCost.LOW, kw_only=True)
+    max_moves: int | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("service", self.name)
+        item = f"service {self.name}"
+        check_count(item, "target_replicas", self.target_replicas, low=1)
+        if self.max_moves is not None:
+            check_count(item, "max_moves", self.max_moves)
+        try:
+            object.__setattr__(self, "move_cost", MoveCost(self.move_cost))
+        except ValueError:
+            allowed = "one of " + ", ".join(cost.value for cost in MoveCost)
+            raise InvalidValueError(item, "move_cost", self.move_cost, allowed) from None
+        roles = (Role.PRIMARY, Role.SECONDARY) if self.stateful else (Role.INSTANCE,)
+        loads = {}
+        for role, load in self.default_load.items():
+            if role not in roles:
+                raise InvalidValueError(item, "default_load", role, f"roles among {[r.name for r in roles]}")
+            loads[Role(role)] = check_loads(item, f"default_load[{Role(role).name}]", load)
+        object.__setattr__(self, "default_load", MappingProxyType(loads))
+
+
+@attrs.frozen
+class Replica:
+    """One copy of a partition on a node.
+
+    Parameters
+    ----------
+    role
+        Its role.
+    node
+        Name of the node it stands on.
+    pinned
+        True: no plan moves it.
+    leaving
+        True while a move away from this node is under way: the load still counts when the node's capacity is
+        checked, not in the balance statistics.
+    """
+
+    role: Role
+    node: str
+    pinned: bool = attrs.field(default=False, kw_only=True)
+    leaving: bool = attrs.field(default=False, kw_only=True)
+
+
+@attrs.frozen
+class Partition:
+    """A unit of placement: a set of replicas, at most one a node.
+
+    Parameters
+    ----------
+    name
+        Name of the partition, unique in the cluster.
+    service
+        Name of its service.
+    replicas
+        The replicas that stand now. Those missing to the service's target are for the engine to place.
+    created
+        Time at which the partition was created, in seconds on the host's clock: the start of its demand curve.
+    """
+
+    name: str
+    service: str = attrs.field(kw_only=True)
+    replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=tuple)
+    created: float = attrs.field(default=0.0, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("partition", self.name)
+        item = f"partition {self.name}"
+        check_number(item, "created", self.created, low=-math.inf)
+        nodes = [replica.node for replica in self.replicas]
+        doubled = sorted({node for node in nodes if nodes.count(node) > 1})
+        if doubled:
+            raise ConflictError(f"{item}: two replicas on node {doubled[0]}; at most one is allowed")
+        standing = [r for r in self.replicas if r.role == Role.PRIMARY and not r.leaving]
+        if len(standing) > 1:
+            raise ConflictError(f"{item}: two primaries, on nodes {standing[0].node} and {standing[1].node}")
