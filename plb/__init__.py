@@ -1,1 +1,40 @@
-"""Placeholder."""
+"""Placement and load balancing for over-subscribed clusters.
+
+An engine that decides on which node each replica stands. It knows no clock, no simulator, no file and no process.
+"""
+
+from plb.config import CapacityLimit, Checks, Combination, PlbConfig
+from plb.engine import NodeViolation, PlacedReplica, PlacementAndLoadBalancing
+from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
+from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
+from plb.plan import Energy, Move, MoveKind, Phase, Plan, Proposals, Reason, Unplaced
+
+__all__ = [
+    "CapacityLimit",
+    "CheckFailedError",
+    "Checks",
+    "Combination",
+    "ConflictError",
+    "Energy",
+    "InvalidValueError",
+    "Metric",
+    "Move",
+    "MoveCost",
+    "MoveKind",
+    "Node",
+    "NodeViolation",
+    "Partition",
+    "Phase",
+    "PlacedReplica",
+    "PlacementAndLoadBalancing",
+    "Plan",
+    "PlbConfig",
+    "PlbError",
+    "Proposals",
+    "Reason",
+    "Replica",
+    "Role",
+    "Service",
+    "UnknownNameError",
+    "Unplaced",
+]

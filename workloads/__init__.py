@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Demand traces: one columnar format, readers of public traces, synthetic regions, compression to demand models."""

@@ -1,1 +1,36 @@
-"""Placeholder."""
+"""Constraints: what a placement must respect, one file each.
+
+A refusal is the number of a rule, `Rule`; it becomes words in `plb.explain` only when somebody asks.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Rule(IntEnum):
+    """What can refuse a proposal, in the order of looking: constraints, then budgets."""
+
+    NODE = 0
+    """The node is down."""
+    EXCLUSION = 1
+    """Another replica of the partition is there."""
+    PLACEMENT = 2
+    """The service's placement constraint does not hold there."""
+    FAULT_DOMAIN = 3
+    UPGRADE_DOMAIN = 4
+    CAPACITY = 5
+    RANGE = 6
+    """The node's aggregates would leave their 32 bits."""
+    MOVES = 7
+    """The plan's budget of moves is used up."""
+    NODE_MOVES = 8
+    """The budget of moves that touch the node is used up."""
+    SERVICE_MOVES = 9
+    """The budget of moves of the service is used up."""
+
+
+RULES = len(Rule)
+NO_REFUSAL = -1
+ALL_RULES = (1 << RULES) - 1
+"""Bit mask that enforces every rule; bit `rule` enforces one."""

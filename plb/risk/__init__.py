@@ -1,1 +1,28 @@
-"""Placeholder."""
+"""How likely is a violation: demand history, eligible past tenants, and the Monte Carlo estimate over them."""
+
+from plb.risk.counter import replica_key
+from plb.risk.demand import DemandHistory
+from plb.risk.eligibility import Widening, eligible_traces
+from plb.risk.interface import ReplicaOutlook, RiskModel
+from plb.risk.monte_carlo import (
+    Evaluation,
+    MonteCarloRisk,
+    repetitions_in_violation_peak,
+    repetitions_in_violation_timeline,
+)
+from plb.risk.sampling import TraceDraws, TraceSampler
+
+__all__ = [
+    "DemandHistory",
+    "Evaluation",
+    "MonteCarloRisk",
+    "ReplicaOutlook",
+    "RiskModel",
+    "TraceDraws",
+    "TraceSampler",
+    "Widening",
+    "eligible_traces",
+    "repetitions_in_violation_peak",
+    "repetitions_in_violation_timeline",
+    "replica_key",
+]

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""The search: proposals, annealing, and the phases placement, repair and balancing."""

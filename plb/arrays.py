@@ -1,0 +1,131 @@
+"""The arrays that kernels see: what a search may read, and what it may change.
+
+Shapes: N nodes, M replica rows, R metrics, K repetitions, D levels of domains (the fault-domain tree from the top down,
+then the upgrade domains), X placement expressions, S services.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Int = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+NOWHERE = -1
+"""Node of a replica that is not placed, or was not before the search."""
+TENTHS = 10
+"""Movements are counted in tenths, so that a swap at cost 0.1 stays a whole number."""
+
+# Positions in Solution.counts
+VIOLATIONS, MOVEMENT, MOVES, DISPLACED = range(4)
+
+
+class Problem(NamedTuple):
+    """What a search only reads."""
+
+    # nodes
+    limit: Int
+    """(N, R) steps; the engine fills a node up to this, inclusive."""
+    threshold: Int32
+    """(N, R) steps; an aggregate of this or more is a violation."""
+    inverse_capacity: Float
+    """(N, R) 1/steps; 0 where the capacity is unlimited or 0."""
+    leaving_load: Int
+    """(N, R) steps of replicas that are on their way out."""
+    counted: Bool
+    """(N,) whether the node is up and so part of the statistics."""
+    targets: Int32
+    """Nodes that may receive replicas."""
+    held_out: Int32
+    """Nodes whose load the fragmentation term penalises."""
+    domain: Int32
+    """(D, N) domain of each node at each level; unique over the level."""
+    parent: Int32
+    """(D, N) domain one level up; 0 at a top level."""
+    siblings: Int32
+    """(D, N) usable domains under the same parent."""
+    domain_rule: Int
+    """(D,) constraint that each level belongs to."""
+    fits_expression: Bool
+    """(X, N) whether the node's properties satisfy the expression."""
+    # replicas
+    load: Int
+    """(M+1, R) steps; the last row, which NOWHERE selects, is zero."""
+    sibling: Int32
+    """(M,) next row of the same partition; a ring."""
+    role: Int32
+    """(M,) value of `Role`."""
+    leaving: Bool
+    """(M,) whether the row is only the departing end of a move."""
+    service: Int32
+    """(M,)"""
+    expression: Int32
+    """(M,)"""
+    movable: Bool
+    """(M,) whether a plan may move the row."""
+    move_cost: Int
+    """(M,) tenths that a move of the row costs."""
+    unit_cost: Int
+    """(M,) TENTHS everywhere: what a move counts in the budgets."""
+    origin: Int32
+    """(M,) node before the search, or NOWHERE."""
+    peak: Int32
+    """(M+1, R, K) steps: the largest demand of each sampled trace; the last row is zero."""
+    peak_ceiling: Int
+    """(M+1, R) steps: the largest peak over the repetitions; the last row is zero."""
+    # energy
+    metric_weight: Float
+    """(R,)"""
+    weights: Float
+    """See `plb.energy.score`."""
+    # budgets
+    swap_cost: int
+    """Tenths that a swap of roles costs."""
+    add_cost: int
+    """Tenths that placing a new replica costs."""
+    max_moves: int
+    """Most moves of a plan, not counting new replicas; a swap of roles is one."""
+    max_node_moves: int
+    """Most replicas that leave or reach one node by a move."""
+    max_service_moves: Int
+    """(S,) most replicas of one service that move."""
+
+
+class Solution(NamedTuple):
+    """What a search changes: where each replica stands, and every sum that follows from it."""
+
+    node: Int32
+    """(M,)"""
+    node_load: Int
+    """(N, R) steps of the standing replicas."""
+    total: Int
+    """(R,) Σx over counted nodes."""
+    squares: Int
+    """(R,) Σx² over counted nodes."""
+    aggregate: Int32
+    """(N, R, K) steps: node load in each repetition, every replica at its peak."""
+    ceiling: Int
+    """(N, R) steps: Σ of peak_ceiling, a bound on every repetition."""
+    violating: Int
+    """(N,) repetitions in which the node is in violation."""
+    fragmentation: Float
+    """(1,) the present fragmentation."""
+    counts: Int
+    """(4,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows."""
+    displaced: Int32
+    """(M,) rows that have left their origin; the first `counts[DISPLACED]` are valid."""
+    displaced_at: Int32
+    """(M,) position in `displaced`, or -1."""
+    node_moves: Int
+    """(N,) displaced rows that left or reached each node."""
+    service_moves: Int
+    """(S,) displaced rows of each service."""
+
+    def copy(self) -> Solution:
+        """Return a copy that shares nothing with this one."""
+        return Solution(*(array.copy() for array in self))

@@ -1,0 +1,105 @@
+"""Which rule, if any, refuses a replica on a node or an exchange of two replicas."""
+
+from __future__ import annotations
+
+from plb.arrays import NOWHERE, Problem, Solution
+from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints.capacity import exceeds_capacity
+from plb.constraints.domains import spreads_badly
+from plb.constraints.exclusion import is_excluded
+from plb.kernel import kernel
+
+# Numba freezes plain module integers, not enum members, into machine code.
+_NODE = int(Rule.NODE)
+_EXCLUSION = int(Rule.EXCLUSION)
+_PLACEMENT = int(Rule.PLACEMENT)
+_CAPACITY = int(Rule.CAPACITY)
+
+
+@kernel
+def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
+    """Return the first enforced rule that refuses `row` on `target`, or NO_REFUSAL.
+
+    Parameters
+    ----------
+    enforced
+        Bit mask over `Rule`.
+    """
+    refused = refusal_of_place(problem, solution, enforced, row, target)
+    if refused != NO_REFUSAL:
+        return refused
+    if enforced >> _CAPACITY & 1 and exceeds_capacity(
+        problem.limit,
+        problem.leaving_load,
+        solution.node_load,
+        problem.load[row],
+        problem.load[-1],
+        target,
+    ):
+        return _CAPACITY
+    return NO_REFUSAL
+
+
+@kernel
+def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
+    """Return the first enforced rule other than capacity that refuses `row` on `target`, or NO_REFUSAL."""
+    if not problem.counted[target]:
+        return _NODE
+    if is_excluded(solution.node, problem.origin, problem.sibling, row, target):
+        return _EXCLUSION
+    if not problem.fits_expression[problem.expression[row], target]:
+        return _PLACEMENT
+    for level in range(problem.domain.shape[0]):
+        if enforced >> problem.domain_rule[level] & 1 and spreads_badly(
+            problem.domain[level],
+            problem.parent[level],
+            problem.siblings[level],
+            solution.node,
+            problem.sibling,
+            problem.leaving,
+            row,
+            target,
+        ):
+            return int(problem.domain_rule[level])
+    return NO_REFUSAL
+
+
+@kernel
+def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> int:
+    """Return the first enforced rule that refuses `row` and `partner` to change nodes, or NO_REFUSAL.
+
+    A primary and a secondary of one partition change nodes when they swap roles, so only capacity can refuse them.
+    """
+    here = solution.node[row]
+    there = solution.node[partner]
+    if here == NOWHERE or there == NOWHERE:
+        return _NODE
+    if not are_siblings(problem, row, partner):
+        refused = refusal_of_place(problem, solution, enforced, row, there)
+        if refused == NO_REFUSAL:
+            refused = refusal_of_place(problem, solution, enforced, partner, here)
+        if refused != NO_REFUSAL:
+            return refused
+    elif not (problem.counted[here] and problem.counted[there]):
+        return _NODE
+    if enforced >> _CAPACITY & 1 and (
+        exceeds_capacity(
+            problem.limit, problem.leaving_load, solution.node_load, problem.load[row], problem.load[partner], there
+        )
+        or exceeds_capacity(
+            problem.limit, problem.leaving_load, solution.node_load, problem.load[partner], problem.load[row], here
+        )
+    ):
+        return _CAPACITY
+    return NO_REFUSAL
+
+
+@kernel
+def are_siblings(problem: Problem, row: int, partner: int) -> bool:
+    """Tell whether the two rows belong to one partition."""
+    other = problem.sibling[row]
+    while other != row:
+        if other == partner:
+            return True
+        other = problem.sibling[other]
+    return False

@@ -1,0 +1,124 @@
+"""Fault and upgrade domains: the replicas of a partition spread as evenly as they can (semantics.md section 4).
+
+With r replicas under a parent that has k usable domains, every domain holds between floor(r/k) and ceil(r/k) of them,
+at every level of the tree. Replicas that are leaving do not count.
+"""
+
+from __future__ import annotations
+
+from plb.arrays import NOWHERE, Bool, Int32
+from plb.kernel import kernel
+
+
+@kernel
+def spreads_badly(
+    domain: Int32, parent: Int32, siblings: Int32, node: Int32, sibling: Int32, leaving: Bool, row: int, target: int
+) -> bool:
+    """Tell whether `row` on `target` would break the even spread at this level.
+
+    An empty domain always takes a replica. A domain at the ceiling takes none, nor does one at the floor while another
+    is below it; and no domain is left below the floor. So a spread that is broken already can mend, never get worse.
+
+    Parameters
+    ----------
+    domain, parent, siblings
+        (N,) one level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
+    node, sibling, leaving
+        (M,) see `plb.arrays`.
+    """
+    source = node[row]
+    if sibling[row] == row or (source != NOWHERE and domain[source] == domain[target]):
+        return False
+    beside_target = 0  # other replicas under the parent of the target, and in its domain
+    in_target = 0
+    beside_source = 0
+    in_source = 0
+    other = sibling[row]
+    while other != row:
+        at = node[other]
+        if at != NOWHERE and not leaving[other]:
+            if parent[at] == parent[target]:
+                beside_target += 1
+                in_target += domain[at] == domain[target]
+            if source != NOWHERE and parent[at] == parent[source]:
+                beside_source += 1
+                in_source += domain[at] == domain[source]
+        other = sibling[other]
+    stays_inside = source != NOWHERE and parent[source] == parent[target]
+    if source != NOWHERE and siblings[source] > 0:
+        left = beside_source + 1 if stays_inside else beside_source
+        if in_source < left // siblings[source]:
+            return True
+    if in_target == 0:
+        return False
+    replicas = beside_target + 1
+    domains = siblings[target]
+    floor = replicas // domains
+    if in_target + 1 > (floor if replicas % domains == 0 else floor + 1):
+        return True
+    return in_target >= floor > 0 and _some_domain_below(
+        domain, parent, node, sibling, leaving, row, target, domains, floor
+    )
+
+
+@kernel
+def _some_domain_below(
+    domain: Int32,
+    parent: Int32,
+    node: Int32,
+    sibling: Int32,
+    leaving: Bool,
+    row: int,
+    target: int,
+    domains: int,
+    floor: int,
+) -> bool:
+    """Tell whether, without `row`, some usable domain beside that of `target` holds fewer than `floor` replicas."""
+    occupied = 0
+    other = sibling[row]
+    while other != row:
+        at = node[other]
+        if at != NOWHERE and not leaving[other] and parent[at] == parent[target]:
+            inside = 0
+            first = True
+            again = sibling[row]
+            while again != row:
+                where = node[again]
+                if where != NOWHERE and not leaving[again] and domain[where] == domain[at]:
+                    first = first and (inside > 0 or again == other)
+                    inside += 1
+                again = sibling[again]
+            if inside < floor:
+                return True
+            occupied += first
+        other = sibling[other]
+    return occupied < domains
+
+
+@kernel
+def misses_of_spread(
+    domain: Int32, parent: Int32, siblings: Int32, node: Int32, sibling: Int32, leaving: Bool, row: int
+) -> int:
+    """Return by how much the domain of `row` is above the ceiling of its partition, at this level; 0 if it is not.
+
+    Parameters
+    ----------
+    domain, parent, siblings
+        (N,) one level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
+    node, sibling, leaving
+        (M,) see `plb.arrays`.
+    """
+    at = node[row]
+    if at == NOWHERE or leaving[row] or siblings[at] == 0:
+        return 0
+    replicas = 1
+    inside = 1
+    other = sibling[row]
+    while other != row:
+        where = node[other]
+        if where != NOWHERE and not leaving[other] and parent[where] == parent[at]:
+            replicas += 1
+            inside += domain[where] == domain[at]
+        other = sibling[other]
+    ceiling = (replicas + siblings[at] - 1) // siblings[at]
+    return max(0, inside - ceiling)

@@ -1,0 +1,54 @@
+"""Fragmentation F(X): the demand that stands on held-out nodes (design section 14).
+
+``F = Σ over held-out nodes of the mean over metrics of load/capacity``. It is formed anew from whole numbers whenever a
+held-out node changes, so that no rounding error can gather.
+"""
+
+from __future__ import annotations
+
+from plb.arrays import Float, Int, Int32
+from plb.kernel import kernel
+
+
+@kernel
+def is_held_out(held_out: Int32, node: int) -> bool:
+    """Tell whether `node` is among the held-out nodes."""
+    return bool((held_out == node).any()) if held_out.shape[0] > 0 else False
+
+
+@kernel
+def fragmentation_after(
+    held_out: Int32,
+    inverse_capacity: Float,
+    node_load: Int,
+    incoming: Int,
+    outgoing: Int,
+    source: int,
+    target: int,
+) -> float:
+    """Return F(X) after `target` gains `incoming` − `outgoing` and `source` loses as much; O(R) a held-out node.
+
+    Parameters
+    ----------
+    held_out
+        Indices of the held-out nodes.
+    inverse_capacity
+        (N, R) 1/steps; 0 where a node has no capacity to speak of.
+    node_load
+        (N, R) steps.
+    source, target
+        Nodes, or NOWHERE.
+    """
+    metrics = node_load.shape[1]
+    result = 0.0
+    for node in held_out:
+        share = 0.0
+        for metric in range(metrics):
+            load = node_load[node, metric]
+            if node == target:
+                load += incoming[metric] - outgoing[metric]
+            if node == source:
+                load -= incoming[metric] - outgoing[metric]
+            share += float(load) * inverse_capacity[node, metric]
+        result += share / metrics
+    return result

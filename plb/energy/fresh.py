@@ -1,0 +1,89 @@
+"""Every sum of a solution computed from scratch: how a search starts, and what increments are checked against."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.arrays import NOWHERE, Int, Int32, Problem, Solution
+from plb.energy.failovers import count_violations
+from plb.energy.fragmentation import fragmentation_after
+from plb.kernel import kernel
+from plb.model import Role
+
+
+def fresh_solution(problem: Problem, node: Int32) -> Solution:
+    """Return the solution in which row i stands on ``node[i]``, every sum formed anew.
+
+    Parameters
+    ----------
+    node
+        (M,) node of each row, or NOWHERE; not copied.
+    """
+    nodes, metrics = problem.limit.shape
+    repetitions = problem.peak.shape[2]
+    standing = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
+    node_load = np.zeros((nodes, metrics), np.int64)
+    np.add.at(node_load, node[standing], problem.load[standing])
+    counted = node_load[problem.counted]
+    aggregate = np.zeros((nodes, metrics, repetitions), np.int32)
+    ceiling = np.zeros((nodes, metrics), np.int64)
+    violating = np.zeros(nodes, np.int64)
+    if repetitions:
+        _sum_peaks(aggregate, problem.peak, node, standing)
+        np.add.at(ceiling, node[standing], problem.peak_ceiling[standing])
+        for index in np.flatnonzero(problem.counted):
+            violating[index] = count_violations(aggregate[index], problem.threshold[index])
+    displaced = np.flatnonzero((problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin))
+    displaced_at = np.full(len(node), NOWHERE, np.int32)
+    displaced_at[displaced] = np.arange(len(displaced))
+    books = np.zeros(len(node), np.int32)
+    books[: len(displaced)] = displaced
+    node_moves = np.zeros(nodes, np.int64)
+    for ends in (node, problem.origin):
+        np.add.at(node_moves, ends[displaced], 1)
+    service_moves = np.zeros(len(problem.max_service_moves), np.int64)
+    np.add.at(service_moves, problem.service[displaced], 1)
+    movement = _total_movement(problem, node, problem.move_cost, problem.swap_cost, problem.add_cost)
+    moves = _total_movement(problem, node, problem.unit_cost, int(problem.unit_cost[0]), 0)
+    none = problem.load[NOWHERE]
+    fragmentation = fragmentation_after(
+        problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE
+    )
+    return Solution(
+        node=node,
+        node_load=node_load,
+        total=counted.sum(axis=0),
+        squares=(counted * counted).sum(axis=0),
+        aggregate=aggregate,
+        ceiling=ceiling,
+        violating=violating,
+        fragmentation=np.array([fragmentation]),
+        counts=np.array([violating.sum(), movement, moves, len(displaced)], np.int64),
+        displaced=books,
+        displaced_at=displaced_at,
+        node_moves=node_moves,
+        service_moves=service_moves,
+    )
+
+
+@kernel
+def _sum_peaks(aggregate: Int32, peak: Int32, node: Int32, standing: Int) -> None:
+    for row in standing:
+        aggregate[node[row]] += peak[row]
+
+
+def _total_movement(problem: Problem, node: Int32, cost: Int, swap_cost: int, add_cost: int) -> int:
+    """Return m of a whole solution: displaced rows at their cost, swapped pairs at that of a swap, adds at theirs."""
+    added = (problem.origin == NOWHERE) & (node != NOWHERE)
+    displaced = (problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin)
+    movement = int(cost[displaced].sum()) + add_cost * int(added.sum())
+    for primary in np.flatnonzero(displaced & (problem.role == Role.PRIMARY)):
+        other = int(problem.sibling[primary])
+        while other != primary:
+            secondary = problem.role[other] == Role.SECONDARY and not problem.leaving[other]
+            crossed = node[other] == problem.origin[primary] and node[primary] == problem.origin[other]
+            if secondary and crossed:
+                movement += swap_cost - int(cost[primary]) - int(cost[other])
+                break
+            other = int(problem.sibling[other])
+    return movement

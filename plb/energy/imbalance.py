@@ -1,0 +1,78 @@
+"""Imbalance I(X): the weighted mean over metrics of the coefficient of variation of node load.
+
+``d = sqrt(max(0, n·Σx²/(Σx)² − 1))``, 0 where Σx = 0 (semantics.md section 2; design sections 6 and 14).
+"""
+
+from __future__ import annotations
+
+import math
+
+from plb.arrays import NOWHERE, Bool, Float, Int
+from plb.kernel import kernel
+
+
+@kernel
+def deviation(nodes: int, total: int, squares: int) -> float:
+    """Return the coefficient of variation of a load over `nodes` nodes from Σx = `total` and Σx² = `squares`."""
+    if total == 0:
+        return 0.0
+    mean_square_ratio = float(nodes) * float(squares) / (float(total) * float(total))
+    return math.sqrt(max(0.0, mean_square_ratio - 1.0))
+
+
+@kernel
+def imbalance(nodes: int, total: Int, squares: Int, metric_weight: Float) -> float:
+    """Return I(X) of the present sums.
+
+    Parameters
+    ----------
+    total, squares
+        (R,) Σx and Σx² over the counted nodes.
+    metric_weight
+        (R,); all zero gives 0.
+    """
+    weighted = 0.0
+    weights = 0.0
+    for metric in range(total.shape[0]):
+        weighted += metric_weight[metric] * deviation(nodes, total[metric], squares[metric])
+        weights += metric_weight[metric]
+    return weighted / weights if weights > 0.0 else 0.0
+
+
+@kernel
+def imbalance_after(
+    nodes: int,
+    total: Int,
+    squares: Int,
+    metric_weight: Float,
+    node_load: Int,
+    counted: Bool,
+    incoming: Int,
+    outgoing: Int,
+    source: int,
+    target: int,
+) -> float:
+    """Return I(X) after `target` gains `incoming` − `outgoing` and `source` loses as much; O(R).
+
+    Parameters
+    ----------
+    node_load
+        (N, R) steps.
+    incoming, outgoing
+        (R,) steps.
+    source
+        A node, or NOWHERE for a replica that was not placed.
+    """
+    weighted = 0.0
+    weights = 0.0
+    leaves = source != NOWHERE and counted[source]
+    for metric in range(total.shape[0]):
+        change = incoming[metric] - outgoing[metric]
+        new_total = total[metric] + change
+        new_squares = squares[metric] + change * (2 * node_load[target, metric] + change)
+        if leaves:
+            new_total -= change
+            new_squares += change * (change - 2 * node_load[source, metric])
+        weighted += metric_weight[metric] * deviation(nodes, new_total, new_squares)
+        weights += metric_weight[metric]
+    return weighted / weights if weights > 0.0 else 0.0

@@ -1,0 +1,68 @@
+"""Movement m(X): the moves that lead from the present configuration to X, in tenths (design sections 6 and 14).
+
+Every displaced replica counts its move cost, a new one the cost of an add; a primary and a secondary that stand on each
+other's node count as one swap of roles.
+"""
+
+from __future__ import annotations
+
+from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.kernel import kernel
+from plb.model import Role
+
+_PRIMARY = int(Role.PRIMARY)
+_SECONDARY = int(Role.SECONDARY)
+
+
+@kernel
+def partition_movement(
+    problem: Problem,
+    solution: Solution,
+    cost: Int,
+    swap_cost: int,
+    add_cost: int,
+    row: int,
+    place: int,
+    partner: int,
+    partner_place: int,
+) -> int:
+    """Return the movement of the partition of `row`, were `row` at `place` and `partner` at `partner_place`.
+
+    Parameters
+    ----------
+    cost
+        (M,) what a move of each row counts.
+    swap_cost, add_cost
+        What a swap of roles and a new replica count, in the same unit.
+    partner
+        A second row of the partition that changes place, or NOWHERE.
+    """
+    movement = 0
+    primary = NOWHERE
+    primary_at = NOWHERE
+    this = row
+    while True:
+        at = place if this == row else (partner_place if this == partner else solution.node[this])
+        if problem.origin[this] == NOWHERE:
+            movement += add_cost if at != NOWHERE else 0
+        elif at != problem.origin[this] and at != NOWHERE:
+            movement += cost[this]
+            if problem.role[this] == _PRIMARY:
+                primary = this
+                primary_at = at
+        this = problem.sibling[this]
+        if this == row:
+            break
+    if primary == NOWHERE:
+        return movement
+    while True:
+        at = place if this == row else (partner_place if this == partner else solution.node[this])
+        if (
+            problem.role[this] == _SECONDARY
+            and at == problem.origin[primary]
+            and primary_at == problem.origin[this]
+        ):
+            return movement - cost[primary] - cost[this] + swap_cost
+        this = problem.sibling[this]
+        if this == row:
+            return movement

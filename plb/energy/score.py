@@ -1,0 +1,55 @@
+"""The score that combines the four terms into one energy (design sections 6 and 14)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.arrays import TENTHS, Float
+from plb.config import Combination, PlbConfig
+from plb.kernel import kernel
+
+TERM_NAMES = ("movement", "imbalance", "fragmentation", "expected_failovers")
+"""Names of the terms, in the order of every array's term axis."""
+MOVEMENT_TERM, IMBALANCE_TERM, FRAGMENTATION_TERM, FAILOVERS_TERM = range(4)
+
+# Positions in Problem.weights
+W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETITIONS, COUNTED_NODES = range(7)
+
+LEAST_SPREAD = 0.001
+"""Keeps the product form from losing its first factor (semantics.md section 2)."""
+
+
+def weights_of(config: PlbConfig, *, replicas: int, repetitions: int, counted_nodes: int) -> Float:
+    """Return `Problem.weights`, (7,), for a search over `replicas` replicas on `counted_nodes` nodes."""
+    weights = np.zeros(7)
+    weights[W_FAILOVERS] = config.w_failovers if repetitions else 0.0
+    weights[W_IMBALANCE] = config.w_imbalance
+    weights[W_FRAGMENTATION] = config.w_fragmentation
+    weights[PRODUCT_FORM] = config.combination is Combination.SERVICE_FABRIC
+    weights[PRODUCT_OFFSET] = replicas + config.move_cost_offset
+    weights[REPETITIONS] = max(1, repetitions)
+    weights[COUNTED_NODES] = counted_nodes
+    return weights
+
+
+@kernel
+def energy_of(weights: Float, movement: int, imbalance: float, fragmentation: float, violations: int) -> float:
+    """Return the energy of a configuration.
+
+    additive: ``E = (m + w_f·V) + w_I·I + w_F·F``;
+    service_fabric: ``E = (I + w_F·F + 0.001)·(R + 1000 + m + w_f·V)``.
+
+    Parameters
+    ----------
+    weights
+        (7,) see `weights_of`.
+    movement
+        m in tenths.
+    violations
+        Repetitions in violation, summed over the nodes: V = violations / K.
+    """
+    first = movement / TENTHS + weights[W_FAILOVERS] * (violations / weights[REPETITIONS])
+    if weights[PRODUCT_FORM] > 0.0:
+        spread = imbalance + weights[W_FRAGMENTATION] * fragmentation + LEAST_SPREAD
+        return spread * (weights[PRODUCT_OFFSET] + first)
+    return first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation

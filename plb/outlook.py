@@ -1,0 +1,98 @@
+"""What the engine expects each replica to demand: K sampled traces a row, drawn anew only where they became ineligible."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.arrays import Float, Int, Int32
+from plb.config import PlbConfig
+from plb.errors import UnknownNameError
+from plb.risk.demand import DemandHistory
+from plb.risk.sampling import TraceSampler
+from plb.state import ClusterState
+
+
+class Outlook:
+    """The sampled demand of every row of a `ClusterState`; without history it has no repetitions and costs nothing.
+
+    Attributes
+    ----------
+    peak
+        (M+1, R, K) steps: the largest demand of each sampled trace ([1] section 7); the last row is zero.
+    peak_ceiling
+        (M+1, R) steps: the largest over the repetitions.
+    trace
+        (M, K) row of the history, -1 where none is drawn.
+    """
+
+    def __init__(self, config: PlbConfig, history: DemandHistory | None, seed: int) -> None:
+        self.history = history
+        self._metrics = len(config.metrics)
+        self.repetitions = 0 if history is None else config.repetitions
+        self._sampler: TraceSampler | None = None
+        if history is not None:
+            self._columns = [_column(history, name) for name in config.metric_names]
+            self._sampler = TraceSampler(history, repetitions=config.repetitions, seed=seed)
+        self._steps: Float = np.zeros(0)
+        self._level: Int32 = np.zeros((0, self._metrics), np.int32)
+        self._allocate(0)
+
+    def _allocate(self, room: int) -> None:
+        self.peak: Int32 = np.zeros((room + 1, self._metrics, self.repetitions), np.int32)
+        self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
+        self.trace: Int32 = np.full((room, self.repetitions), -1, np.int32)
+        self._key = np.zeros(room, np.uint64)
+        self._group = np.full(room, -1, np.int32)
+        self._valid_age: Float = np.full(room, -1.0)
+        self._valid_demand: Float = np.full((room, self._metrics), -1.0)
+
+    def update(self, state: ClusterState, now: float) -> int:
+        """Draw traces for rows that have none, or whose draws are no longer all eligible; return how many rows."""
+        table = state.rows
+        if self._sampler is None or self.history is None:
+            if len(self.peak) != table.room + 1:
+                self._allocate(table.room)
+            return 0
+        if len(self.trace) != table.room or not np.array_equal(self._steps, state.steps.steps):
+            self._allocate(table.room)
+            self._steps = state.steps.steps
+            self._level = np.ascontiguousarray(self._levels())
+        classes = np.array([_class_code(self.history, s.tenant_class) for s in state.services] or [-1])
+        group = (classes[table.service] * 4 + table.role).astype(np.int32)
+        age = np.maximum(0.0, now - table.created)
+        stale = (table.key != self._key) | (group != self._group) | (age > self._valid_age)
+        stale |= (table.largest_demand > self._valid_demand).any(axis=1)
+        rows = np.flatnonzero(stale & table.used & ~table.leaving)
+        if len(rows):
+            self._draw(rows, state, classes, age)
+            self._key[rows], self._group[rows] = table.key[rows], group[rows]
+        return len(rows)
+
+    def _draw(self, rows: Int, state: ClusterState, classes: Int, age: Float) -> None:
+        assert self._sampler is not None
+        table = state.rows
+        demand = np.zeros((len(rows), len(self._sampler.history.metrics)))
+        demand[:, self._columns] = table.largest_demand[rows]
+        draws = self._sampler.draw(table.key[rows], classes[table.service[rows]], table.role[rows], age[rows], demand)
+        self.trace[rows] = draws.trace
+        self.peak[rows] = self._level[draws.trace].transpose(0, 2, 1)
+        self.peak_ceiling[rows] = self.peak[rows].max(axis=2)
+        self._valid_age[rows] = draws.valid_age
+        self._valid_demand[rows] = draws.valid_demand[:, self._columns]
+
+    def _levels(self) -> Int32:
+        """Return the level of every trace in steps, (T, R) in the order of the engine's metrics."""
+        assert self.history is not None
+        steps = np.ones(len(self.history.metrics))
+        steps[self._columns] = self._steps
+        return self.history.in_steps(steps)[:, self._columns]
+
+
+def _column(history: DemandHistory, metric: str) -> int:
+    if metric not in history.metrics:
+        raise UnknownNameError("metric", metric, history.metrics, context="demand history")
+    return history.metrics.index(metric)
+
+
+def _class_code(history: DemandHistory, tenant_class: str | None) -> int:
+    return -1 if tenant_class is None else history.class_code(tenant_class)

@@ -1,0 +1,232 @@
+"""Plans: what the engine proposes, why, and what it could not do. Values with numbers; words are made when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import attrs
+
+from plb.model import Role
+
+
+class MoveKind(Enum):
+    """What a move does."""
+
+    ADD = "add"
+    """A new replica is placed on `target`."""
+    MOVE = "move"
+    """The replica on `source` moves to `target`."""
+    SWAP = "swap"
+    """The primary on `source` and the secondary on `target` change roles."""
+
+
+class Phase(Enum):
+    """What a search was for."""
+
+    PLACEMENT = "placement"
+    REPAIR = "repair"
+    BALANCING = "balancing"
+
+
+@attrs.frozen
+class Reason:
+    """Why a move is made.
+
+    Parameters
+    ----------
+    phase
+        The phase that made it.
+    rule
+        The rule or term behind it: ``"new replica"``, ``"make room"``, ``"capacity"``, ``"fault_domain"``,
+        ``"upgrade_domain"`` or ``"energy"``.
+    node
+        Node where the rule was broken, if it was.
+    numbers
+        The numbers behind it, in user units: for capacity ``metric``'s load and limit.
+    metric
+        Metric of a broken capacity.
+    """
+
+    phase: Phase
+    rule: str
+    node: str | None = None
+    metric: str | None = None
+    numbers: Mapping[str, float] = attrs.field(factory=dict)
+
+    def __str__(self) -> str:
+        if self.rule == "capacity" and self.numbers:
+            return (
+                f"{self.metric} of node {self.node} is {self.numbers['load']:g}, above its limit of "
+                f"{self.numbers['limit']:g}"
+            )
+        if self.node is not None and self.rule != "energy":
+            return f"{self.rule.replace('_', ' ')} rule broken on node {self.node}"
+        return {"energy": "lowers the energy", "new replica": "a replica is missing"}.get(self.rule, self.rule)
+
+
+@attrs.frozen
+class Move:
+    """One step of a plan.
+
+    Parameters
+    ----------
+    kind, partition, role, source, target
+        `role` is that of the replica that moves (of the primary, in a swap); `source` is None for an add.
+    reason
+        Why.
+    cost
+        What the move counts in the energy's movement term.
+    """
+
+    kind: MoveKind
+    partition: str
+    role: Role
+    source: str | None
+    target: str
+    reason: Reason
+    cost: float
+
+    def __str__(self) -> str:
+        role = self.role.name.lower()
+        if self.kind is MoveKind.ADD:
+            return f"add {role} of {self.partition} on {self.target}"
+        if self.kind is MoveKind.SWAP:
+            return f"swap primary of {self.partition} from {self.source} to {self.target}"
+        return f"move {role} of {self.partition} from {self.source} to {self.target}"
+
+
+@attrs.frozen
+class Energy:
+    """The energy of a configuration, with its terms.
+
+    Parameters
+    ----------
+    total
+        What the search minimised.
+    movement
+        m, in moves.
+    imbalance
+        I, mean coefficient of variation.
+    fragmentation
+        F, mean share of the held-out nodes that is in use, summed over them.
+    expected_failovers
+        V, expected number of nodes in violation.
+    """
+
+    total: float
+    movement: float
+    imbalance: float
+    fragmentation: float
+    expected_failovers: float
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """The terms by name."""
+        fields = attrs.asdict(self)
+        del fields["total"]
+        return fields
+
+
+@attrs.frozen
+class Unplaced:
+    """A replica that found no place.
+
+    Parameters
+    ----------
+    ruled_out
+        Nodes that each rule ruled out, in the order of looking: every node counts once, at the first rule it fails.
+    nodes
+        Nodes in all.
+    """
+
+    partition: str
+    role: Role
+    ruled_out: Mapping[str, int]
+    nodes: int
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} by {rule}" for rule, count in self.ruled_out.items() if count)
+        left = self.nodes - sum(self.ruled_out.values())
+        text = f"{self.role.name.lower()} of {self.partition} fits on {left or 'none'} of {self.nodes} nodes"
+        return f"{text}: ruled out {counts}" if counts else text
+
+
+@attrs.frozen
+class Proposals:
+    """What became of the proposals of a search.
+
+    Parameters
+    ----------
+    drawn
+        Proposals drawn.
+    scored
+        Those that passed the constraints, so that their energy or a bound of it was computed.
+    reached_monte_carlo
+        Those whose repetitions were evaluated.
+    accepted
+        Those that were taken.
+    refused_by_rule, rejected_by_term
+        Refusals by constraint or budget, and by the energy term that worsened most.
+    """
+
+    drawn: int = 0
+    scored: int = 0
+    reached_monte_carlo: int = 0
+    accepted: int = 0
+    refused_by_rule: Mapping[str, int] = attrs.field(factory=dict)
+    rejected_by_term: Mapping[str, int] = attrs.field(factory=dict)
+
+    def __add__(self, other: Proposals) -> Proposals:
+        def merged(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+            return {key: a.get(key, 0) + b.get(key, 0) for key in {**a, **b}}
+
+        return Proposals(
+            self.drawn + other.drawn,
+            self.scored + other.scored,
+            self.reached_monte_carlo + other.reached_monte_carlo,
+            self.accepted + other.accepted,
+            merged(self.refused_by_rule, other.refused_by_rule),
+            merged(self.rejected_by_term, other.rejected_by_term),
+        )
+
+
+@attrs.frozen
+class Plan:
+    """What the engine proposes to do.
+
+    Parameters
+    ----------
+    moves
+        In an order in which they can be carried out.
+    energy_before, energy_after
+        Energy before and after the moves; `energy_before.movement` is 0.
+    unplaced
+        Replicas that found no place.
+    end_reason
+        Why the last search ended.
+    phases
+        The phases that ran.
+    proposals
+        What became of the proposals.
+    bound_by
+        Budgets that refused a proposal: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
+    reproducible
+        False if a time limit, not a number of proposals, ended a search.
+    """
+
+    moves: tuple[Move, ...]
+    energy_before: Energy
+    energy_after: Energy
+    unplaced: tuple[Unplaced, ...] = ()
+    end_reason: str = "nothing to do"
+    phases: tuple[Phase, ...] = ()
+    proposals: Proposals = attrs.field(factory=Proposals)
+    bound_by: tuple[str, ...] = ()
+    reproducible: bool = True
+
+    def explain(self, partition: str) -> str:
+        """Return in a sentence what the plan does about a partition, and why."""
+        from plb.explain import explain_in_plan
+
+        return explain_in_plan(self, partition)

@@ -1,0 +1,79 @@
+"""Counter-based randomness: 64-bit words that are a pure function of (seed, replica key, repetition, counter).
+
+No state is carried along, so a draw does not depend on which other draws were made, in what order or on what machine.
+The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), a bijection of 64-bit words.
+Sums and products wrap at 2^64 by intent; where kernels run as plain Python, callers silence NumPy's overflow warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from plb.kernel import kernel
+from plb.model import check_count, check_name
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
+SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
+ROW_SALT = np.uint64(0xD6E8FEB86659FD93)
+SHIFT_27, SHIFT_30, SHIFT_31, SHIFT_32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+
+
+def replica_key(partition_name: str, slot: int) -> int:
+    """Return a stable 64-bit key of a partition's role slot: the same on every machine and in every process.
+
+    Parameters
+    ----------
+    partition_name
+        Name of the partition.
+    slot
+        Number of the role slot in the partition, at least 0. It survives moves; a promotion takes another slot.
+    """
+    check_name("partition", partition_name)
+    check_count(f"partition {partition_name}", "slot", slot)
+    digest = hashlib.blake2b(f"{int(slot)}/{partition_name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+@kernel
+def mixed(word: np.uint64) -> np.uint64:
+    """Return `word` thoroughly mixed; a bijection."""
+    word = (word ^ (word >> SHIFT_30)) * FIRST_FACTOR
+    word = (word ^ (word >> SHIFT_27)) * SECOND_FACTOR
+    return word ^ (word >> SHIFT_31)
+
+
+@kernel
+def replica_stream(seed: np.uint64, key: np.uint64) -> np.uint64:
+    """Return the word from which all of a replica's draws derive."""
+    return mixed(mixed(seed + GOLDEN) ^ key)
+
+
+@kernel
+def repetition_stream(stream: np.uint64, repetition: int) -> np.uint64:
+    """Return the word from which the draws of one repetition derive."""
+    return mixed(stream + np.uint64(repetition + 1) * GOLDEN)
+
+
+@kernel
+def uniform_index(stream: np.uint64, draw: int, size: int) -> int:
+    """Return draw number `draw` of the repetition: an index in [0, size), uniform up to a relative error of size/2^32.
+
+    The high word of a product, not a remainder: one multiplication and no bias towards small indices.
+    """
+    word = mixed(stream + np.uint64(draw + 1) * GOLDEN)
+    return int(((word >> SHIFT_32) * np.uint64(size)) >> SHIFT_32)
+
+
+@kernel
+def row_stream(stream: np.uint64) -> np.uint64:
+    """Return the word from which the hashes of rows derive, apart from those of draws."""
+    return mixed(stream ^ ROW_SALT)
+
+
+@kernel
+def row_hash(stream: np.uint64, row: int) -> np.uint64:
+    """Return the hash of a row under a `row_stream`; different rows never share one."""
+    return mixed(stream + np.uint64(row) * GOLDEN)

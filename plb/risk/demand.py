@@ -1,0 +1,281 @@
+"""Demand history: past tenants as compact demand models ([1] section 5.3).
+
+Arrays hold one row a trace. T traces, R metrics, C tenant classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.errors import ConflictError, InvalidValueError
+from plb.model import Role, check_name
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+LARGEST_LEVEL = 2**30
+"""A level may be at most this many steps, so that sums over a node stay far below 2^63."""
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+MOST_CLASSES = 2**15 - 1
+
+
+@attrs.frozen(eq=False)
+class DemandHistory:
+    """Past tenants as demand models ([1] section 5.3). Make one with `from_columns`.
+
+    Rows are sorted by (tenant class, role) and keep the order they were given in within such a group, so every set
+    that eligibility draws from is a slice of rows. All arrays are read-only and C-contiguous.
+
+    Parameters
+    ----------
+    metrics
+        Names of the R metrics.
+    classes
+        Names of the tenant classes, sorted; a class's code is its position.
+    tenant_class
+        Class code, shape (T,), int16.
+    role
+        Value of `plb.model.Role`, shape (T,), int8.
+    lifetime
+        Lifetime L in seconds, shape (T,), float32.
+    censored
+        Whether the end of the trace window cut the lifetime, shape (T,), bool.
+    level
+        M of a metric with trend, the 90th percentile U90 of one without; user units, shape (T, R), float32.
+    initial
+        Demand I at the start; user units, shape (T, R), float32. Equals `level` for a metric without trend.
+    growth
+        Duration G of growth in seconds, shape (T, R), float32; 0: at `level` at once.
+    maximum
+        True maximum of the trace, for eligibility; user units, shape (T, R), float32.
+    group_start
+        Derived: the rows of class c and role r are ``group_start[3c + r] : group_start[3c + r + 1]``.
+    """
+
+    metrics: tuple[str, ...]
+    classes: tuple[str, ...]
+    tenant_class: npt.NDArray[np.int16]
+    role: npt.NDArray[np.int8]
+    lifetime: npt.NDArray[np.float32]
+    censored: npt.NDArray[np.bool_]
+    level: npt.NDArray[np.float32]
+    initial: npt.NDArray[np.float32]
+    growth: npt.NDArray[np.float32]
+    maximum: npt.NDArray[np.float32]
+    group_start: npt.NDArray[np.int64] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        group = self.tenant_class.astype(np.int64) * len(Role) + self.role
+        if np.any(np.diff(group) < 0):
+            raise ConflictError("demand history: rows are not sorted by (tenant_class, role); use from_columns")
+        starts = np.searchsorted(group, np.arange(len(self.classes) * len(Role) + 1)).astype(np.int64)
+        object.__setattr__(self, "group_start", starts)
+        for array in (*self._columns, starts):
+            array.flags.writeable = False
+
+    @classmethod
+    def from_columns(
+        cls,
+        metrics: Sequence[str],
+        *,
+        tenant_class: Sequence[str] | Array,
+        role: Sequence[int] | Array,
+        lifetime: Sequence[float] | Array,
+        level: Sequence[Sequence[float]] | Array,
+        initial: Sequence[Sequence[float]] | Array,
+        growth: Sequence[Sequence[float]] | Array,
+        maximum: Sequence[Sequence[float]] | Array,
+        censored: Sequence[bool] | Array | None = None,
+    ) -> DemandHistory:
+        """Return the history of the given traces, in any order; matrices have shape (T, R).
+
+        Raises
+        ------
+        InvalidValueError
+            A value is outside its range; the message names the row as it was given.
+        ConflictError
+            Columns differ in length, a metric is named twice, or there is no trace.
+        """
+        names = _metric_names(metrics)
+        classes, codes = _class_codes(tenant_class)
+        traces, shape = len(codes), (len(codes), len(names))
+        matrices = {
+            field: _numbers(field, values, shape, names)
+            for field, values in {"level": level, "initial": initial, "growth": growth, "maximum": maximum}.items()
+        }
+        _check_initial_below_level(matrices["initial"], matrices["level"], names)
+        roles = _roles(role, traces)
+        lifetimes = _numbers("lifetime", lifetime, (traces,), ())
+        cut = np.zeros(traces, np.bool_) if censored is None else _flags(censored, traces)
+        order = np.lexsort((roles, codes))
+        return cls(
+            names,
+            classes,
+            codes[order].astype(np.int16),
+            roles[order].astype(np.int8),
+            lifetimes[order],
+            cut[order],
+            **{field: np.ascontiguousarray(matrix[order]) for field, matrix in matrices.items()},
+        )
+
+    def __len__(self) -> int:
+        return len(self.tenant_class)
+
+    @property
+    def _columns(self) -> tuple[Array, ...]:
+        whole = (self.tenant_class, self.role, self.lifetime, self.censored)
+        return (*whole, self.level, self.initial, self.growth, self.maximum)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that hold one row a trace."""
+        return sum(column.nbytes for column in self._columns)
+
+    @property
+    def bytes_per_trace(self) -> float:
+        """Bytes a trace; 8 + 16·R, so 56 for three metrics."""
+        return self.nbytes / len(self)
+
+    def class_code(self, name: str | None) -> int:
+        """Return the code of a tenant class, or -1 where the history has none of that name."""
+        try:
+            return self.classes.index(name) if name is not None else -1
+        except ValueError:
+            return -1
+
+    def demand(self, age: npt.ArrayLike, trace: npt.ArrayLike) -> Floats:
+        """Return the modelled demand of traces at ages.
+
+        The curve rises in a straight line from I to M while age < G and is M from then on. Equation (2) of [1] as
+        printed, ``I + age/G·M``, ends growth at I + M and so overshoots M unless I is 0; ``I + age/G·(M − I)`` is the
+        curve that its figures 5 and 6 show.
+
+        Parameters
+        ----------
+        age
+            Seconds since the start; broadcasts against `trace`. Ages below 0 count as 0.
+        trace
+            Rows of the history.
+
+        Returns
+        -------
+        Array of the broadcast shape followed by R, in user units.
+        """
+        rows = np.asarray(trace)
+        initial, level, growth = (a[rows].astype(np.float64) for a in (self.initial, self.level, self.growth))
+        elapsed = np.maximum(np.asarray(age, np.float64), 0.0)[..., np.newaxis]
+        share = np.divide(elapsed, growth, out=np.ones(np.broadcast(elapsed, growth).shape), where=elapsed < growth)
+        demand: Floats = np.where(share < 1, np.minimum(initial + (level - initial) * share, level), level)
+        return demand
+
+    def in_steps(self, steps: npt.ArrayLike) -> npt.NDArray[np.int32]:
+        """Return `level` in whole steps, rounded up.
+
+        Parameters
+        ----------
+        steps
+            Step of each metric in user units, shape (R,), powers of two.
+
+        Returns
+        -------
+        Array of shape (T, R).
+
+        Raises
+        ------
+        InvalidValueError
+            A step is not a power of two, or a level is more than 2^30 steps.
+        """
+        sizes = self._checked_steps(np.asarray(steps, np.float64))
+        whole = np.ceil(self.level.astype(np.float64) / sizes)
+        if whole.max(initial=0) > LARGEST_LEVEL:
+            row, metric = np.unravel_index(int(whole.argmax()), whole.shape)
+            name, step = self.metrics[metric], float(sizes[metric])
+            allowed = f"at most {LARGEST_LEVEL * step:g} (2^30 steps of {step:g}); give metric {name} a coarser step"
+            raise InvalidValueError(f"trace {row}", f"level[{name}]", float(self.level[row, metric]), allowed)
+        return whole.astype(np.int32)
+
+    def _checked_steps(self, steps: Floats) -> Floats:
+        if steps.shape != (len(self.metrics),):
+            raise ConflictError(f"steps: shape {steps.shape}, expected one step for each of {self.metrics}")
+        for name, step in zip(self.metrics, steps.tolist(), strict=True):
+            if not (math.isfinite(step) and step > 0 and math.frexp(step)[0] == 0.5):
+                raise InvalidValueError(f"metric {name}", "step", step, "a power of two")
+        return steps
+
+
+def _metric_names(metrics: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(check_name("metric", name) for name in metrics)
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ConflictError(f"demand history: metric {doubled[0]} is named twice")
+    if not names:
+        raise ConflictError("demand history: no metric; at least one is needed")
+    return names
+
+
+def _class_codes(tenant_class: Sequence[str] | Array) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+    """Return the sorted class names and the code of each trace."""
+    names = list(tenant_class)
+    if not names:
+        raise ConflictError("demand history: no trace; at least one is needed")
+    for row, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidValueError(f"trace {row}", "tenant_class", name, "a string that is not empty")
+    classes = tuple(sorted({str(name) for name in names}))
+    if len(classes) > MOST_CLASSES:
+        raise InvalidValueError("demand history", "number of tenant classes", len(classes), f"at most {MOST_CLASSES}")
+    code = {name: i for i, name in enumerate(classes)}
+    return classes, np.array([code[name] for name in names], np.int64)
+
+
+def _shaped(field: str, values: object, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    try:
+        array = np.asarray(values, dtype)
+    except (TypeError, ValueError) as error:
+        raise ConflictError(f"demand history: {field} is no array of shape {shape}: {error}") from None
+    if array.shape != shape:
+        raise ConflictError(f"demand history: {field} has shape {array.shape}, expected {shape}")
+    return array
+
+
+def _numbers(field: str, values: object, shape: tuple[int, ...], metrics: tuple[str, ...]) -> npt.NDArray[np.float32]:
+    """Return a column or matrix as float32 if all values are finite and at least 0."""
+    array = _shaped(field, values, shape, np.float64)
+    refused = ~((array >= 0) & (array <= LARGEST_FLOAT32))
+    if refused.any():
+        at = tuple(int(i) for i in np.argwhere(refused)[0])
+        name = f"{field}[{metrics[at[1]]}]" if metrics else field
+        allowed = f"a finite number >= 0 and <= {LARGEST_FLOAT32:.3g}"
+        raise InvalidValueError(f"trace {at[0]}", name, float(array[at]), allowed)
+    return array.astype(np.float32)
+
+
+def _check_initial_below_level(initial: Array, level: Array, metrics: tuple[str, ...]) -> None:
+    refused = np.argwhere(initial > level)
+    if len(refused):
+        row, metric = (int(i) for i in refused[0])
+        allowed = f"at most the trace's level, {float(level[row, metric]):g}"
+        raise InvalidValueError(f"trace {row}", f"initial[{metrics[metric]}]", float(initial[row, metric]), allowed)
+
+
+def _roles(role: object, traces: int) -> npt.NDArray[np.int64]:
+    roles = _shaped("role", role, (traces,), np.float64)
+    refused = np.flatnonzero(~np.isin(roles, [r.value for r in Role]))
+    if len(refused):
+        allowed = "one of " + ", ".join(f"{r.value} ({r.name.lower()})" for r in Role)
+        raise InvalidValueError(f"trace {refused[0]}", "role", float(roles[refused[0]]), allowed)
+    return roles.astype(np.int64)
+
+
+def _flags(censored: object, traces: int) -> npt.NDArray[np.bool_]:
+    flags = _shaped("censored", censored, (traces,), np.float64)
+    refused = np.flatnonzero((flags != 0) & (flags != 1))
+    if len(refused):
+        raise InvalidValueError(f"trace {refused[0]}", "censored", float(flags[refused[0]]), "true or false")
+    return flags.astype(np.bool_)

@@ -1,0 +1,69 @@
+"""What every risk model answers: how likely a violation is on a node that holds given replicas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import attrs
+
+from plb.errors import InvalidValueError
+from plb.model import Role, check_count, check_loads, check_number
+
+
+@attrs.frozen
+class ReplicaOutlook:
+    """What is known of a replica when its future is estimated.
+
+    Parameters
+    ----------
+    tenant_class
+        Class of similar tenants; None: unknown.
+    role
+        Its role.
+    created
+        Time of creation in seconds on the host's clock: the start of its demand curve.
+    largest_demand
+        Largest demand seen so far by metric (LBMax of [1] section 5.1), in user units; missing ones are 0.
+    key
+        Stable 64-bit key of the replica (`plb.risk.replica_key`): its random draws depend on it alone.
+    """
+
+    tenant_class: str | None
+    role: Role
+    created: float
+    largest_demand: Mapping[str, float]
+    key: int
+
+    def __attrs_post_init__(self) -> None:
+        item = f"replica of class {self.tenant_class}"
+        if check_count(item, "key", self.key) >= 2**64:
+            raise InvalidValueError(item, "key", self.key, "a whole number >= 0 and < 2^64")
+        check_number(item, "created", self.created, low=-math.inf)
+        object.__setattr__(self, "largest_demand", check_loads(item, "largest_demand", self.largest_demand))
+        try:
+            object.__setattr__(self, "role", Role(self.role))
+        except ValueError:
+            raise InvalidValueError(item, "role", self.role, f"one of {[r.name for r in Role]}") from None
+
+
+@runtime_checkable
+class RiskModel(Protocol):
+    """Estimates the risk that a node is in violation at some time from now on."""
+
+    def probability_of_violation(
+        self, replicas: Sequence[ReplicaOutlook], *, thresholds: Mapping[str, float], now: float
+    ) -> float:
+        """Return the probability, in [0, 1], that the replicas' summed demand ever reaches a threshold.
+
+        Parameters
+        ----------
+        replicas
+            The replicas that stand, or would stand, on the node.
+        thresholds
+            Demand from which on the node is in violation, f·c, by metric in user units; a missing metric is unlimited.
+        now
+            Present time in seconds, on the same clock as the replicas' creation.
+        """
+        ...

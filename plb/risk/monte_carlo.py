@@ -1,0 +1,266 @@
+"""Monte Carlo probability of violation ([1] sections 5.1 and 5.3, Algorithm 1).
+
+Each repetition replaces every replica by a past tenant and asks whether the node would be in violation. There are two
+ways to ask: `peak` sums every trace at its level, as [1] section 7 puts it into the engine; `timeline` is the exact
+test at the departure times of section 5.3. Demand is in whole steps, rounded up and never above the rounded level, so
+`timeline` is never above `peak`, repetition by repetition. S replicas, K repetitions, T traces, R metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.kernel import kernel
+from plb.model import check_number
+from plb.risk.demand import DemandHistory
+from plb.risk.interface import ReplicaOutlook
+from plb.risk.sampling import TraceDraws, TraceSampler
+from plb.steps import UNLIMITED
+
+Array = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int32]
+
+
+class Evaluation(StrEnum):
+    """How a repetition is tested for a violation."""
+
+    PEAK = "peak"
+    """Every replica at its level, all at the same time: an upper estimate, cheap to update."""
+    TIMELINE = "timeline"
+    """At each departure, the replicas that are there at their demand of that time: equation (1) of [1]."""
+
+
+class Curves(NamedTuple):
+    """Demand curves in steps. Growth runs in floating point and is then rounded up to whole steps."""
+
+    initial: Floats
+    """(T, R) steps, not rounded."""
+    rise: Floats
+    """(T, R) level − initial in steps, not rounded."""
+    growth: npt.NDArray[np.float32]
+    """(T, R) seconds."""
+    level: Rows
+    """(T, R) whole steps."""
+
+
+def curves_in_steps(history: DemandHistory, steps: Floats) -> Curves:
+    """Return the demand curves of `history` in units of `steps`, shape (R,), powers of two."""
+    level = history.in_steps(steps)
+    initial = history.initial.astype(np.float64) / steps
+    return Curves(initial, history.level.astype(np.float64) / steps - initial, history.growth, level)
+
+
+class MonteCarloRisk:
+    """Probability of violation by replaying past tenants: a `RiskModel`.
+
+    The same replicas give the same answer in whatever order they come, and replicas keep their draws from node to node
+    and from call to call while these stay eligible, so that neighbouring placements are compared on common random
+    numbers. The standard error of a probability p is sqrt(p(1 − p)/K).
+
+    Parameters
+    ----------
+    history
+        The past tenants.
+    repetitions
+        K, at least 1.
+    seed
+        A whole number in [0, 2^64).
+    steps
+        Step in which demand is counted, by metric in user units: a power of two each, for every metric of `history`.
+    """
+
+    def __init__(
+        self, history: DemandHistory, *, repetitions: int = 100, seed: int = 0, steps: Mapping[str, float]
+    ) -> None:
+        self.history = history
+        self.sampler = TraceSampler(history, repetitions=repetitions, seed=seed)
+        self._refuse_unknown("steps", steps)
+        missing = [name for name in history.metrics if name not in steps]
+        if missing:
+            raise ConflictError(f"Monte Carlo risk: steps has no metric {missing[0]}; the history needs one")
+        self.steps = np.array([steps[name] for name in history.metrics], np.float64)
+        self._curves = curves_in_steps(history, self.steps)
+
+    def probability_of_violation(
+        self,
+        replicas: Sequence[ReplicaOutlook],
+        *,
+        thresholds: Mapping[str, float],
+        now: float,
+        evaluation: Evaluation = Evaluation.PEAK,
+    ) -> float:
+        """Return the share of repetitions in which the replicas' summed demand reaches a threshold.
+
+        Parameters
+        ----------
+        replicas
+            The replicas that stand, or would stand, on the node.
+        thresholds
+            Demand from which on the node is in violation, f·c, by metric in user units; a missing metric is unlimited.
+        now
+            Present time in seconds. Only departures from now on are tested.
+        evaluation
+            How a repetition is tested.
+
+        Raises
+        ------
+        UnknownNameError
+            A metric is not in the history.
+        InvalidValueError
+            A threshold is negative or not finite.
+        """
+        kind, limits = _evaluation(evaluation), self.threshold_steps(thresholds)
+        check_number("Monte Carlo risk", "now", now, low=-math.inf)
+        if not replicas:
+            return 0.0
+        draws = self.draws(replicas, now=now)
+        if kind is Evaluation.PEAK:
+            count = repetitions_in_violation_peak(self._curves.level, draws.trace, limits)
+        else:
+            created = np.array([replica.created for replica in replicas], np.float64)
+            departure = departures(self.history, created, draws.trace, now)
+            count = repetitions_in_violation_timeline(self._curves, draws.trace, created, departure, now, limits)
+        return count / self.sampler.repetitions
+
+    def draws(self, replicas: Sequence[ReplicaOutlook], *, now: float) -> TraceDraws:
+        """Return the sampled traces of replicas at a time, in seconds."""
+        metrics = self.history.metrics
+        for replica in replicas:
+            self._refuse_unknown("largest_demand", replica.largest_demand)
+        return self.sampler.draw(
+            np.array([replica.key for replica in replicas], np.uint64),
+            [self.history.class_code(replica.tenant_class) for replica in replicas],
+            [replica.role.value for replica in replicas],
+            [max(0.0, now - replica.created) for replica in replicas],
+            np.array([[replica.largest_demand.get(name, 0.0) for name in metrics] for replica in replicas]),
+        )
+
+    def threshold_steps(self, thresholds: Mapping[str, float]) -> Ints:
+        """Return the least number of steps that is in violation, shape (R,): ceil(threshold / step), at least 1."""
+        self._refuse_unknown("thresholds", thresholds)
+        limits = np.full(len(self.steps), UNLIMITED, np.int64)
+        for i, name in enumerate(self.history.metrics):
+            if name in thresholds:
+                value = thresholds[name]
+                check_number("Monte Carlo risk", f"thresholds[{name}]", value)
+                whole = math.ceil(Fraction(value) / Fraction(float(self.steps[i])))
+                limits[i] = min(max(1, whole), UNLIMITED)
+        return limits
+
+    def _refuse_unknown(self, field: str, values: Mapping[str, float]) -> None:
+        for name in values:
+            if name not in self.history.metrics:
+                raise UnknownNameError("metric", name, self.history.metrics, context=f"Monte Carlo risk: {field}")
+
+
+def _evaluation(value: Evaluation | str) -> Evaluation:
+    try:
+        return Evaluation(value)
+    except ValueError:
+        allowed = "one of " + ", ".join(kind.value for kind in Evaluation)
+        raise InvalidValueError("Monte Carlo risk", "evaluation", value, allowed) from None
+
+
+def departures(history: DemandHistory, created: Floats, trace: Rows, now: float) -> Floats:
+    """Return when each replica would depart in each repetition, shape (S, K), in seconds.
+
+    A replica that stands now departs now at the earliest. That matters only where eligibility had to widen beyond the
+    lifetime: a replica older than all its models still counts with its demand.
+    """
+    departure: Floats = np.maximum(created[:, np.newaxis] + history.lifetime[trace].astype(np.float64), now)
+    return departure
+
+
+@kernel
+def repetitions_in_violation_peak(level_steps: Rows, traces: Rows, thresholds: Ints) -> int:
+    """Return in how many repetitions the summed levels reach a threshold.
+
+    `level_steps` (T, R) and `thresholds` (R,) in steps, `traces` (S, K) rows.
+    """
+    count = 0
+    for repetition in range(traces.shape[1]):
+        for metric in range(len(thresholds)):
+            if level_sum(level_steps, traces, repetition, metric) >= thresholds[metric]:
+                count += 1
+                break
+    return count
+
+
+@kernel
+def level_sum(level_steps: Rows, traces: Rows, repetition: int, metric: int) -> int:
+    """Return Σ over the replicas of their traces' level in steps; shapes as in `repetitions_in_violation_peak`."""
+    total = 0
+    for replica in range(len(traces)):
+        total += int(level_steps[traces[replica, repetition], metric])
+    return total
+
+
+@kernel
+def repetitions_in_violation_timeline(
+    curves: Curves, traces: Rows, created: Floats, departure: Floats, now: float, thresholds: Ints
+) -> int:
+    """Return in how many repetitions the demand reaches a threshold at a departure that is not before `now`.
+
+    `traces` (S, K) rows, `created` (S,) and `departure` (S, K) in seconds, `thresholds` (R,) in steps. Monotone curves
+    make the departures sufficient ([1] section 5.3); metrics whose levels together stay below are not looked at.
+    """
+    count = 0
+    for repetition in range(traces.shape[1]):
+        for metric in range(len(thresholds)):
+            if level_sum(curves.level, traces, repetition, metric) >= thresholds[metric] and reaches_threshold(
+                curves, traces, created, departure, now, repetition, metric, thresholds[metric]
+            ):
+                count += 1
+                break
+    return count
+
+
+@kernel
+def reaches_threshold(
+    curves: Curves,
+    traces: Rows,
+    created: Floats,
+    departure: Floats,
+    now: float,
+    repetition: int,
+    metric: int,
+    threshold: int,
+) -> bool:
+    """Return whether one metric reaches its threshold at one of the departures of a repetition."""
+    for departing in range(len(traces)):
+        time = departure[departing, repetition]
+        if time >= now and demand_at(curves, traces, created, departure, time, repetition, metric) >= threshold:
+            return True
+    return False
+
+
+@kernel
+def demand_at(
+    curves: Curves, traces: Rows, created: Floats, departure: Floats, time: float, repetition: int, metric: int
+) -> int:
+    """Return the steps of the replicas that are there at `time`, those that depart at that moment included."""
+    total = 0
+    for replica in range(len(traces)):
+        if created[replica] <= time <= departure[replica, repetition]:
+            total += demand_steps(curves, traces[replica, repetition], metric, time - created[replica])
+    return total
+
+
+@kernel
+def demand_steps(curves: Curves, row: int, metric: int, age: float) -> int:
+    """Return a trace's demand at an age, in whole steps: rounded up, at most the rounded level."""
+    if age >= curves.growth[row, metric]:
+        return int(curves.level[row, metric])
+    demand = curves.initial[row, metric] + curves.rise[row, metric] * (age / curves.growth[row, metric])
+    whole: int = min(math.ceil(demand), int(curves.level[row, metric]))
+    return whole

@@ -1,0 +1,388 @@
+"""Simulated annealing over configurations (semantics.md section 6).
+
+A chain starts from a solution, accepts a proposal that raises the energy by d with probability exp(−d/T), and ends on the
+best solution it saw. Several chains, each with its own random stream, start from the same solution; the best wins, ties
+go to fewer moves and then to the first chain, so the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from plb.arrays import MOVEMENT, NOWHERE, Float, Int, Int32, Problem, Solution
+from plb.config import Checks, PlbConfig
+from plb.constraints import NO_REFUSAL
+from plb.kernel import kernel
+from plb.model import check_count, check_number
+from plb.search.checks import compare_with_fresh
+from plb.search.proposal import (
+    ACCEPTED,
+    DRAWN,
+    FIRST_RULE,
+    REJECTED,
+    TALLY_SIZE,
+    Choice,
+    draw_proposal,
+    judge,
+    refusal,
+)
+from plb.search.transition import apply_proposal, present_energy
+
+# Positions in a schedule: where a chain stands
+(TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
+(BARREN_ROUNDS, JOURNAL, END) = range(9, 12)
+SCHEDULE_SIZE = 12
+NOT_STARTED = -1.0
+
+QUIET_CHANGE = 0.001
+"""A round that changes the energy by less than this share is quiet."""
+PATIENCE = 10
+"""Quiet rounds after which a chain stops, or cools to zero if it found a new best within as many rounds."""
+THREADED_PROPOSALS = 20_000
+"""Below this many proposals a chain, threads cost more than they gain."""
+JOURNAL_ROOM = 2**16
+"""Accepted proposals without a new best after which a chain goes back to its best."""
+TIMED_STRETCH = 4096
+"""Proposals between two looks at the clock."""
+ENDLESS = 2**40
+"""Rounds of a chain that only the clock or convergence ends."""
+
+
+class EndReason(Enum):
+    """Why a search ended."""
+
+    NOTHING_TO_DO = "nothing to do"
+    NO_PROPOSAL_POSSIBLE = "no replica may move"
+    BUDGET_OF_PROPOSALS = "the budget of proposals is used up"
+    CONVERGED = "the energy no longer changes"
+    OUT_OF_TIME = "the time limit was reached"
+
+
+_RUNNING, _BUDGET, _CONVERGED = 0.0, 1.0, 2.0
+
+
+class Settings(NamedTuple):
+    """How a chain anneals."""
+
+    rounds: int
+    proposals_per_round: int
+    probes: int
+    initial_temperature: float
+    decay: float
+
+
+class Journal(NamedTuple):
+    """The accepted proposals since the best solution, so that the chain can return to it."""
+
+    row: Int32
+    source: Int32
+    partner: Int32
+
+
+@kernel
+def anneal(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    settings: Settings,
+    schedule: Float,
+    journal: Journal,
+    rng: np.random.Generator,
+    hit: Int32,
+    tally: Int,
+    proposals: int,
+) -> None:
+    """Run a chain for at most `proposals` further proposals; `schedule` tells where it stands and if it has ended.
+
+    Parameters
+    ----------
+    schedule
+        (SCHEDULE_SIZE,) state of the chain; TEMPERATURE = NOT_STARTED at first.
+    journal
+        Where it is full, the chain goes on from its best solution.
+    hit
+        (K,) scratch.
+    tally
+        (TALLY_SIZE,) counts; changed.
+    """
+    if schedule[TEMPERATURE] == NOT_STARTED:
+        _start(problem, solution, choice, settings, schedule, rng, hit, tally)
+    for _ in range(proposals):
+        if schedule[END] != _RUNNING:
+            return
+        _step(problem, solution, choice, schedule, journal, rng, hit, tally)
+        schedule[STEP] += 1.0
+        if schedule[STEP] >= settings.proposals_per_round:
+            _end_round(settings, schedule)
+
+
+@kernel
+def _start(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    settings: Settings,
+    schedule: Float,
+    rng: np.random.Generator,
+    hit: Int32,
+    tally: Int,
+) -> None:
+    """Set the first temperature from the largest energy change that a few random proposals would make."""
+    energy = present_energy(problem, solution)
+    largest = 0.0
+    for _ in range(settings.probes):
+        row, target, partner = draw_proposal(problem, solution, choice, rng)
+        if row == NOWHERE or target == solution.node[row]:
+            continue
+        if refusal(problem, solution, choice.enforced, row, target, partner) == NO_REFUSAL:
+            after = judge(problem, solution, energy, REJECTED, row, target, partner, hit, tally)
+            largest = max(largest, abs(after - energy))
+    schedule[:] = 0.0
+    schedule[TEMPERATURE] = settings.initial_temperature * largest
+    schedule[ENERGY] = energy
+    schedule[ROUND_ENERGY] = energy
+    schedule[BEST_ENERGY] = energy
+    schedule[BEST_MOVEMENT] = solution.counts[MOVEMENT]
+    schedule[END] = _BUDGET if settings.rounds == 0 else _RUNNING
+
+
+@kernel
+def _step(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    schedule: Float,
+    journal: Journal,
+    rng: np.random.Generator,
+    hit: Int32,
+    tally: Int,
+) -> None:
+    """Draw one proposal and take it or leave it."""
+    if schedule[JOURNAL] >= journal.row.shape[0]:
+        return_to_best(problem, solution, schedule, journal, hit)
+    row, target, partner = draw_proposal(problem, solution, choice, rng)
+    tally[DRAWN] += 1
+    if row == NOWHERE or target == solution.node[row]:
+        return
+    refused = refusal(problem, solution, choice.enforced, row, target, partner)
+    if refused != NO_REFUSAL:
+        tally[FIRST_RULE + refused] += 1
+        return
+    energy = schedule[ENERGY]
+    highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
+    movement = solution.counts[MOVEMENT]
+    after = judge(problem, solution, energy, highest, row, target, partner, hit, tally)
+    if after == REJECTED:
+        return
+    source = solution.node[row]
+    apply_proposal(problem, solution, row, target, partner, hit)
+    if schedule[TEMPERATURE] == 0.0 and after == energy and solution.counts[MOVEMENT] >= movement:
+        apply_proposal(problem, solution, row, source, partner, hit)
+        return
+    tally[ACCEPTED] += 1
+    _remember(solution, schedule, journal, after, row, source, partner)
+
+
+@kernel
+def _remember(
+    solution: Solution, schedule: Float, journal: Journal, energy: float, row: int, source: int, partner: int
+) -> None:
+    """Note the accepted proposal, or that the solution is the best so far."""
+    schedule[ENERGY] = energy
+    movement = solution.counts[MOVEMENT]
+    best = schedule[BEST_ENERGY]
+    if energy < best or (energy == best and movement < schedule[BEST_MOVEMENT]):
+        schedule[BEST_ENERGY] = energy
+        schedule[BEST_MOVEMENT] = movement
+        schedule[ROUND_HAD_BEST] = 1.0
+        schedule[JOURNAL] = 0.0
+        return
+    entry = int(schedule[JOURNAL])
+    journal.row[entry] = row
+    journal.source[entry] = source
+    journal.partner[entry] = partner
+    schedule[JOURNAL] += 1.0
+
+
+@kernel
+def _end_round(settings: Settings, schedule: Float) -> None:
+    """Cool after a round without a new best; stop when nothing changes any more."""
+    change = abs(schedule[ENERGY] - schedule[ROUND_ENERGY])
+    quiet = change <= QUIET_CHANGE * abs(schedule[ROUND_ENERGY])
+    schedule[QUIET_ROUNDS] = schedule[QUIET_ROUNDS] + 1.0 if quiet else 0.0
+    if schedule[ROUND_HAD_BEST] > 0.0:
+        schedule[BARREN_ROUNDS] = 0.0
+    else:
+        schedule[BARREN_ROUNDS] += 1.0
+        schedule[TEMPERATURE] *= settings.decay
+    schedule[STEP] = 0.0
+    schedule[ROUND_HAD_BEST] = 0.0
+    schedule[ROUND_ENERGY] = schedule[ENERGY]
+    schedule[ROUND] += 1.0
+    if schedule[ROUND] >= settings.rounds:
+        schedule[END] = _BUDGET
+    elif schedule[QUIET_ROUNDS] >= PATIENCE:
+        if schedule[BARREN_ROUNDS] >= PATIENCE:
+            schedule[END] = _CONVERGED
+        else:
+            schedule[TEMPERATURE] = 0.0
+
+
+@kernel
+def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal, hit: Int32) -> None:
+    """Undo what was accepted after the best solution."""
+    for entry in range(int(schedule[JOURNAL]) - 1, -1, -1):
+        apply_proposal(problem, solution, journal.row[entry], journal.source[entry], journal.partner[entry], hit)
+    schedule[JOURNAL] = 0.0
+    schedule[ENERGY] = schedule[BEST_ENERGY]
+
+
+@attrs.frozen(eq=False)
+class Annealed:
+    """The result of annealing: the best solution, and how the search went."""
+
+    solution: Solution
+    energy: float
+    tally: Int
+    end_reason: EndReason
+
+
+@attrs.frozen
+class Budget:
+    """How much a search may spend.
+
+    Parameters
+    ----------
+    proposals
+        Proposals over all chains; None: as the configuration says, or without limit where `seconds` is given.
+    seconds
+        Wall time; a plan that it cut short is marked as not reproducible.
+    """
+
+    proposals: int | None = None
+    seconds: float | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.proposals is not None:
+            check_count("budget", "proposals", self.proposals)
+        if self.seconds is not None:
+            check_number("budget", "seconds", self.seconds)
+
+    @classmethod
+    def of(cls, budget: Budget | int | None) -> Budget:
+        """Return a budget from a `Budget`, a number of proposals, or None."""
+        return budget if isinstance(budget, Budget) else cls(proposals=budget)
+
+
+def anneal_chains(
+    problem: Problem,
+    start: Solution,
+    choice: Choice,
+    config: PlbConfig,
+    seed: np.random.SeedSequence,
+    budget: Budget,
+) -> Annealed:
+    """Anneal from `start` with the configured number of chains and return the best result; `start` is not changed."""
+    if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
+        return Annealed(start, present_energy(problem, start), new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
+    settings = _settings(config, budget)
+    threads = _threads(config, settings)
+    begun = time.perf_counter()
+
+    def run(chain: int, stream: np.random.SeedSequence) -> _Chain:
+        share = 1.0 if threads > 1 else (chain + 1) / config.chains
+        deadline = None if budget.seconds is None else begun + budget.seconds * share
+        return _run_chain(problem, start.copy(), choice, settings, config.checks, stream, deadline)
+
+    streams = seed.spawn(config.chains)
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            chains = list(pool.map(run, range(config.chains), streams))
+    else:
+        chains = [run(chain, stream) for chain, stream in enumerate(streams)]
+    best = min(chains, key=lambda chain: (chain.schedule[BEST_ENERGY], chain.schedule[BEST_MOVEMENT]))
+    if config.checks is not Checks.OFF:
+        compare_with_fresh(problem, best.solution, "end of annealing")
+    tally = np.sum([chain.tally for chain in chains], axis=0)
+    return Annealed(best.solution, float(best.schedule[BEST_ENERGY]), tally, _end_reason(chains))
+
+
+def new_tally() -> Int:
+    """Return a tally of no proposals."""
+    return np.zeros(TALLY_SIZE, np.int64)
+
+
+@attrs.frozen(eq=False)
+class _Chain:
+    """A chain at its end."""
+
+    solution: Solution
+    schedule: Float
+    tally: Int
+    timed_out: bool
+
+
+def _run_chain(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    settings: Settings,
+    checks: Checks,
+    stream: np.random.SeedSequence,
+    deadline: float | None,
+) -> _Chain:
+    """Run one chain to its end and leave `solution` at the best it saw."""
+    rng = np.random.Generator(np.random.PCG64(stream))
+    schedule = np.zeros(SCHEDULE_SIZE)
+    schedule[TEMPERATURE] = NOT_STARTED
+    proposals = settings.rounds * settings.proposals_per_round
+    room = min(proposals, JOURNAL_ROOM)
+    journal = Journal(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32))
+    hit = np.empty(problem.peak.shape[2], np.int32)
+    tally = new_tally()
+    stretch = 1 if checks is Checks.STEP else (proposals if deadline is None else TIMED_STRETCH)
+    timed_out = False
+    while schedule[END] == _RUNNING and not timed_out:
+        anneal(problem, solution, choice, settings, schedule, journal, rng, hit, tally, stretch)
+        if checks is Checks.STEP:
+            compare_with_fresh(problem, solution, f"proposal {tally[DRAWN]}")
+        timed_out = deadline is not None and time.perf_counter() >= deadline
+    return_to_best(problem, solution, schedule, journal, hit)
+    return _Chain(solution, schedule, tally, timed_out and schedule[END] == _RUNNING)
+
+
+def _settings(config: PlbConfig, budget: Budget) -> Settings:
+    """Return rounds and proposals of a chain, so that all chains together keep to the budget."""
+    rounds, per_round = config.annealing_rounds, config.proposals_per_round
+    if budget.proposals is not None:
+        a_chain = budget.proposals // config.chains
+        per_round = max(1, min(per_round, a_chain))
+        rounds = a_chain // per_round
+    elif budget.seconds is not None:
+        rounds = ENDLESS
+    return Settings(
+        rounds, per_round, config.temperature_probes, config.initial_temperature, config.temperature_decay
+    )
+
+
+def _threads(config: PlbConfig, settings: Settings) -> int:
+    if config.checks is Checks.STEP or settings.rounds * settings.proposals_per_round < THREADED_PROPOSALS:
+        return 1
+    return min(config.threads or os.cpu_count() or 1, config.chains)
+
+
+def _end_reason(chains: Sequence[_Chain]) -> EndReason:
+    if any(chain.timed_out for chain in chains):
+        return EndReason.OUT_OF_TIME
+    if all(chain.schedule[END] == _CONVERGED for chain in chains):
+        return EndReason.CONVERGED
+    return EndReason.BUDGET_OF_PROPOSALS

@@ -1,0 +1,95 @@
+"""Random attempts: sequences of proposals that are tried, compared and undone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.arrays import NOWHERE, Int, Int32, Problem, Solution
+from plb.constraints import NO_REFUSAL
+from plb.kernel import kernel
+from plb.search.proposal import refusal
+from plb.search.transition import apply_proposal
+
+QUICK_DRAWS = 8
+"""Random targets tried before all are looked at."""
+
+
+class Attempt(NamedTuple):
+    """The moves of an attempt, in order."""
+
+    row: Int32
+    source: Int32
+    target: Int32
+    length: Int
+    """(1,) entries that are valid."""
+
+
+def new_attempt(room: int) -> Attempt:
+    """Return an attempt without moves, with room for `room`."""
+    return Attempt(*(np.empty(room, np.int32) for _ in range(3)), np.zeros(1, np.int64))
+
+
+@kernel
+def random_target(
+    problem: Problem, solution: Solution, enforced: int, row: int, avoid: int, rng: np.random.Generator
+) -> int:
+    """Return a node drawn uniformly from those that every enforced rule allows for `row`, or NOWHERE.
+
+    Parameters
+    ----------
+    avoid
+        A node that does not count, or NOWHERE.
+    """
+    targets = problem.targets
+    if targets.shape[0] == 0:
+        return NOWHERE
+    for _ in range(QUICK_DRAWS):
+        target = targets[int(rng.random() * targets.shape[0])]
+        if target != avoid and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+            return int(target)
+    chosen = NOWHERE
+    seen = 0
+    for target in targets:
+        if target != avoid and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+            seen += 1
+            if rng.random() * seen < 1.0:
+                chosen = target
+    return int(chosen)
+
+
+@kernel
+def try_move(problem: Problem, solution: Solution, attempt: Attempt, row: int, target: int, hit: Int32) -> None:
+    """Move `row` to `target` and note it in the attempt."""
+    entry = attempt.length[0]
+    attempt.row[entry] = row
+    attempt.source[entry] = solution.node[row]
+    attempt.target[entry] = target
+    attempt.length[0] += 1
+    apply_proposal(problem, solution, row, target, NOWHERE, hit)
+
+
+@kernel
+def undo_attempt(problem: Problem, solution: Solution, attempt: Attempt, length: int, hit: Int32) -> None:
+    """Take the moves of the attempt back until `length` are left."""
+    for entry in range(attempt.length[0] - 1, length - 1, -1):
+        apply_proposal(problem, solution, attempt.row[entry], attempt.source[entry], NOWHERE, hit)
+    attempt.length[0] = length
+
+
+@kernel
+def keep_attempt(attempt: Attempt, best: Attempt) -> None:
+    """Copy the attempt over the best one."""
+    length = attempt.length[0]
+    best.row[:length] = attempt.row[:length]
+    best.source[:length] = attempt.source[:length]
+    best.target[:length] = attempt.target[:length]
+    best.length[0] = length
+
+
+@kernel
+def redo_attempt(problem: Problem, solution: Solution, best: Attempt, hit: Int32) -> None:
+    """Make the moves of the best attempt."""
+    for entry in range(best.length[0]):
+        apply_proposal(problem, solution, best.row[entry], best.target[entry], NOWHERE, hit)

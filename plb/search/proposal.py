@@ -1,0 +1,234 @@
+"""Drawing proposals and judging them: constraints, then budgets, then energy, cheapest first."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.arrays import DISPLACED, MOVEMENT, NOWHERE, VIOLATIONS, Int, Int32, Problem, Solution
+from plb.constraints import NO_REFUSAL, RULES
+from plb.constraints.budgets import refusal_of_budget
+from plb.constraints.check import are_siblings, refusal_of_exchange, refusal_of_move
+from plb.energy.imbalance import imbalance
+from plb.energy.score import (
+    COUNTED_NODES,
+    FAILOVERS_TERM,
+    FRAGMENTATION_TERM,
+    IMBALANCE_TERM,
+    MOVEMENT_TERM,
+    energy_of,
+)
+from plb.kernel import kernel
+from plb.search.transition import (
+    evaluates_failovers,
+    fragmentation_of_proposal,
+    imbalance_of_proposal,
+    movement_after,
+    moves_after,
+    violations_at_source,
+    violations_at_target,
+)
+
+# Positions in a tally: what became of the proposals
+DRAWN, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
+FIRST_RULE = 4
+FIRST_TERM = FIRST_RULE + RULES
+TALLY_SIZE = FIRST_TERM + 4
+
+REJECTED = math.inf
+"""Energy of a proposal that is not taken."""
+RETARGET_PROBABILITY = 0.4
+"""Share of the proposals on a displaced replica that try another target."""
+SUBSTITUTE_PROBABILITY = 0.3
+"""Share that let another replica leave the origin in its stead; the rest go back there."""
+
+
+class Choice(NamedTuple):
+    """What a search may propose."""
+
+    creation: Int32
+    """Rows that are being placed and may be placed elsewhere."""
+    movable: Int32
+    """Rows that stand and may move."""
+    migrations: int
+    """Most rows that may be displaced; 0: none may move."""
+    enforced: int
+    """Bit mask over `Rule`."""
+    swap_probability: float
+    exchange_probability: float
+
+
+@kernel
+def draw_proposal(
+    problem: Problem, solution: Solution, choice: Choice, rng: np.random.Generator
+) -> tuple[int, int, int]:
+    """Draw a random proposal: row, target, partner. The row is NOWHERE if the draw came to nothing.
+
+    Slots are drawn uniformly, as Service Fabric does (semantics.md section 5): a slot of a new replica redraws its
+    target; a slot of a displaced replica sends it back or elsewhere; an empty slot moves, swaps or exchanges.
+    """
+    slot = int(rng.random() * (choice.creation.shape[0] + choice.migrations))
+    if slot < choice.creation.shape[0]:
+        return choice.creation[slot], _random_of(problem.targets, rng), NOWHERE
+    slot -= choice.creation.shape[0]
+    if slot < solution.counts[DISPLACED]:
+        row = solution.displaced[slot]
+        kind = rng.random()
+        if kind < RETARGET_PROBABILITY:
+            return row, _random_of(problem.targets, rng), NOWHERE
+        origin = problem.origin[row]
+        if kind < RETARGET_PROBABILITY + SUBSTITUTE_PROBABILITY and choice.movable.shape[0] > 0:
+            partner = _random_of(choice.movable, rng)
+            if solution.node[partner] != origin or are_siblings(problem, row, partner):
+                return NOWHERE, NOWHERE, NOWHERE
+            return row, origin, partner
+        return row, origin, _sibling_on(problem, solution, row, origin)
+    row = _random_of(choice.movable, rng)
+    kind = rng.random()
+    if kind < choice.swap_probability:
+        partner = _swap_partner(problem, row, rng)
+    elif kind < choice.swap_probability + choice.exchange_probability:
+        partner = _random_of(choice.movable, rng)
+        if partner == row or are_siblings(problem, row, partner):
+            partner = NOWHERE
+    else:
+        return row, _random_of(problem.targets, rng), NOWHERE
+    if partner == NOWHERE:
+        return NOWHERE, NOWHERE, NOWHERE
+    return row, solution.node[partner], partner
+
+
+@kernel
+def _random_of(values: Int32, rng: np.random.Generator) -> int:
+    return int(values[int(rng.random() * values.shape[0])])
+
+
+@kernel
+def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> int:
+    """Return the sibling of `row` that stands on `node`, or NOWHERE."""
+    other = problem.sibling[row]
+    while other != row:
+        if solution.node[other] == node:
+            return int(other)
+        other = problem.sibling[other]
+    return NOWHERE
+
+
+@kernel
+def _swap_partner(problem: Problem, row: int, rng: np.random.Generator) -> int:
+    """Return a random movable sibling of another role, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    other = problem.sibling[row]
+    while other != row:
+        if problem.role[other] != problem.role[row] and problem.movable[other]:
+            seen += 1
+            if rng.random() * seen < 1.0:
+                chosen = other
+        other = problem.sibling[other]
+    return int(chosen)
+
+
+@kernel
+def refusal(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
+    """Return the rule that refuses the proposal, or NO_REFUSAL."""
+    if partner == NOWHERE:
+        refused = refusal_of_move(problem, solution, enforced, row, target)
+    else:
+        refused = refusal_of_exchange(problem, solution, enforced, row, partner)
+    if refused != NO_REFUSAL:
+        return refused
+    moves = moves_after(problem, solution, row, target, partner)
+    refused = refusal_of_budget(problem, solution, moves, row, target)
+    if refused == NO_REFUSAL and partner != NOWHERE:
+        refused = refusal_of_budget(problem, solution, moves, partner, solution.node[row])
+    return refused
+
+
+@kernel
+def judge(
+    problem: Problem,
+    solution: Solution,
+    energy: float,
+    highest: float,
+    row: int,
+    target: int,
+    partner: int,
+    hit: Int32,
+    tally: Int,
+) -> float:
+    """Return the energy after the proposal, or REJECTED if it is above `highest`.
+
+    The Monte Carlo term is bounded from below first: leaving a node removes at most its present violations, and joining
+    one removes none (in an exchange both nodes lose at most theirs). Repetitions are evaluated only for a proposal that
+    the bound does not reject.
+
+    Parameters
+    ----------
+    energy
+        Present energy.
+    highest
+        Highest energy that is accepted.
+    hit
+        (K,) scratch.
+    tally
+        (TALLY_SIZE,) counts of what became of proposals; changed.
+    """
+    tally[SCORED] += 1
+    weights = problem.weights
+    here = solution.node[row]
+    movement = movement_after(problem, solution, row, target, partner)
+    spread = imbalance_of_proposal(problem, solution, row, target, partner)
+    fragmentation = fragmentation_of_proposal(problem, solution, row, target, partner)
+    present = solution.counts[VIOLATIONS]
+    if not evaluates_failovers(weights, problem.peak.shape[2]):
+        after = energy_of(weights, movement, spread, fragmentation, present)
+        if after <= highest:
+            return after
+        tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, present)] += 1
+        return REJECTED
+    before_here = solution.violating[here] if here != NOWHERE else 0
+    others = present - before_here - solution.violating[target]
+    least = others + (solution.violating[target] if partner == NOWHERE else 0)
+    if energy_of(weights, movement, spread, fragmentation, least) > highest:
+        tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, least)] += 1
+        return REJECTED
+    tally[REACHED_MONTE_CARLO] += 1
+    at_source = violations_at_source(problem, solution, row, partner, hit)
+    if energy_of(weights, movement, spread, fragmentation, least + at_source) > highest:
+        tally[FIRST_TERM + FAILOVERS_TERM] += 1
+        return REJECTED
+    violations = others + at_source + violations_at_target(problem, solution, row, target, partner, hit)
+    after = energy_of(weights, movement, spread, fragmentation, violations)
+    if after <= highest:
+        return after
+    tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, violations)] += 1
+    return REJECTED
+
+
+@kernel
+def _worst_term(
+    problem: Problem, solution: Solution, movement: int, spread: float, fragmentation: float, violations: int
+) -> int:
+    """Return the term without whose change the energy would be lowest: the one that worsened the energy most."""
+    weights = problem.weights
+    nodes = int(weights[COUNTED_NODES])
+    counts = solution.counts
+    present_spread = imbalance(nodes, solution.total, solution.squares, problem.metric_weight)
+    present_fragmentation = solution.fragmentation[0]
+    worst = MOVEMENT_TERM
+    lowest = energy_of(weights, counts[MOVEMENT], spread, fragmentation, violations)
+    without = energy_of(weights, movement, present_spread, fragmentation, violations)
+    if without < lowest:
+        worst = IMBALANCE_TERM
+        lowest = without
+    without = energy_of(weights, movement, spread, present_fragmentation, violations)
+    if without < lowest:
+        worst = FRAGMENTATION_TERM
+        lowest = without
+    without = energy_of(weights, movement, spread, fragmentation, counts[VIOLATIONS])
+    if without < lowest:
+        worst = FAILOVERS_TERM
+    return worst

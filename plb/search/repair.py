@@ -1,0 +1,268 @@
+"""Repair: random moves that mend broken constraints, then annealing over the replicas concerned.
+
+Hard constraints first; a repair is kept if it leaves fewer places broken, then less overload, then less energy
+(semantics.md section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from plb.arrays import DISPLACED, NOWHERE, Bool, Int32, Problem, Solution
+from plb.config import PlbConfig
+
+from plb.constraints.domains import misses_of_spread
+from plb.kernel import kernel
+from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
+from plb.search.attempts import (
+    Attempt,
+    keep_attempt,
+    new_attempt,
+    random_target,
+    redo_attempt,
+    try_move,
+    undo_attempt,
+)
+from plb.search.proposal import Choice
+from plb.search.transition import present_energy
+
+
+@attrs.frozen(eq=False)
+class Breaches:
+    """Where constraints are broken.
+
+    Parameters
+    ----------
+    overloaded
+        (N, R) whether a node that is up carries more than its limit.
+    misplaced
+        (D, M) whether a replica stands in a domain that holds too many of its partition.
+    """
+
+    overloaded: Bool
+    misplaced: Bool
+
+    def __bool__(self) -> bool:
+        return bool(self.overloaded.any() or self.misplaced.any())
+
+
+def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
+    """Return where an enforced constraint is broken."""
+    overloaded = (solution.node_load > problem.limit) & problem.counted[:, None]
+    misplaced = np.zeros((len(problem.domain), len(solution.node)), np.bool_)
+    for level, rule in enumerate(problem.domain_rule):
+        if enforced >> int(rule) & 1:
+            _mark_misplaced(
+                misplaced[level],
+                problem.domain[level],
+                problem.parent[level],
+                problem.siblings[level],
+                solution.node,
+                problem.sibling,
+                problem.leaving,
+            )
+    return Breaches(overloaded, misplaced)
+
+
+@kernel
+def _mark_misplaced(
+    misplaced: Bool, domain: Int32, parent: Int32, siblings: Int32, node: Int32, sibling: Int32, leaving: Bool
+) -> None:
+    for row in range(node.shape[0]):
+        if sibling[row] != row:
+            misplaced[row] = misses_of_spread(domain, parent, siblings, node, sibling, leaving, row) > 0
+
+
+def repair(
+    problem: Problem,
+    start: Solution,
+    config: PlbConfig,
+    masks: Sequence[int],
+    seed: np.random.SeedSequence,
+    budget: Budget,
+) -> Annealed:
+    """Mend what is broken, with as few moves as the search finds; `start` is not changed.
+
+    Parameters
+    ----------
+    masks
+        Enforced rules, from all to only the hard ones; the first under which a repair helps is used.
+    """
+    result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
+    for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
+        breaches = find_breaches(problem, start, mask)
+        if not breaches:
+            continue
+        attempts, annealing = stream.spawn(2)
+        solution = start.copy()
+        rng = np.random.Generator(np.random.PCG64(attempts))
+        if not _repair_randomly(problem, solution, mask, config.repair_attempts, rng):
+            continue
+        movable = _concerned(problem, start, breaches)
+        displaced = int(solution.counts[DISPLACED])
+        choice = Choice(movable[:0], movable, displaced, mask, config.swap_probability, 0.0)
+        return anneal_chains(problem, solution, choice, config, annealing, budget)
+    return result
+
+
+def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int32:
+    """Return the movable rows on overloaded nodes and in crowded domains."""
+    on_overloaded = np.zeros(len(start.node), np.bool_)
+    standing = start.node != NOWHERE
+    on_overloaded[standing] = breaches.overloaded.any(axis=1)[start.node[standing]]
+    concerned = (on_overloaded | breaches.misplaced.any(axis=0)) & problem.movable
+    return np.flatnonzero(concerned).astype(np.int32)
+
+
+def _repair_randomly(
+    problem: Problem, solution: Solution, enforced: int, attempts: int, rng: np.random.Generator
+) -> bool:
+    """Repair `solution` by the best of several random attempts; tell whether it became better."""
+    room = 4 * len(solution.node) + 1
+    attempt, best = new_attempt(room), new_attempt(room)
+    hit = np.empty(problem.peak.shape[2], np.int32)
+    _try_repairs(problem, solution, enforced, max(1, attempts), rng, attempt, best, hit)
+    return bool(best.length[0] > 0)
+
+
+@kernel
+def _try_repairs(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    attempts: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
+    best: Attempt,
+    hit: Int32,
+) -> None:
+    fewest, least = remaining_breaches(problem, solution, enforced)
+    lowest = present_energy(problem, solution)
+    for _ in range(attempts):
+        _unload(problem, solution, enforced, rng, attempt, hit)
+        _spread(problem, solution, enforced, rng, attempt, hit)
+        broken, overload = remaining_breaches(problem, solution, enforced)
+        energy = present_energy(problem, solution)
+        better = broken < fewest or (broken == fewest and overload < least)
+        if better or (broken == fewest and overload == least and energy < lowest):
+            fewest = broken
+            least = overload
+            lowest = energy
+            keep_attempt(attempt, best)
+        undo_attempt(problem, solution, attempt, 0, hit)
+    redo_attempt(problem, solution, best, hit)
+
+
+@kernel
+def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> tuple[int, float]:
+    """Return how many nodes are overloaded or replicas misplaced, and the overload summed in shares of the limits."""
+    broken = 0
+    overload = 0.0
+    for node in range(problem.limit.shape[0]):
+        over = False
+        for metric in range(problem.limit.shape[1]):
+            excess = solution.node_load[node, metric] - problem.limit[node, metric]
+            if problem.counted[node] and excess > 0:
+                over = True
+                overload += excess / max(1, problem.limit[node, metric])
+        broken += over
+    for level in range(problem.domain.shape[0]):
+        if not enforced >> problem.domain_rule[level] & 1:
+            continue
+        for row in range(solution.node.shape[0]):
+            if problem.sibling[row] != row and _is_misplaced(problem, solution, level, row):
+                broken += 1
+    return broken, overload
+
+
+@kernel
+def _is_misplaced(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    return (
+        misses_of_spread(
+            problem.domain[level],
+            problem.parent[level],
+            problem.siblings[level],
+            solution.node,
+            problem.sibling,
+            problem.leaving,
+            row,
+        )
+        > 0
+    )
+
+
+@kernel
+def _unload(
+    problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt, hit: Int32
+) -> None:
+    """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
+    for node in range(problem.limit.shape[0]):
+        if not problem.counted[node]:
+            continue
+        for metric in range(problem.limit.shape[1]):
+            while solution.node_load[node, metric] > problem.limit[node, metric]:
+                row = _random_leaver(problem, solution, node, metric, rng)
+                if row == NOWHERE or attempt.length[0] >= attempt.row.shape[0]:
+                    break
+                target = random_target(problem, solution, enforced, row, node, rng)
+                if target == NOWHERE and not _move_another(problem, solution, enforced, node, metric, rng, attempt, hit):
+                    break
+                if target != NOWHERE:
+                    try_move(problem, solution, attempt, row, target, hit)
+
+
+@kernel
+def _random_leaver(problem: Problem, solution: Solution, node: int, metric: int, rng: np.random.Generator) -> int:
+    """Return a random movable replica on `node` that carries load of `metric`, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    for row in range(solution.node.shape[0]):
+        if solution.node[row] == node and problem.movable[row] and problem.load[row, metric] > 0:
+            seen += 1
+            if rng.random() * seen < 1.0:
+                chosen = row
+    return int(chosen)
+
+
+@kernel
+def _move_another(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    node: int,
+    metric: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
+    hit: Int32,
+) -> bool:
+    """Move any replica that fits elsewhere away from `node`, where a random one fitted nowhere; tell if there is one."""
+    rows = solution.node.shape[0]
+    first = int(rng.random() * rows)
+    for index in range(rows):
+        row = (first + index) % rows
+        if solution.node[row] == node and problem.movable[row] and problem.load[row, metric] > 0:
+            target = random_target(problem, solution, enforced, row, node, rng)
+            if target != NOWHERE:
+                try_move(problem, solution, attempt, row, target, hit)
+                return True
+    return False
+
+
+@kernel
+def _spread(
+    problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt, hit: Int32
+) -> None:
+    """Move replicas out of domains that hold too many of their partition."""
+    for level in range(problem.domain.shape[0]):
+        if not enforced >> problem.domain_rule[level] & 1:
+            continue
+        for row in range(solution.node.shape[0]):
+            if problem.sibling[row] == row or not problem.movable[row]:
+                continue
+            if _is_misplaced(problem, solution, level, row) and attempt.length[0] < attempt.row.shape[0]:
+                target = random_target(problem, solution, enforced, row, solution.node[row], rng)
+                if target != NOWHERE:
+                    try_move(problem, solution, attempt, row, target, hit)

@@ -1,0 +1,150 @@
+"""From a solution back to words: moves in an order in which they can run, reasons, energies, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from plb.arrays import MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Int, Problem, Solution
+from plb.constraints import ALL_RULES, NO_REFUSAL, RULES, Rule
+from plb.constraints.check import refusal_of_move
+from plb.energy.imbalance import imbalance
+from plb.energy.score import COUNTED_NODES, REPETITIONS, TERM_NAMES
+from plb.kernel import kernel
+from plb.model import Role
+from plb.plan import Energy, Move, MoveKind, Proposals, Reason, Unplaced
+from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REACHED_MONTE_CARLO, SCORED
+from plb.search.transition import present_energy
+from plb.state import ClusterState
+
+
+def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
+    """Return the energy of a solution with its terms."""
+    nodes = int(problem.weights[COUNTED_NODES])
+    return Energy(
+        total=float(present_energy(problem, solution)),
+        movement=int(solution.counts[MOVEMENT]) / TENTHS,
+        imbalance=float(imbalance(nodes, solution.total, solution.squares, problem.metric_weight)),
+        fragmentation=float(solution.fragmentation[0]),
+        expected_failovers=float(solution.counts[VIOLATIONS] / problem.weights[REPETITIONS]),
+    )
+
+
+def proposals_of(tally: Int) -> Proposals:
+    """Return a tally as a value with names."""
+    rules = {rule.name.lower(): int(tally[FIRST_RULE + rule]) for rule in Rule}
+    terms = {name: int(tally[FIRST_TERM + index]) for index, name in enumerate(TERM_NAMES)}
+    return Proposals(
+        drawn=int(tally[DRAWN]),
+        scored=int(tally[SCORED]),
+        reached_monte_carlo=int(tally[REACHED_MONTE_CARLO]),
+        accepted=int(tally[ACCEPTED]),
+        refused_by_rule={name: count for name, count in rules.items() if count},
+        rejected_by_term={name: count for name, count in terms.items() if count},
+    )
+
+
+def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons: Mapping[int, Reason]) -> list[Move]:
+    """Return the moves that lead from the origins to `solution`, in an order in which they can be carried out.
+
+    Parameters
+    ----------
+    reasons
+        Why each row moves.
+    """
+    changed = np.flatnonzero((solution.node != problem.origin) & (solution.node != NOWHERE))
+    swaps = _swapped(problem, solution, changed)
+    partners = set(swaps.values())
+    ordered = _executable_order(problem, solution, [int(r) for r in changed if r not in swaps and r not in partners])
+    moves = [_move(state, problem, solution, row, MoveKind.SWAP, reasons[row]) for row in swaps]
+    for row in ordered:
+        kind = MoveKind.ADD if problem.origin[row] == NOWHERE else MoveKind.MOVE
+        moves.append(_move(state, problem, solution, row, kind, reasons[row]))
+    return moves
+
+
+def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, int]:
+    """Return the primaries that changed nodes with a secondary of their partition, and that secondary."""
+    pairs = {}
+    for primary in changed:
+        if problem.role[primary] != Role.PRIMARY or problem.origin[primary] == NOWHERE:
+            continue
+        other = int(problem.sibling[primary])
+        while other != primary:
+            crossed = solution.node[other] == problem.origin[primary] and solution.node[primary] == problem.origin[other]
+            if problem.role[other] == Role.SECONDARY and crossed and not problem.leaving[other]:
+                pairs[int(primary)] = other
+                break
+            other = int(problem.sibling[other])
+    return pairs
+
+
+def _executable_order(problem: Problem, solution: Solution, rows: list[int]) -> list[int]:
+    """Return `rows` so that, where possible, each target has room when its turn comes: moves first, then new replicas."""
+    load = solution.node_load.copy() + problem.leaving_load
+    for row in rows:
+        load[solution.node[row]] -= problem.load[row]
+        if problem.origin[row] != NOWHERE:
+            load[problem.origin[row]] += problem.load[row]
+    waiting = sorted(rows, key=lambda row: (problem.origin[row] == NOWHERE, row))
+    ordered = []
+    while waiting:
+        fitting = (r for r in waiting if (load[solution.node[r]] + problem.load[r] <= problem.limit[solution.node[r]]).all())
+        row = next(fitting, waiting[0])
+        waiting.remove(row)
+        ordered.append(row)
+        load[solution.node[row]] += problem.load[row]
+        if problem.origin[row] != NOWHERE:
+            load[problem.origin[row]] -= problem.load[row]
+    return ordered
+
+
+def _move(
+    state: ClusterState, problem: Problem, solution: Solution, row: int, kind: MoveKind, reason: Reason
+) -> Move:
+    source = int(problem.origin[row])
+    cost = {MoveKind.ADD: problem.add_cost, MoveKind.SWAP: problem.swap_cost}.get(kind, int(problem.move_cost[row]))
+    return Move(
+        kind=kind,
+        partition=state.row_partition[row],
+        role=Role(int(problem.role[row])),
+        source=None if source == NOWHERE else state.nodes[source].name,
+        target=state.nodes[int(solution.node[row])].name,
+        reason=reason,
+        cost=cost / TENTHS,
+    )
+
+
+def unplaced_of(state: ClusterState, problem: Problem, solution: Solution, rows: list[int]) -> list[Unplaced]:
+    """Return, for each of `rows` that has no place, how many nodes each rule ruled out."""
+    found = []
+    for row in rows:
+        if solution.node[row] != NOWHERE:
+            continue
+        counts = np.zeros(RULES, np.int64)
+        eliminate(problem, solution, ALL_RULES, row, counts)
+        found.append(
+            Unplaced(
+                partition=state.row_partition[row],
+                role=Role(int(problem.role[row])),
+                ruled_out={rule.name.lower(): int(counts[rule]) for rule in Rule if counts[rule]},
+                nodes=len(state.nodes),
+            )
+        )
+    return found
+
+
+@kernel
+def eliminate(problem: Problem, solution: Solution, enforced: int, row: int, counts: Int) -> None:
+    """Count, for each rule, the nodes that it is the first to rule out for `row`.
+
+    Parameters
+    ----------
+    counts
+        (RULES,) changed.
+    """
+    for node in range(problem.limit.shape[0]):
+        refused = refusal_of_move(problem, solution, enforced, row, node)
+        if refused != NO_REFUSAL:
+            counts[refused] += 1

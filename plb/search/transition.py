@@ -1,0 +1,237 @@
+"""One proposal: what it would do to the energy, and doing it.
+
+A proposal moves `row` to `target`; with a `partner` on the target the two change nodes (a swap of roles when they belong
+to one partition). `NOWHERE` stands for no partner.
+"""
+
+from __future__ import annotations
+
+from plb.arrays import (
+    DISPLACED,
+    MOVEMENT,
+    MOVES,
+    NOWHERE,
+    TENTHS,
+    VIOLATIONS,
+    Float,
+    Int,
+    Int32,
+    Problem,
+    Solution,
+)
+from plb.constraints.check import are_siblings
+from plb.energy.accumulators import change_load
+from plb.energy.failovers import change_aggregate, violations_after
+from plb.energy.fragmentation import fragmentation_after, is_held_out
+from plb.energy.imbalance import imbalance, imbalance_after
+from plb.energy.movement import partition_movement
+from plb.energy.score import COUNTED_NODES, W_FAILOVERS, energy_of
+from plb.kernel import kernel
+
+
+@kernel
+def present_energy(problem: Problem, solution: Solution) -> float:
+    """Return the energy of the present solution."""
+    nodes = int(problem.weights[COUNTED_NODES])
+    return energy_of(
+        problem.weights,
+        solution.counts[MOVEMENT],
+        imbalance(nodes, solution.total, solution.squares, problem.metric_weight),
+        solution.fragmentation[0],
+        solution.counts[VIOLATIONS],
+    )
+
+
+@kernel
+def movement_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the movement of the whole solution after the proposal, in tenths."""
+    change = _movement_change(
+        problem, solution, problem.move_cost, problem.swap_cost, problem.add_cost, row, target, partner
+    )
+    return int(solution.counts[MOVEMENT] + change)
+
+
+@kernel
+def moves_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the moves of the whole solution after the proposal, in tenths: a swap is one, a new replica none."""
+    change = _movement_change(problem, solution, problem.unit_cost, TENTHS, 0, row, target, partner)
+    return int(solution.counts[MOVES] + change)
+
+
+@kernel
+def _movement_change(
+    problem: Problem,
+    solution: Solution,
+    cost: Int,
+    swap_cost: int,
+    add_cost: int,
+    row: int,
+    target: int,
+    partner: int,
+) -> int:
+    here = solution.node[row]
+    together = partner if partner != NOWHERE and are_siblings(problem, row, partner) else NOWHERE
+    change = partition_movement(problem, solution, cost, swap_cost, add_cost, row, target, together, here)
+    change -= partition_movement(problem, solution, cost, swap_cost, add_cost, row, here, NOWHERE, NOWHERE)
+    if partner != NOWHERE and together == NOWHERE:
+        change += partition_movement(problem, solution, cost, swap_cost, add_cost, partner, here, NOWHERE, NOWHERE)
+        change -= partition_movement(problem, solution, cost, swap_cost, add_cost, partner, target, NOWHERE, NOWHERE)
+    return change
+
+
+@kernel
+def imbalance_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+    """Return the imbalance after the proposal."""
+    return imbalance_after(
+        int(problem.weights[COUNTED_NODES]),
+        solution.total,
+        solution.squares,
+        problem.metric_weight,
+        solution.node_load,
+        problem.counted,
+        problem.load[row],
+        problem.load[partner],
+        solution.node[row],
+        target,
+    )
+
+
+@kernel
+def fragmentation_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+    """Return the fragmentation after the proposal; the present one if no held-out node is touched."""
+    here = solution.node[row]
+    if not (is_held_out(problem.held_out, target) or is_held_out(problem.held_out, here)):
+        return float(solution.fragmentation[0])
+    return fragmentation_after(
+        problem.held_out,
+        problem.inverse_capacity,
+        solution.node_load,
+        problem.load[row],
+        problem.load[partner],
+        here,
+        target,
+    )
+
+
+@kernel
+def violations_at_source(problem: Problem, solution: Solution, row: int, partner: int, hit: Int32) -> int:
+    """Return the violations of the source node after the proposal; 0 if nothing leaves a counted node.
+
+    Leaving a node never adds a violation, so a node without any is not evaluated.
+    """
+    here = solution.node[row]
+    if here == NOWHERE or not problem.counted[here]:
+        return 0
+    if partner == NOWHERE and solution.violating[here] == 0:
+        return 0
+    return violations_after(
+        solution.aggregate[here],
+        solution.ceiling[here],
+        problem.threshold[here],
+        problem.peak[partner],
+        problem.peak_ceiling[partner],
+        problem.peak[row],
+        hit,
+    )
+
+
+@kernel
+def violations_at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int, hit: Int32) -> int:
+    """Return the violations of the target node after the proposal."""
+    if target == NOWHERE or not problem.counted[target]:
+        return 0
+    return violations_after(
+        solution.aggregate[target],
+        solution.ceiling[target],
+        problem.threshold[target],
+        problem.peak[row],
+        problem.peak_ceiling[row],
+        problem.peak[partner],
+        hit,
+    )
+
+
+@kernel
+def violations_of_proposal(
+    problem: Problem, solution: Solution, row: int, target: int, partner: int, hit: Int32
+) -> int:
+    """Return the violations of the whole solution after the proposal."""
+    here = solution.node[row]
+    violations = solution.counts[VIOLATIONS] - solution.violating[target]
+    if here != NOWHERE:
+        violations -= solution.violating[here]
+    violations += violations_at_source(problem, solution, row, partner, hit)
+    return int(violations + violations_at_target(problem, solution, row, target, partner, hit))
+
+
+@kernel
+def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int, hit: Int32) -> None:
+    """Carry the proposal out; the same call with the old node as target undoes it exactly.
+
+    A target of NOWHERE takes the row off its node.
+    """
+    here = solution.node[row]
+    movement = movement_after(problem, solution, row, target, partner)
+    solution.counts[MOVES] = moves_after(problem, solution, row, target, partner)
+    solution.counts[MOVEMENT] = movement
+    solution.fragmentation[0] = fragmentation_of_proposal(problem, solution, row, target, partner)
+    if problem.peak.shape[2] > 0:
+        at_source = violations_at_source(problem, solution, row, partner, hit)
+        at_target = violations_at_target(problem, solution, row, target, partner, hit)
+        if here != NOWHERE:
+            solution.counts[VIOLATIONS] += at_source - solution.violating[here]
+            solution.violating[here] = at_source
+        if target != NOWHERE:
+            solution.counts[VIOLATIONS] += at_target - solution.violating[target]
+            solution.violating[target] = at_target
+    _stand(problem, solution, row, here, target)
+    if partner != NOWHERE:
+        _stand(problem, solution, partner, target, here)
+
+
+@kernel
+def _stand(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
+    """Let `row` leave `source` and stand on `target`: loads, aggregates and the list of displaced rows."""
+    _carry(problem, solution, row, source, -1)
+    _carry(problem, solution, row, target, 1)
+    _count_moves(problem, solution, row, source, -1)
+    solution.node[row] = target
+    _count_moves(problem, solution, row, target, 1)
+
+
+@kernel
+def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load and the peaks of `row` to `node`."""
+    if node == NOWHERE:
+        return
+    change_load(
+        solution.node_load, solution.total, solution.squares, problem.counted[node], node, problem.load[row], sign
+    )
+    change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
+
+
+@kernel
+def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Enter or strike `row`, standing on `node`, in the books of displaced replicas."""
+    origin = problem.origin[row]
+    if origin == NOWHERE or node == origin or node == NOWHERE:
+        return
+    solution.node_moves[origin] += sign
+    solution.node_moves[node] += sign
+    solution.service_moves[problem.service[row]] += sign
+    if sign > 0:
+        solution.displaced[solution.counts[DISPLACED]] = row
+        solution.displaced_at[row] = solution.counts[DISPLACED]
+        solution.counts[DISPLACED] += 1
+    else:
+        solution.counts[DISPLACED] -= 1
+        last = solution.displaced[solution.counts[DISPLACED]]
+        solution.displaced[solution.displaced_at[row]] = last
+        solution.displaced_at[last] = solution.displaced_at[row]
+        solution.displaced_at[row] = NOWHERE
+
+
+@kernel
+def evaluates_failovers(weights: Float, repetitions: int) -> bool:
+    """Tell whether the expected failovers enter the energy."""
+    return weights[W_FAILOVERS] > 0.0 and repetitions > 0

@@ -1,0 +1,423 @@
+"""The cluster as arrays: one row a node, one row a replica, whole-number loads, and the maps from names to rows.
+
+A replica row is a *role slot* of a partition: age, largest demand and sampled traces belong to it and survive moves. A row
+without a node is a replica that is still to be placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+import numpy as np
+
+from plb.arrays import NOWHERE, Bool, Float, Int, Int32
+from plb.config import CapacityLimit, PlbConfig
+from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.expressions import Expression, parse_expression
+from plb.model import Node, Partition, Replica, Role, Service
+from plb.plan import Move, MoveKind
+from plb.risk.counter import replica_key
+from plb.steps import UNLIMITED, MetricSteps
+
+LARGEST_THRESHOLD = 2**31 - 1
+"""Thresholds of per-repetition aggregates are 32-bit; this one is never reached."""
+
+
+@attrs.define(eq=False)
+class PartitionRecord:
+    """What the state knows of a partition: its rows by role slot."""
+
+    name: str
+    service: int
+    created: float
+    rows: list[int]
+    promotions: int = 0
+
+
+class RowTable:
+    """Arrays with one row a replica slot, grown by doubling; the last row stays zero and is what NOWHERE selects."""
+
+    def __init__(self, metrics: int, room: int = 64) -> None:
+        self.load: Int = np.zeros((room + 1, metrics), np.int64)
+        self.node: Int32 = np.full(room, NOWHERE, np.int32)
+        self.sibling: Int32 = np.arange(room, dtype=np.int32)
+        self.role: Int32 = np.zeros(room, np.int32)
+        self.leaving: Bool = np.zeros(room, np.bool_)
+        self.pinned: Bool = np.zeros(room, np.bool_)
+        self.used: Bool = np.zeros(room, np.bool_)
+        self.service: Int32 = np.zeros(room, np.int32)
+        self.created: Float = np.zeros(room)
+        self.key = np.zeros(room, np.uint64)
+        self.largest_demand: Float = np.zeros((room, metrics))
+        self.reported: Bool = np.zeros(room, np.bool_)
+        self._free: list[int] = list(range(room - 1, -1, -1))
+
+    @property
+    def room(self) -> int:
+        """Rows that the arrays can hold."""
+        return len(self.node)
+
+    def take(self) -> int:
+        """Return a free row."""
+        if not self._free:
+            self._grow()
+        row = self._free.pop()
+        self.used[row] = True
+        return row
+
+    def release(self, row: int) -> None:
+        """Give a row back; it becomes as if never used."""
+        self.load[row] = 0
+        self.largest_demand[row] = 0.0
+        self.node[row] = NOWHERE
+        self.sibling[row] = row
+        for flags in (self.leaving, self.pinned, self.used, self.reported):
+            flags[row] = False
+        self._free.append(row)
+
+    def _grow(self) -> None:
+        old, new = self.room, 2 * self.room
+        self.load = np.vstack([self.load[:-1], np.zeros((old + 1, self.load.shape[1]), np.int64)])
+        self.node = np.concatenate([self.node, np.full(old, NOWHERE, np.int32)])
+        self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int32)])
+        self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
+        for name in ("role", "leaving", "pinned", "used", "service", "created", "key", "reported"):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+        self._free = list(range(new - 1, old - 1, -1))
+
+
+class ClusterState:
+    """Nodes, services, partitions and replicas, and nothing that follows from them."""
+
+    def __init__(self, config: PlbConfig) -> None:
+        self.config = config
+        self.steps = MetricSteps(config.metrics)
+        metrics = len(config.metrics)
+        self.nodes: list[Node] = []
+        self.node_index: dict[str, int] = {}
+        self.capacity: Int = np.zeros((0, metrics), np.int64)
+        self.services: list[Service] = []
+        self.service_index: dict[str, int] = {}
+        self.partitions: dict[str, PartitionRecord] = {}
+        self.rows = RowTable(metrics)
+        self.row_partition: dict[int, str] = {}
+        self.expressions: list[Expression] = [parse_expression("")]
+        self.expression_index: dict[str, int] = {"": 0}
+        self.service_expression: list[int] = []
+        self.version = 0
+        """Rises with every change to what a placement may be; reports of load do not count."""
+
+    # nodes and services
+
+    def put_node(self, node: Node) -> None:
+        """Add a node, or replace the one of this name."""
+        steps = self.steps.copy()
+        capacity = steps.capacities(f"node {node.name}", node.capacities)
+        self.steps = steps
+        index = self.node_index.get(node.name)
+        if index is None:
+            self.node_index[node.name] = len(self.nodes)
+            self.nodes.append(node)
+            self.capacity = np.vstack([self.capacity, capacity])
+        else:
+            self.nodes[index] = node
+            self.capacity[index] = capacity
+        self.version += 1
+
+    def put_service(self, service: Service) -> None:
+        """Add a service, or replace the one of this name; partitions that exist keep their replicas."""
+        item = f"service {service.name}"
+        for role, load in service.default_load.items():
+            self.steps.copy().loads(item, f"default_load[{role.name}]", load)
+        expression = self._expression(item, service.placement_constraint)
+        index = self.service_index.get(service.name)
+        if index is None:
+            self.service_index[service.name] = len(self.services)
+            self.services.append(service)
+            self.service_expression.append(expression)
+        else:
+            if service.stateful != self.services[index].stateful:
+                raise ConflictError(f"{item}: stateful cannot change")
+            self.services[index] = service
+            self.service_expression[index] = expression
+        self.version += 1
+
+    def _expression(self, item: str, text: str) -> int:
+        index = self.expression_index.get(text)
+        if index is None:
+            expression = parse_expression(text, item)
+            index = self.expression_index[text] = len(self.expressions)
+            self.expressions.append(expression)
+        return index
+
+    def remove_service(self, name: str) -> None:
+        """Remove a service that has no partitions."""
+        index = self._service(name)
+        holders = [record.name for record in self.partitions.values() if record.service == index]
+        if holders:
+            raise ConflictError(f"service {name}: still has partition {holders[0]}; remove its partitions first")
+        del self.service_index[name]
+
+    def _service(self, name: str, context: str = "") -> int:
+        if name not in self.service_index:
+            raise UnknownNameError("service", name, self.service_index, context)
+        return self.service_index[name]
+
+    def node(self, name: str, context: str = "") -> int:
+        """Return the index of a node."""
+        if name not in self.node_index:
+            raise UnknownNameError("node", name, self.node_index, context)
+        return self.node_index[name]
+
+    # partitions
+
+    def partition(self, name: str, context: str = "") -> PartitionRecord:
+        """Return the record of a partition."""
+        if name not in self.partitions:
+            raise UnknownNameError("partition", name, self.partitions, context)
+        return self.partitions[name]
+
+    def put_partition(self, partition: Partition) -> None:
+        """Add a partition, or bring the known one to the replicas given; slots keep age and demand where they can."""
+        item = f"partition {partition.name}"
+        service = self._service(partition.service, item)
+        described = self.services[service]
+        allowed = (Role.PRIMARY, Role.SECONDARY) if described.stateful else (Role.INSTANCE,)
+        placed = []
+        for replica in partition.replicas:
+            if replica.role not in allowed:
+                names = " or ".join(role.name for role in allowed)
+                raise InvalidValueError(item, "replicas", replica.role, f"{names} for service {described.name}")
+            placed.append((replica, self.node(replica.node, item)))
+        steps = self.steps.copy()
+        defaults = {role: steps.loads(item, "default_load", described.default_load.get(role, {})) for role in allowed}
+        record = self.partitions.get(partition.name)
+        if record is not None and record.service != service:
+            raise ConflictError(f"{item}: belongs to service {self.services[record.service].name}; it cannot change")
+        self.steps = steps
+        if record is None:
+            record = self.partitions[partition.name] = PartitionRecord(
+                partition.name, service, partition.created, []
+            )
+        self._match_slots(record, described, placed, defaults)
+        self.version += 1
+
+    def remove_partition(self, name: str) -> None:
+        """Remove a partition and its replicas."""
+        record = self.partition(name)
+        for row in record.rows:
+            del self.row_partition[row]
+            self.rows.release(row)
+        del self.partitions[name]
+        self.version += 1
+
+    def _match_slots(
+        self,
+        record: PartitionRecord,
+        service: Service,
+        placed: Sequence[tuple[Replica, int]],
+        defaults: dict[Role, Int],
+    ) -> None:
+        """Give every replica a slot of its role: the slot already on its node first, else any free one, else a new one."""
+        table = self.rows
+        old_node = {row: int(table.node[row]) for row in record.rows if not table.leaving[row]}
+        free: dict[Role, list[int]] = {role: [] for role in defaults}
+        for row in record.rows:
+            if table.leaving[row]:
+                self._release(row)
+            else:
+                free[Role(table.role[row])].append(row)
+        record.rows = [row for row in record.rows if table.used[row]]
+        standing = [(replica, node) for replica, node in placed if not replica.leaving]
+        matched: list[tuple[int, Replica, int]] = []
+        later = []
+        for replica, node in standing:
+            same = [row for row in free[replica.role] if old_node[row] == node]
+            if same:
+                free[replica.role].remove(same[0])
+                matched.append((same[0], replica, node))
+            else:
+                later.append((replica, node))
+        for replica, node in later:
+            row = free[replica.role].pop(0) if free[replica.role] else self._new_slot(record, replica.role, defaults)
+            matched.append((row, replica, node))
+        for row, replica, node in matched:
+            self._note_promotion(record, row, node, old_node)
+            table.node[row], table.pinned[row] = node, replica.pinned
+        for role, rows in free.items():
+            for row in rows:
+                table.node[row], table.pinned[row] = NOWHERE, False
+            self._trim(record, role, rows, service, len(standing))
+        self._fill_up(record, service, defaults)
+        for replica, node in placed:
+            if replica.leaving:
+                row = self._new_slot(record, replica.role, defaults)
+                table.node[row], table.leaving[row] = node, True
+                self._inherit_load(record, row, replica.role)
+        self._link(record)
+
+    def _note_promotion(self, record: PartitionRecord, row: int, node: int, old_node: dict[int, int]) -> None:
+        """Draw anew when a secondary became the primary and the old primary did not take its place."""
+        before = old_node.get(row, NOWHERE)
+        if self.rows.role[row] != Role.PRIMARY or before in (NOWHERE, node):
+            return
+        others = {at for other, at in old_node.items() if other != row}
+        if node in others:
+            record.promotions += 1
+            self.rows.key[row] = self._key(record, record.rows.index(row))
+
+    def _trim(self, record: PartitionRecord, role: Role, free: list[int], service: Service, standing: int) -> None:
+        """Let go of empty slots beyond the target of the service."""
+        surplus = standing + len([row for row in record.rows if self.rows.node[row] == NOWHERE]) - service.target_replicas
+        for row in reversed(free):
+            if surplus <= 0 or role == Role.PRIMARY:
+                return
+            self._release(row)
+            record.rows.remove(row)
+            surplus -= 1
+
+    def _fill_up(self, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
+        """Add empty slots up to the target: a primary first if a stateful partition has none."""
+        while len(record.rows) < service.target_replicas:
+            has_primary = any(self.rows.role[row] == Role.PRIMARY for row in record.rows)
+            role = Role.INSTANCE if not service.stateful else (Role.SECONDARY if has_primary else Role.PRIMARY)
+            self._new_slot(record, role, defaults)
+
+    def _new_slot(self, record: PartitionRecord, role: Role, defaults: dict[Role, Int]) -> int:
+        row = self.rows.take()
+        self.rows.role[row] = role
+        self.rows.load[row] = defaults[role]
+        self.rows.service[row] = record.service
+        self.rows.created[row] = record.created
+        self.rows.key[row] = self._key(record, len(record.rows))
+        record.rows.append(row)
+        self.row_partition[row] = record.name
+        return row
+
+    def _key(self, record: PartitionRecord, slot: int) -> int:
+        return replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
+
+    def _inherit_load(self, record: PartitionRecord, leaving: int, role: Role) -> None:
+        """A departing end carries what the slot that moved carries, until its own report."""
+        twins = [row for row in record.rows if row != leaving and self.rows.role[row] == role]
+        if twins:
+            self.rows.load[leaving] = self.rows.load[twins[-1]]
+
+    def _release(self, row: int) -> None:
+        del self.row_partition[row]
+        self.rows.release(row)
+
+    def _link(self, record: PartitionRecord) -> None:
+        for row, following in zip(record.rows, record.rows[1:] + record.rows[:1], strict=True):
+            self.rows.sibling[row] = following
+
+    # loads
+
+    def row_on(self, partition: str, node: str) -> int:
+        """Return the row of the replica of `partition` on `node`; the standing one before a leaving one."""
+        item = f"partition {partition}"
+        index = self.node(node, item)
+        rows = [row for row in self.partition(partition).rows if self.rows.node[row] == index]
+        if not rows:
+            raise ConflictError(f"{item}: has no replica on node {node}")
+        return min(rows, key=lambda row: bool(self.rows.leaving[row]))
+
+    def set_load(self, row: int, item: str, loads: dict[str, float]) -> None:
+        """Set the load of one row; metrics that are not named keep theirs."""
+        steps = self.steps.copy()
+        new = steps.loads(item, "load", loads)
+        self.steps = steps
+        for name, value in loads.items():
+            metric = steps.index[name]
+            self.rows.load[row, metric] = new[metric]
+            self.rows.largest_demand[row, metric] = max(self.rows.largest_demand[row, metric], value)
+        self.rows.reported[row] = True
+
+    def set_loads(self, rows: Int, loads: Float) -> None:
+        """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
+        if loads.shape != (len(rows), len(self.steps.metrics)):
+            expected = f"shape ({len(rows)}, {len(self.steps.metrics)})"
+            raise InvalidValueError("report_loads", "loads.shape", loads.shape, expected)
+        if len(rows) == 0:
+            return
+        if rows.min() < 0 or rows.max() >= self.rows.room or not self.rows.used[rows].all():
+            bad = next(int(row) for row in rows if not (0 <= row < self.rows.room and self.rows.used[row]))
+            raise InvalidValueError("report_loads", "replica_index", bad, "an index from replica_index()")
+        if not np.isfinite(loads).all() or loads.min() < 0:
+            at, metric = np.argwhere(~np.isfinite(loads) | (loads < 0))[0]
+            name = self.steps.metrics[metric].name
+            item = f"partition {self.row_partition[int(rows[at])]}"
+            raise InvalidValueError(item, f"load[{name}]", float(loads[at, metric]), "a finite number >= 0")
+        steps = self.steps.copy()
+        new = steps.bulk("report_loads", loads)
+        self.steps = steps
+        self.rows.load[rows] = new
+        self.rows.largest_demand[rows] = np.maximum(self.rows.largest_demand[rows], loads)
+        self.rows.reported[rows] = True
+
+    # what follows for a search
+
+    def limits(self) -> tuple[Int, Int32]:
+        """Return limit and threshold of every node, both (N, R) in steps."""
+        limit = np.full_like(self.capacity, UNLIMITED)
+        threshold = np.full(self.capacity.shape, LARGEST_THRESHOLD, np.int32)
+        for metric, description in enumerate(self.config.metrics):
+            for capacity in np.unique(self.capacity[:, metric]):
+                if capacity >= UNLIMITED:
+                    continue
+                nodes = self.capacity[:, metric] == capacity
+                reached = self.steps.threshold(description, int(capacity))
+                threshold[nodes, metric] = min(reached, LARGEST_THRESHOLD)
+                inclusive = self.config.capacity_limit is CapacityLimit.CAPACITY
+                limit[nodes, metric] = capacity if inclusive else reached - 1
+        return limit, threshold
+
+    def up(self) -> Bool:
+        """Return which nodes are up, (N,)."""
+        return np.array([node.up for node in self.nodes], np.bool_)
+
+    def missing(self, partitions: Iterable[str] | None = None) -> list[int]:
+        """Return the rows that wait for a place, parents of order: partitions as they came, primaries first."""
+        records = self.partitions.values() if partitions is None else map(self.partition, partitions)
+        return [row for record in records for row in record.rows if self.rows.node[row] == NOWHERE]
+
+    # carrying out plans
+
+    def carry_out(self, move: Move, *, leaving: bool) -> None:
+        """Let the replica of a move stand on its target; with `leaving`, keep a departing end on the source."""
+        record = self.partition(move.partition)
+        source = NOWHERE if move.source is None else self.node(move.source)
+        target = self.node(move.target)
+        table = self.rows
+        row = self._slot_on(record, move.role, source)
+        if move.kind is MoveKind.SWAP:
+            table.node[self._slot_on(record, Role.SECONDARY, target)] = source
+        table.node[row] = target
+        if leaving and move.kind is MoveKind.MOVE:
+            end = self._new_slot(record, move.role, {move.role: table.load[row].copy()})
+            table.node[end], table.leaving[end] = source, True
+            self._link(record)
+        self.version += 1
+
+    def _slot_on(self, record: PartitionRecord, role: Role, node: int) -> int:
+        table = self.rows
+        return next(
+            row
+            for row in record.rows
+            if table.role[row] == role and table.node[row] == node and not table.leaving[row]
+        )
+
+    def vacate(self, partition: str, node: str) -> None:
+        """Forget the departing end of a move on `node`."""
+        record = self.partition(partition)
+        index = self.node(node, f"partition {partition}")
+        for row in record.rows:
+            if self.rows.leaving[row] and self.rows.node[row] == index:
+                record.rows.remove(row)
+                self._release(row)
+                self._link(record)
+                self.version += 1
+                return
+        raise ConflictError(f"partition {partition}: no replica is leaving node {node}")

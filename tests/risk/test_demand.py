@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.model import Role
+from plb.risk import DemandHistory
+
+from .strategies import METRICS, NO_DEADLINE, columns, histories, random_history
+
+
+def one_trace(**changes: Any) -> dict[str, Any]:
+    """Columns of two good traces, with changes."""
+    two = [[1.0, 10.0], [2.0, 20.0]]
+    good = {"tenant_class": ["gold", "gold"], "role": [0, 1], "lifetime": [5.0, 6.0], "level": two}
+    good |= {"initial": [[1.0, 0.0], [2.0, 5.0]], "growth": [[0.0, 4.0], [0.0, 4.0]], "maximum": two}
+    return good | changes
+
+
+def test_the_curve_rises_from_the_initial_demand_to_the_level_and_not_beyond() -> None:
+    """Halfway demand is halfway between I and M; equation (2) as printed would give I + M/2 and end at I + M."""
+    history = DemandHistory.from_columns(METRICS, **one_trace())
+    disk = history.demand(np.array([0, 1, 2, 4, 100]), 1)[:, 1]
+    assert disk.tolist() == [5.0, 8.75, 12.5, 20.0, 20.0]
+
+
+def test_growth_of_zero_means_the_level_at_once() -> None:
+    """G = 0 stands for demand without trend: M from the first moment."""
+    history = DemandHistory.from_columns(METRICS, **one_trace(growth=[[0, 0], [0, 0]]))
+    assert history.demand(0.0, [0, 1]).tolist() == [[1, 10], [2, 20]]
+
+
+@NO_DEADLINE
+@given(histories(), st.floats(0, 20), st.floats(0, 20))
+def test_curves_are_monotone_and_stay_between_initial_demand_and_level(
+    history: DemandHistory, one: float, other: float
+) -> None:
+    """Monotone curves are what makes the departure times sufficient ([1] section 5.3)."""
+    rows = np.arange(len(history))
+    early, late = history.demand(min(one, other), rows), history.demand(max(one, other), rows)
+    assert (early <= late).all()
+    assert (early >= history.initial).all()
+    assert (late <= history.level).all()
+
+
+def test_demand_broadcasts_ages_against_traces() -> None:
+    """Ages (3, 1) against traces (2,) give demand (3, 2, R)."""
+    history = DemandHistory.from_columns(METRICS, **one_trace())
+    assert history.demand(np.zeros((3, 1)), np.array([0, 1])).shape == (3, 2, 2)
+
+
+@NO_DEADLINE
+@given(columns())
+def test_rows_of_a_class_and_role_stand_together_in_the_order_given(given_columns: dict[str, Any]) -> None:
+    """Every group is a slice that holds exactly its traces, stably ordered, with all columns carried along."""
+    history = DemandHistory.from_columns(METRICS, **given_columns)
+    for code, name in enumerate(history.classes):
+        for role in Role:
+            start, stop = history.group_start[code * len(Role) + role : code * len(Role) + role + 2]
+            matching = zip(given_columns["tenant_class"], given_columns["role"], strict=True)
+            expected = [i for i, pair in enumerate(matching) if pair == (name, role)]
+            assert history.lifetime[start:stop].tolist() == [given_columns["lifetime"][i] for i in expected]
+            for field in ("level", "initial", "growth", "maximum"):
+                assert getattr(history, field)[start:stop].tolist() == given_columns[field][expected].tolist()
+    assert history.group_start[-1] == len(history)
+
+
+def test_arrays_are_read_only_and_contiguous() -> None:
+    """A history is shared between engines and threads; nobody may change it."""
+    history = DemandHistory.from_columns(METRICS, **one_trace())
+    for field in ("tenant_class", "role", "lifetime", "censored", "level", "initial", "growth", "maximum"):
+        array = getattr(history, field)
+        assert array.flags.c_contiguous
+        assert not array.flags.writeable
+    assert not history.group_start.flags.writeable
+
+
+def test_the_history_does_not_hold_on_to_the_columns_it_was_made_from() -> None:
+    """The caller's arrays stay writable and later changes to them do not show."""
+    level = np.array([[1.0, 10.0], [2.0, 20.0]], np.float32)
+    history = DemandHistory.from_columns(METRICS, **one_trace(level=level))
+    level[:] = 99.0
+    assert history.level.max() == 20.0
+
+
+def test_115_000_traces_of_three_metrics_fit_66_bytes_each() -> None:
+    """The budget of [1] section 8.5 for the repository of traces."""
+    history = random_history(115_000, seed=1, classes=40)
+    assert len(history) == 115_000
+    assert history.bytes_per_trace <= 66
+    assert history.nbytes == history.bytes_per_trace * len(history)
+
+
+def test_class_codes_are_positions_in_the_sorted_names() -> None:
+    """Unknown names and None have code -1, so callers need no special case."""
+    history = DemandHistory.from_columns(METRICS, **one_trace(tenant_class=np.array(["silver", "gold"])))
+    assert history.classes == ("gold", "silver")
+    assert [history.class_code(name) for name in ("gold", "silver", "iron", None)] == [0, 1, -1, -1]
+
+
+def test_censored_lifetimes_stay_marked() -> None:
+    """Traces cut by the end of the window are known by their flag; without the column none is."""
+    marked = DemandHistory.from_columns(METRICS, **one_trace(role=[1, 0], censored=[True, False]))
+    assert marked.censored.tolist() == [False, True]
+    assert not DemandHistory.from_columns(METRICS, **one_trace()).censored.any()
+
+
+@NO_DEADLINE
+@given(histories(), st.sampled_from([2.0**-3, 0.5, 1.0, 4.0]))
+def test_levels_round_up_to_whole_steps(history: DemandHistory, step: float) -> None:
+    """A level is never under-counted and over-counted by less than a step."""
+    excess = history.in_steps([step, step]) * step - history.level
+    assert (excess >= 0).all()
+    assert (excess < step).all()
+
+
+def test_levels_of_up_to_two_to_the_thirty_steps_are_accepted() -> None:
+    """The limit itself is allowed, exactly, and the next float32 above it is not."""
+    largest = 2.0**30
+    history = DemandHistory.from_columns(METRICS, **one_trace(level=[[1, largest], [2, 20]], maximum=[[1, 1], [2, 2]]))
+    assert history.in_steps([1.0, 1.0])[0, 1] == 2**30
+    above = float(np.nextafter(np.float32(largest), np.float32(np.inf)))
+    beyond = DemandHistory.from_columns(METRICS, **one_trace(level=[[1, above], [2, 20]]))
+    with pytest.raises(InvalidValueError, match=r"trace 0: level\[disk\].*2\^30 steps.*metric disk"):
+        beyond.in_steps([1.0, 1.0])
+
+
+@pytest.mark.parametrize("step", [0.3, 0.0, -1.0, np.inf, np.nan])
+def test_steps_are_powers_of_two(step: float) -> None:
+    """Other steps would make levels inexact; the message names the metric."""
+    history = DemandHistory.from_columns(METRICS, **one_trace())
+    with pytest.raises(InvalidValueError, match=r"metric disk: step.*a power of two"):
+        history.in_steps([1.0, step])
+
+
+REFUSED = {
+    "a column of another length": ({"lifetime": [5.0]}, ConflictError, r"lifetime has shape \(1,\), expected \(2,\)"),
+    "a matrix without a metric": ({"level": [[1.0], [2.0]]}, ConflictError, r"level has shape \(2, 1\)"),
+    "a ragged matrix": ({"growth": [[1.0], [2.0, 3.0]]}, ConflictError, "growth is no array"),
+    "no trace at all": ({"tenant_class": []}, ConflictError, "no trace; at least one"),
+    "a negative lifetime": ({"lifetime": [5.0, -1.0]}, InvalidValueError, r"trace 1: lifetime = -1.0.*>= 0"),
+    "a level that is no number": (
+        {"level": [[1.0, 10.0], [np.nan, 20.0]]},
+        InvalidValueError,
+        r"trace 1: level\[cpu\] = nan",
+    ),
+    "an infinite maximum": (
+        {"maximum": [[1, np.inf], [1, 1]]},
+        InvalidValueError,
+        r"trace 0: maximum\[disk\].*finite number >= 0",
+    ),
+    "growth that is too long": ({"growth": [[0, 1e39], [0, 0]]}, InvalidValueError, r"trace 0: growth\[disk\].*<= 3.4"),
+    "initial demand above the level": (
+        {"initial": [[1, 0], [3, 5]]},
+        InvalidValueError,
+        r"trace 1: initial\[cpu\] = 3.0.*at most the trace's level, 2",
+    ),
+    "an unknown role": ({"role": [0, 7]}, InvalidValueError, r"trace 1: role = 7.0.*0 \(primary\), 1 \(secondary\)"),
+    "a class without a name": ({"tenant_class": ["gold", " "]}, InvalidValueError, "trace 1: tenant_class"),
+    "a flag that is no flag": ({"censored": [0, 2]}, InvalidValueError, "trace 1: censored = 2.0.*true or false"),
+}
+
+
+@pytest.mark.parametrize(("changes", "kind", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_bad_columns_are_refused_by_row_field_and_range(
+    changes: dict[str, Any], kind: type[PlbError], message: str
+) -> None:
+    """The row is the one the caller gave, not the sorted one."""
+    with pytest.raises(kind, match=message):
+        DemandHistory.from_columns(METRICS, **one_trace(**changes))
+
+
+def test_metrics_are_named_once_and_at_least_one() -> None:
+    """A doubled or missing metric would make columns ambiguous."""
+    with pytest.raises(ConflictError, match="cpu is named twice"):
+        DemandHistory.from_columns(["cpu", "cpu"], **one_trace())
+    with pytest.raises(ConflictError, match="no metric"):
+        DemandHistory.from_columns([], **one_trace())
+
+
+def test_rows_out_of_order_are_refused_when_built_directly() -> None:
+    """Only sorted rows have slices for groups; `from_columns` sorts."""
+    good = DemandHistory.from_columns(METRICS, **one_trace())
+    rest = (good.lifetime, good.censored, good.level, good.initial, good.growth, good.maximum)
+    with pytest.raises(ConflictError, match="use from_columns"):
+        DemandHistory(good.metrics, good.classes, good.tenant_class, good.role[::-1].copy(), *rest)

@@ -1,0 +1,76 @@
+"""Vectorised checks of table columns that collect every problem before anything is raised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from workloads.errors import TraceError, TraceProblem
+
+ROWS_LISTED = 5
+"""Rows of one kind of problem in one column that are named; the others are counted."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Checker:
+    """Collects the problems of one file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.file = str(path)
+        self.problems: list[TraceProblem] = []
+
+    def add(self, found: str, expected: str, row: int | None = None, column: str | None = None, count: int = 1) -> None:
+        """Note a problem; `row` counts from 1."""
+        self.problems.append(TraceProblem(self.file, row, column, found, expected, count))
+
+    def bad_rows(self, mask: Mask, column: str, found: npt.NDArray[Any] | pl.Series, expected: str) -> None:
+        """Note the rows where `mask` is true; `found` holds what stands in each row."""
+        rows = np.flatnonzero(mask)
+        for place, row in enumerate(rows[:ROWS_LISTED].tolist()):
+            last = place == ROWS_LISTED - 1
+            count = len(rows) - place if last else 1
+            self.add(_text(found[row]), expected, row + 1, column, count)
+
+    def columns(self, frame: pl.DataFrame, wanted: dict[str, str]) -> bool:
+        """Check that the columns are there, of kind "text", "number" or "flag", without nulls; return whether so."""
+        before = len(self.problems)
+        for name, kind in wanted.items():
+            if name not in frame.columns:
+                self.add(f"columns {', '.join(frame.columns)}", f"a column of {kind}s", column=name)
+            elif not _is_kind(frame[name].dtype, kind):
+                self.add(f"type {frame[name].dtype}", f"a column of {kind}s", column=name)
+            elif frame[name].null_count():
+                self.bad_rows(frame[name].is_null().to_numpy(), name, frame[name], f"a {kind}")
+        return len(self.problems) == before
+
+    def numbers(self, frame: pl.DataFrame, names: list[str]) -> None:
+        """Check that these columns are finite and at least 0."""
+        for name in names:
+            values = frame[name].to_numpy()
+            self.bad_rows(~(np.isfinite(values) & (values >= 0)), name, values, "a finite number >= 0")
+
+    def raise_problems(self) -> None:
+        """Raise `TraceError` with all problems, if there are any."""
+        if self.problems:
+            raise TraceError(self.problems)
+
+
+def _is_kind(dtype: pl.DataType, kind: str) -> bool:
+    if kind == "text":
+        return dtype in (pl.String, pl.Categorical, pl.Enum)
+    return dtype == pl.Boolean if kind == "flag" else dtype.is_numeric()
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float | np.floating) else repr(getattr(value, "item", lambda: value)())

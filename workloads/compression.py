@@ -1,0 +1,218 @@
+"""Compress demand traces into demand models ([1] section 5.3).
+
+Of a metric with trend remain the maximum M, the initial demand I and the growth duration G; of one without, the 90th
+percentile U90; of every metric the true maximum, and of the trace its lifetime, class and role.
+
+The paper does not say how it fits G. Ours: let t be the first time at which demand is at least 95 % of M (the level by
+which [1] section 3.1 describes growth). The line from (0, I) through that first sample (t, d) meets M at
+``G = t·(M - I)/(d - I)``, so a straight ramp and a jump are both kept exactly; G is never later than the first time at
+which M itself is seen. Where demand starts at 95 % of M or more, G = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.errors import UnknownNameError
+from plb.risk.demand import DemandHistory
+from workloads.segments import bounds_of, first_where, maximum, percentile, spread, step_of_row
+from workloads.trace import TraceSet
+
+GROWN = 0.95
+"""Share of the maximum at which a tenant counts as grown ([1] section 3.1)."""
+HIGH_PERCENTILE = 0.90
+"""Percentile that stands for a metric without trend ([1] section 5.3)."""
+NODE = MappingProxyType({"cpu": 80.0, "memory": 408.0, "disk": 5000.0})
+"""Capacities of the simulated node: 80 vCores, 5.1 GB of memory a vCore, 5 TB of disk ([1] section 8.1)."""
+THRESHOLD = 0.95
+"""Share of a capacity from which on there is a violation ([1] section 3)."""
+
+Columns = npt.NDArray[np.float32]
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Compressed:
+    """Demand models in the order of the series they came from; S series, R metrics.
+
+    Parameters
+    ----------
+    metrics
+        Names of the metrics.
+    tenant_class
+        Class names, shape (S,).
+    role
+        `plb.model.Role` values, shape (S,).
+    lifetime
+        Seconds, shape (S,).
+    censored
+        Whether the trace window cut the lifetime, shape (S,).
+    level, initial, growth, maximum
+        Shape (S, R): M or U90, I, G in seconds, and the true maximum.
+    """
+
+    metrics: tuple[str, ...]
+    tenant_class: npt.NDArray[np.str_]
+    role: npt.NDArray[np.int8]
+    lifetime: npt.NDArray[np.float64]
+    censored: npt.NDArray[np.bool_]
+    level: Columns
+    initial: Columns
+    growth: Columns
+    maximum: Columns
+
+    @staticmethod
+    def join(parts: Sequence[Compressed]) -> Compressed:
+        """Return the models of all parts, in order."""
+        fields = [field.name for field in attrs.fields(Compressed) if field.name != "metrics"]
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in fields}
+        return Compressed(metrics=parts[0].metrics, **columns)
+
+    def history(self) -> DemandHistory:
+        """Return the models as a demand history."""
+        columns = attrs.asdict(self, recurse=False)
+        return DemandHistory.from_columns(columns.pop("metrics"), **columns)
+
+
+def compress(traces: TraceSet) -> DemandHistory:
+    """Compress every series of `traces`; a tenant gives one trace of the history a role."""
+    return compress_columns(traces).history()
+
+
+def compress_columns(traces: TraceSet) -> Compressed:
+    """Compress every series of `traces`, keeping their order."""
+    bounds, owner = traces.series_start, traces.series_tenant
+    highest = maximum(traces.values, bounds)
+    level, initial = highest.copy(), traces.values[bounds[:-1]].copy()
+    growth = np.zeros_like(level)
+    for column, metric in enumerate(traces.metrics):
+        values = np.ascontiguousarray(traces.values[:, column])
+        if metric.trend:
+            growth[:, column] = traces.step_seconds * _growth_steps(values, highest[:, column], bounds)
+        else:
+            level[:, column] = initial[:, column] = percentile(values, bounds, HIGH_PERCENTILE)
+    return Compressed(
+        metrics=traces.metric_names,
+        tenant_class=traces.class_names()[owner],
+        role=traces.series_role,
+        lifetime=traces.lifetime_steps[owner].astype(np.float64) * traces.step_seconds,
+        censored=traces.censored[owner],
+        level=level,
+        initial=initial,
+        growth=growth,
+        maximum=highest,
+    )
+
+
+def _growth_steps(values: Columns, highest: Columns, bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return G in steps, shape (S,), by the rule of this module."""
+    grown_at = first_where(values >= spread(np.float32(GROWN) * highest, bounds), bounds)
+    peak_at = first_where(values == spread(highest, bounds), bounds)
+    initial, grown = (values[bounds[:-1] + at].astype(np.float64) for at in (np.zeros_like(grown_at), grown_at))
+    stretch = np.ones(len(highest))
+    np.divide(highest - initial, grown - initial, out=stretch, where=grown_at > 0)
+    return np.minimum(grown_at * stretch, peak_at)
+
+
+def model_curves(traces: TraceSet) -> Columns:
+    """Return the compressed models of `traces` replayed at the same times, shape (N, R) like its values."""
+    models, bounds = compress_columns(traces), traces.series_start
+    age = (step_of_row(bounds) * traces.step_seconds)[:, None]
+    initial, level, growth = (
+        np.repeat(column, np.diff(bounds), axis=0) for column in (models.initial, models.level, models.growth)
+    )
+    share = np.divide(age, growth, out=np.ones(growth.shape), where=age < growth)
+    return np.asarray(initial + (level - initial) * share, np.float32)
+
+
+@attrs.frozen
+class EffectRow:
+    """Probability of a violation by the full traces and by their compressed models.
+
+    Parameters
+    ----------
+    tenants
+        Number e of tenants on the node.
+    full, compressed
+        Share of the samples in which some metric reached its threshold at some time.
+    """
+
+    tenants: int
+    full: float
+    compressed: float
+
+
+def compression_effect(
+    traces: TraceSet,
+    tenants: Sequence[int],
+    *,
+    samples: int,
+    seed: int,
+    capacities: Mapping[str, float] = NODE,
+    threshold: float = THRESHOLD,
+    stagger_steps: int = 1,
+) -> list[EffectRow]:
+    """Repeat the experiment of [1] figure 7, which asks whether compression changes the probability of a violation.
+
+    For each number e, e series are drawn at random and placed on one node, a new one every `stagger_steps` steps (the
+    paper: every 10 minutes). Both the full traces and the models of the same series are replayed to the end.
+
+    Parameters
+    ----------
+    traces
+        Where the series are drawn from, uniformly and with replacement.
+    tenants
+        The numbers e; the paper takes 10 to 200.
+    samples
+        Draws for each e; the paper takes 10,000.
+    seed
+        Seed of the draws.
+    capacities
+        Capacity of the node by metric, in the metrics' units; metrics that are not named are unlimited.
+    threshold
+        Share of a capacity from which on there is a violation.
+    stagger_steps
+        Steps between two arrivals.
+
+    Returns
+    -------
+    list
+        One row for each e.
+    """
+    for name in capacities:
+        if name not in traces.metric_names:
+            raise UnknownNameError("metric", name, traces.metric_names, "compression_effect")
+    limits = np.array([threshold * capacities.get(name, np.inf) for name in traces.metric_names])
+    curves = traces.values, model_curves(traces)
+    rng = np.random.default_rng(seed)
+    rows = []
+    for count in tenants:
+        hits = np.zeros(2, np.int64)
+        for _ in range(samples):
+            series = rng.integers(len(traces.series_tenant), size=count)
+            hits += _violations(traces.series_start, curves, series, stagger_steps, limits)
+        full, compressed = (hits / samples).tolist()
+        rows.append(EffectRow(count, full, compressed))
+    return rows
+
+
+def _violations(
+    start: npt.NDArray[np.int64],
+    curves: tuple[Columns, Columns],
+    series: npt.NDArray[np.int64],
+    stagger: int,
+    limits: npt.NDArray[np.float64],
+) -> list[bool]:
+    """Return for each kind of curve whether the node is ever in violation."""
+    bounds = bounds_of(np.diff(start)[series])
+    step = step_of_row(bounds)
+    rows = step + spread(start[series], bounds)
+    time = step + spread(np.arange(len(series)) * stagger, bounds)
+    return [
+        any(bool((np.bincount(time, curve[rows, i]) >= limit).any()) for i, limit in enumerate(limits))
+        for curve in curves
+    ]

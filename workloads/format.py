@@ -1,0 +1,135 @@
+"""The trace format: two Parquet files in one directory.
+
+``traces.parquet`` has one row a sample and columns ``tenant``, ``tenant_class``, ``role`` (primary, secondary or
+instance), ``time_s`` (seconds since the replica's creation: 0, one step, two steps ...) and one column a metric. The
+rows of a series (a tenant and role) stand together, in the order of time, without gaps.
+
+``tenants.parquet`` has one row a tenant and columns ``tenant``, ``tenant_class``, ``replicas``, ``lifetime_s``,
+``censored``, ``max_<metric>`` for each metric and, where tenants form families, ``family`` (a whole number).
+
+Units, trends, sampling step, format version and provenance stand in the files' key-value metadata (`workloads.header`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from plb.model import Role
+from workloads.checks import Checker
+from workloads.header import Header, read_header
+from workloads.history_format import read_history, write_history
+from workloads.segments import spread, step_of_row
+from workloads.trace import TraceSet
+from workloads.validation import SeriesTable, check_samples, check_tenants
+
+__all__ = ["TENANTS_FILE", "TRACES_FILE", "read_history", "read_traces", "write_history", "write_traces"]
+
+TRACES_FILE, TENANTS_FILE = "traces.parquet", "tenants.parquet"
+ROLES = tuple(role.name.lower() for role in Role)
+
+
+def write_traces(traces: TraceSet, path: str | Path, provenance: Mapping[str, Any] | None = None) -> None:
+    """Write a trace set into a directory, which is made where it is missing.
+
+    Parameters
+    ----------
+    traces
+        What to write.
+    path
+        The directory.
+    provenance
+        Where the traces come from (any JSON object); kept in the files.
+    """
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, kind, frame in (
+        (TRACES_FILE, "traces", _samples_frame(traces)),
+        (TENANTS_FILE, "tenants", _tenants_frame(traces)),
+    ):
+        header = Header(
+            kind=kind, metrics=traces.metrics, step_seconds=traces.step_seconds, provenance=provenance or {}
+        )
+        frame.write_parquet(folder / name, metadata=header.metadata())
+
+
+def read_traces(path: str | Path) -> TraceSet:
+    """Read a trace set from a directory.
+
+    Raises
+    ------
+    TraceError
+        Something is missing or wrong; it names file, row (from 1), column and what was expected, all problems of a
+        file at once. Nothing is dropped or repaired silently.
+    """
+    folder = Path(path)
+    header = read_header(folder / TRACES_FILE, "traces")
+    of_tenants = read_header(folder / TENANTS_FILE, "tenants")
+    if (header.metrics, header.step_seconds) != (of_tenants.metrics, of_tenants.step_seconds):
+        checker = Checker(folder / TENANTS_FILE)
+        checker.add("other metrics or another step in the metadata", f"those of {TRACES_FILE}")
+        checker.raise_problems()
+    tenants = pl.read_parquet(folder / TENANTS_FILE)
+    check_tenants(tenants, header, folder / TENANTS_FILE)
+    samples = pl.read_parquet(folder / TRACES_FILE)
+    series = check_samples(samples, tenants, header, folder / TRACES_FILE)
+    return _trace_set(header, tenants, samples, series)
+
+
+def read_provenance(path: str | Path) -> Mapping[str, Any]:
+    """Return what was given as `provenance` when the trace set was written."""
+    return read_header(Path(path) / TRACES_FILE, "traces").provenance
+
+
+def _samples_frame(traces: TraceSet) -> pl.DataFrame:
+    owner, start = traces.series_tenant, traces.series_start
+
+    def texts(values: npt.NDArray[Any], index: npt.NDArray[Any]) -> pl.Series:
+        return pl.Series(values, dtype=pl.String).gather(spread(index, start))
+
+    columns: dict[str, Any] = {
+        "tenant": texts(traces.tenant_names(), owner),
+        "tenant_class": texts(np.asarray(traces.classes), traces.class_code[owner]),
+        "role": texts(np.asarray(ROLES), traces.series_role),
+        "time_s": step_of_row(start) * traces.step_seconds,
+    }
+    return pl.DataFrame(columns | {name: traces.values[:, i] for i, name in enumerate(traces.metric_names)})
+
+
+def _tenants_frame(traces: TraceSet) -> pl.DataFrame:
+    columns: dict[str, Any] = {
+        "tenant": pl.Series(traces.tenant_names(), dtype=pl.String),
+        "tenant_class": pl.Series(traces.class_names(), dtype=pl.String),
+        "replicas": traces.replicas,
+        "lifetime_s": traces.lifetime_steps * traces.step_seconds,
+        "censored": traces.censored,
+        "family": traces.family,
+    }
+    return pl.DataFrame(columns | {f"max_{m}": traces.max_usage[:, i] for i, m in enumerate(traces.metric_names)})
+
+
+def _trace_set(header: Header, tenants: pl.DataFrame, samples: pl.DataFrame, series: SeriesTable) -> TraceSet:
+    names = [metric.name for metric in header.metrics]
+    classes, codes = np.unique(tenants["tenant_class"].cast(pl.String).to_numpy().astype(np.str_), return_inverse=True)
+    families = {"family": tenants["family"].cast(pl.Int64).to_numpy()} if "family" in tenants.columns else {}
+    return TraceSet(
+        metrics=header.metrics,
+        step_seconds=header.step_seconds,
+        classes=tuple(classes.tolist()),
+        tenant=tenants["tenant"].cast(pl.String).to_numpy().astype(np.str_),
+        class_code=codes.astype(np.int16),
+        replicas=tenants["replicas"].to_numpy().astype(np.int8),
+        lifetime_steps=np.rint(tenants["lifetime_s"].to_numpy() / header.step_seconds).astype(np.int32),
+        censored=tenants["censored"].to_numpy(),
+        max_usage=np.column_stack([tenants[f"max_{name}"].to_numpy() for name in names]).astype(np.float32),
+        series_tenant=series.tenant,
+        series_role=series.role,
+        series_start=series.start,
+        values=np.column_stack([samples[name].to_numpy() for name in names]).astype(np.float32, copy=False),
+        **families,
+    )

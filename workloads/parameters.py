@@ -1,0 +1,176 @@
+"""Parameters of a synthetic region: what is published, and what is free.
+
+Every field says where it comes from: a section of [1], or "free" for a choice of ours. Free ones were chosen once,
+by the statistics of section 3.1 alone, and never by a number of violations. `RegionParameters.digest` freezes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from statistics import NormalDist
+
+import attrs
+
+from plb.model import check_name, check_number
+
+PUBLISHED_SHARE = 0.90
+"""Share of tenants that reach 95 % of their maximum early ([1] section 3.1: "over 90 %")."""
+AIMED_SHARE = 0.915
+"""What the generator aims at, so that 10,000 random tenants show over 90 % (their standard error is 0.3 %)."""
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """How much of its class's limit a tenant uses: 1/(1 + exp(-x)) with x normal, hence skewed with a heavy tail.
+
+    Parameters
+    ----------
+    median
+        Median share of the limit, in (0, 1). Free.
+    sigma
+        Standard deviation of x. Free.
+    """
+
+    median: float
+    sigma: float
+
+    def __attrs_post_init__(self) -> None:
+        check_number("usage", "median", self.median, high=1.0, low_open=True, high_open=True)
+        check_number("usage", "sigma", self.sigma)
+
+
+@attrs.frozen(kw_only=True)
+class RegionParameters:
+    """All parameters of a synthetic region.
+
+    Parameters
+    ----------
+    name
+        Name; it also picks the region's random stream, so that a variant with the same name has the same tenants.
+    local_share
+        Share of tenants with local storage (Business Critical). Free; "regions differ significantly" ([1] 8.1).
+    serverless_share
+        Share of serverless tenants among those with remote storage. Free.
+    size_bias
+        s in P(v vCores) proportional to v^-s. Free.
+    lifetime_median_hours, lifetime_sigma
+        Lognormal lifetime. Free; hours to weeks.
+    window_days
+        Length of the trace window; longer lifetimes are cut there and marked as censored. Free.
+    growth_within
+        Share of its lifetime within which a tenant reaches 95 % of its maximum memory with probability over 90 %;
+        [1] 3.1: 2 %-5 %, depending on the region.
+    disk_growth_ratio
+        The same of disk, as a share of `growth_within`; below 1 because "tenants often reach 95 % of their peak memory
+        demand at a much later time" ([1] 5.3). Size free.
+    growth_sigma
+        Spread of the growth share (lognormal). Free.
+    disk_grower_share, memory_grower_share
+        Share that grows throughout its lifetime: "a smaller fraction" ([1] 3.1), so well below 10 %. Size free.
+    initial_low, initial_high
+        Range of the initial demand as a share of the maximum (uniform). Free.
+    creep
+        Largest growth after the growth phase, as a share of the maximum: "only small increases" ([1] 3.1). Size free.
+    disk_noise, memory_noise
+        Largest dip of ordinary fluctuation, as a share of the level; small for disk ([1] 3.1, temporary workspaces).
+        Size free.
+    disk_drop_share
+        Share of tenants whose disk demand falls for good; [1] 3.1: under 1 % drop below 90 %.
+    memory_drop_share, serverless_reclaim_share
+        Share of provisioned and of serverless tenants whose memory is reclaimed at times; [1] 3.1: under 7 % of all
+        drop below 80 %, serverless tenants more than others. Division free.
+    cpu, memory, disk_local, disk_tempdb
+        Usage as a share of the class's limit. Free.
+    size_correlation
+        Correlation of a tenant's usages of the three metrics with its common size. Free.
+    lifetime_correlation
+        Correlation of that size with the (log) lifetime: "longer-lived tenants are more likely to have higher resource
+        demands" ([1] 5.1). Size free.
+    cpu_regime_hours
+        Mean time between jumps of the CPU level: it "changes rapidly and often unpredictably" ([1] 5.3). Size free.
+    cpu_regime_sigma, cpu_white_sigma
+        Standard deviation of log CPU between regimes and from sample to sample. Free.
+    cpu_daily
+        Largest amplitude of the daily cycle, as a share of the level. Free.
+    secondary_cpu_low, secondary_cpu_high, secondary_memory_low, secondary_memory_high
+        Range of a secondary's CPU and memory as a share of the primary's (uniform); disk is the same. Free.
+    """
+
+    name: str
+    local_share: float
+    serverless_share: float
+    size_bias: float
+    lifetime_median_hours: float
+    lifetime_sigma: float
+    growth_within: float
+    cpu: Usage
+    memory: Usage
+    disk_local: Usage
+    disk_tempdb: Usage
+    window_days: float = 30.0
+    disk_growth_ratio: float = 0.5
+    growth_sigma: float = 1.2
+    disk_grower_share: float = 0.05
+    memory_grower_share: float = 0.02
+    initial_low: float = 0.02
+    initial_high: float = 0.6
+    creep: float = 0.02
+    disk_noise: float = 0.02
+    memory_noise: float = 0.06
+    disk_drop_share: float = 0.006
+    memory_drop_share: float = 0.01
+    serverless_reclaim_share: float = 0.12
+    size_correlation: float = 0.6
+    lifetime_correlation: float = 0.3
+    cpu_regime_hours: float = 1.5
+    cpu_regime_sigma: float = 0.7
+    cpu_white_sigma: float = 0.4
+    cpu_daily: float = 0.3
+    secondary_cpu_low: float = 0.1
+    secondary_cpu_high: float = 0.6
+    secondary_memory_low: float = 0.6
+    secondary_memory_high: float = 1.0
+
+    def __attrs_post_init__(self) -> None:
+        check_name("region", self.name)
+        for field in attrs.fields(type(self)):
+            value = getattr(self, field.name)
+            if isinstance(value, float | int):
+                check_number(f"region {self.name}", field.name, value, high=1.0 if field.name in _SHARES else 1e9)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the parameters as canonical JSON, in hex."""
+        text = json.dumps(attrs.asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def stream(self) -> int:
+        """Key of the region's random stream, from its name."""
+        return int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:4], "big")
+
+    def growth_median(self, within: float, grower_share: float) -> float:
+        """Return the median growth share of the tenants that do not grow throughout.
+
+        Parameters
+        ----------
+        within
+            Share of life within which `AIMED_SHARE` of *all* tenants are to be grown.
+        grower_share
+            Share of tenants that grow throughout and so never are.
+        """
+        late = (1.0 - AIMED_SHARE - grower_share) / (1.0 - grower_share)
+        return _lognormal_median(within, 1.0 - late, self.growth_sigma)
+
+
+def _lognormal_median(value: float, share: float, sigma: float) -> float:
+    """Return the median of the lognormal distribution whose quantile at `share` is `value`."""
+    return value / math.exp(sigma * NormalDist().inv_cdf(share))
+
+
+_SHARES = {
+    field
+    for field in attrs.fields_dict(RegionParameters)
+    if field.endswith(("_share", "_low", "_high", "_correlation", "_noise", "_ratio", "creep", "_within", "_daily"))
+}

@@ -1,0 +1,170 @@
+"""Draw the tenants of one block of a synthetic region: class, lifetime, size, and the shape of their demand.
+
+All draws of a block come from one generator in a fixed order, with arrays of one value a tenant.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.classes import LOCAL, REMOTE, SERVERLESS, class_limits
+from workloads.parameters import RegionParameters, Usage
+from workloads.trace import STEP_SECONDS
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+STEPS_PER_HOUR = 3600.0 / STEP_SECONDS
+SHORTEST_LIFE = 3
+"""Steps; shorter lives leave no trace worth keeping. Free."""
+
+
+class Shape(NamedTuple):
+    """The demand of a metric with trend, one value a tenant: grow from a share of the maximum, then creep up to it."""
+
+    peak: Float
+    """Maximum, in the metric's unit."""
+    growth: Float
+    """Duration of growth, steps."""
+    initial: Float
+    """Demand at creation, as a share of the peak."""
+    bend: Float
+    """0: straight growth; 1: half a parabola, fast at first."""
+    creep: Float
+    """Share of the peak that is still missing when growth ends."""
+    noise: Float
+    """Largest ordinary dip, as a share."""
+
+
+class Population(NamedTuple):
+    """The tenants of a block, one value a tenant."""
+
+    class_code: npt.NDArray[np.int16]
+    lifetime: npt.NDArray[np.int32]
+    """Steps."""
+    censored: Bool
+    cpu: Float
+    """Median CPU, vCores."""
+    phase: Float
+    """Phase of the daily cycle at creation, radians."""
+    daily: Float
+    """Amplitude of the daily cycle, as a share."""
+    memory: Shape
+    disk: Shape
+    reclaim_depth: Float
+    """Share of memory given back at times; 0 for most tenants."""
+    reclaim_start: Float
+    """Step of the first reclaim."""
+    reclaim_period: Float
+    """Steps between reclaims."""
+    reclaim_duty: Float
+    """Share of the period for which memory stays reclaimed."""
+    drop_step: Float
+    """Step at which disk demand falls for good; beyond the lifetime for most tenants."""
+    drop_depth: Float
+    """Share of disk demand that goes away then."""
+    secondary_cpu: Float
+    """CPU of a secondary, as a share of the primary's."""
+    secondary_memory: Float
+    """Memory of a secondary, as a share of the primary's."""
+
+
+def draw_population(region: RegionParameters, count: int, rng: np.random.Generator) -> Population:
+    """Draw `count` tenants of `region` from `rng`."""
+    code, local, serverless = _classes(region, count, rng)
+    lifetime, censored, longevity = _lifetimes(region, count, rng)
+    share = _usage_shares(region, local, longevity, rng)
+    peak = share * class_limits()[code]
+    memory = _shape(region, "memory", peak[:, 1], lifetime, rng)
+    disk = _shape(region, "disk", peak[:, 2], lifetime, rng)
+    reclaims = rng.random(count) < np.where(serverless, region.serverless_reclaim_share, region.memory_drop_share)
+    drops = rng.random(count) < region.disk_drop_share
+    return Population(
+        class_code=code,
+        lifetime=lifetime,
+        censored=censored,
+        cpu=peak[:, 0],
+        phase=rng.uniform(0.0, 2.0 * np.pi, count),
+        daily=rng.uniform(0.0, region.cpu_daily, count),
+        memory=memory,
+        disk=disk,
+        reclaim_depth=np.where(reclaims, rng.uniform(0.3, 0.9, count), 0.0),
+        reclaim_start=memory.growth + rng.uniform(0.0, 0.5, count) * lifetime,
+        reclaim_period=rng.uniform(6.0, 30.0, count) * STEPS_PER_HOUR,
+        reclaim_duty=rng.uniform(0.1, 0.5, count),
+        drop_step=np.where(drops, rng.uniform(0.2, 0.9, count) * lifetime, np.inf),
+        drop_depth=rng.uniform(0.15, 0.5, count),
+        secondary_cpu=rng.uniform(region.secondary_cpu_low, region.secondary_cpu_high, count),
+        secondary_memory=rng.uniform(region.secondary_memory_low, region.secondary_memory_high, count),
+    )
+
+
+def class_shares(region: RegionParameters) -> Float:
+    """Return the probability of every class, in the order of `workloads.classes.CLASSES`."""
+    parts = []
+    remote = 1.0 - region.local_share
+    groups = (LOCAL, region.local_share), (REMOTE, remote * (1.0 - region.serverless_share))
+    for group, share in (*groups, (SERVERLESS, remote * region.serverless_share)):
+        weight = np.array([float(tenant_class.vcores) for tenant_class in group]) ** -region.size_bias
+        parts.append(share * weight / weight.sum())
+    return np.concatenate(parts)
+
+
+def _classes(
+    region: RegionParameters, count: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int16], Bool, Bool]:
+    shares = class_shares(region)
+    code = np.searchsorted(np.cumsum(shares), rng.random(count) * shares.sum(), side="right").astype(np.int16)
+    np.minimum(code, len(shares) - 1, out=code)
+    return code, code < len(LOCAL), code >= len(LOCAL) + len(REMOTE)
+
+
+def _lifetimes(
+    region: RegionParameters, count: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int32], Bool, Float]:
+    """Return lifetimes in steps, which of them the window cuts, and their normal scores."""
+    score = rng.standard_normal(count)
+    hours = region.lifetime_median_hours * np.exp(region.lifetime_sigma * score)
+    steps = np.ceil(hours * STEPS_PER_HOUR)
+    window = region.window_days * 24.0 * STEPS_PER_HOUR
+    return np.clip(steps, SHORTEST_LIFE, window).astype(np.int32), steps > window, score
+
+
+def _usage_shares(region: RegionParameters, local: Bool, longevity: Float, rng: np.random.Generator) -> Float:
+    """Return usage as a share of the class's limit, shape (T, 3)."""
+    common = _mix(longevity, rng.standard_normal(len(local)), region.lifetime_correlation)
+    score = _mix(common[:, None], rng.standard_normal((len(local), 3)), region.size_correlation)
+    disk = np.where(local, *(_logistic(score[:, 2], usage) for usage in (region.disk_local, region.disk_tempdb)))
+    return np.column_stack([_logistic(score[:, 0], region.cpu), _logistic(score[:, 1], region.memory), disk])
+
+
+def _mix(one: Float, other: Float, correlation: float) -> Float:
+    return np.asarray(correlation * one + np.sqrt(1.0 - correlation**2) * other)
+
+
+def _logistic(score: Float, usage: Usage) -> Float:
+    centre = np.log(usage.median / (1.0 - usage.median))
+    return np.asarray(1.0 / (1.0 + np.exp(-(centre + usage.sigma * score))))
+
+
+def _shape(
+    region: RegionParameters, metric: str, peak: Float, lifetime: npt.NDArray[np.int32], rng: np.random.Generator
+) -> Shape:
+    count, is_disk = len(peak), metric == "disk"
+    grower_share = region.disk_grower_share if is_disk else region.memory_grower_share
+    within = region.growth_within * (region.disk_growth_ratio if is_disk else 1.0)
+    median = region.growth_median(within, grower_share)
+    grows = rng.random(count) < grower_share
+    early = np.minimum(median * np.exp(region.growth_sigma * rng.standard_normal(count)), 0.5)
+    growth = np.where(grows, rng.uniform(0.8, 1.0, count), early) * lifetime.astype(np.float64)
+    return Shape(
+        peak=peak,
+        growth=growth,
+        initial=rng.uniform(region.initial_low, region.initial_high, count),
+        bend=rng.uniform(0.0, 1.0, count) * np.where(grows, 0.3, 1.0),
+        creep=rng.uniform(0.0, region.creep, count),
+        noise=rng.uniform(0.0, region.disk_noise if is_disk else region.memory_noise, count),
+    )

@@ -1,0 +1,185 @@
+"""Four synthetic regions and the tenants that they hold.
+
+The regions stand in for the four regions of Azure SQL traces in [1], which are not public: they meet the published
+statistics of its section 3.1 (see `workloads.statistics`), over the public Gen5 classes (see `workloads.classes`).
+
+Tenants are numbered from 0 without end, and tenant i of a region and a seed is always the same, whatever range is asked
+for: the tenants of each block of `BLOCK` come from a stream of their own. History and simulation are kept disjoint by
+number: with H history tenants, the history uses tenants 0 to H-1 (`generate_history`) and the simulation tenants from H
+on (``generate(..., first_tenant=H)``); record seed and H with the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from plb.model import Role, check_count
+from plb.risk.demand import DemandHistory
+from workloads.classes import CLASSES, METRICS, class_limits, class_replicas
+from workloads.compression import Compressed, compress_columns
+from workloads.curves import Layout, demand_curves
+from workloads.parameters import RegionParameters, Usage
+from workloads.population import Population, draw_population
+from workloads.trace import STEP_SECONDS, TraceSet, concatenate
+
+BLOCK = 256
+"""Tenants that share a random stream. Part of what defines a tenant: changing it changes all of them."""
+CHUNK = 8 * BLOCK
+"""Tenants that are held uncompressed at a time while a history is generated."""
+
+REGIONS: Mapping[str, RegionParameters] = MappingProxyType(
+    {
+        region.name: region
+        for region in (
+            RegionParameters(
+                name="region1",
+                local_share=0.25,
+                serverless_share=0.20,
+                size_bias=1.5,
+                lifetime_median_hours=60.0,
+                lifetime_sigma=1.3,
+                growth_within=0.035,
+                cpu=Usage(median=0.06, sigma=1.0),
+                memory=Usage(median=0.40, sigma=1.0),
+                disk_local=Usage(median=0.05, sigma=1.3),
+                disk_tempdb=Usage(median=0.03, sigma=1.3),
+            ),
+            RegionParameters(
+                name="region2",
+                local_share=0.12,
+                serverless_share=0.35,
+                size_bias=1.9,
+                lifetime_median_hours=40.0,
+                lifetime_sigma=1.5,
+                growth_within=0.03,
+                cpu=Usage(median=0.04, sigma=1.2),
+                memory=Usage(median=0.30, sigma=1.2),
+                disk_local=Usage(median=0.04, sigma=1.5),
+                disk_tempdb=Usage(median=0.02, sigma=1.5),
+                serverless_reclaim_share=0.10,
+            ),
+            RegionParameters(
+                name="region3",
+                local_share=0.40,
+                serverless_share=0.10,
+                size_bias=1.2,
+                lifetime_median_hours=96.0,
+                lifetime_sigma=1.2,
+                growth_within=0.05,
+                cpu=Usage(median=0.08, sigma=0.9),
+                memory=Usage(median=0.50, sigma=0.9),
+                disk_local=Usage(median=0.07, sigma=1.2),
+                disk_tempdb=Usage(median=0.04, sigma=1.2),
+                serverless_reclaim_share=0.20,
+            ),
+            RegionParameters(
+                name="region4",
+                local_share=0.20,
+                serverless_share=0.25,
+                size_bias=1.4,
+                lifetime_median_hours=72.0,
+                lifetime_sigma=1.4,
+                growth_within=0.04,
+                cpu=Usage(median=0.05, sigma=1.1),
+                memory=Usage(median=0.55, sigma=1.1),
+                disk_local=Usage(median=0.05, sigma=1.6),
+                disk_tempdb=Usage(median=0.02, sigma=1.6),
+            ),
+        )
+    }
+)
+"""The regions, by name. Free values were chosen once; their digests are part of every study's results."""
+
+
+def generate(parameters: RegionParameters, tenants: int, seed: int, first_tenant: int = 0) -> TraceSet:
+    """Generate the traces of tenants `first_tenant` to `first_tenant` + `tenants` - 1.
+
+    Parameters
+    ----------
+    parameters
+        The region.
+    tenants
+        Number of tenants, at least 1.
+    seed
+        Seed; with the region's name and a tenant's number it fixes that tenant.
+    first_tenant
+        Number of the first tenant.
+
+    Returns
+    -------
+    TraceSet
+        Metrics cpu (vCores, no trend), memory (GB) and disk (GB) every 10 minutes; tenants are named by their numbers.
+    """
+    check_count("generate", "tenants", tenants, low=1)
+    check_count("generate", "first_tenant", first_tenant)
+    last = first_tenant + tenants
+    blocks = [
+        _part(_block(parameters, seed, block), first_tenant, last)
+        for block in range(first_tenant // BLOCK, (last - 1) // BLOCK + 1)
+    ]
+    return blocks[0] if len(blocks) == 1 else concatenate(blocks)
+
+
+def generate_chunks(
+    parameters: RegionParameters, tenants: int, seed: int, first_tenant: int = 0, chunk: int = CHUNK
+) -> Iterator[TraceSet]:
+    """Generate the same tenants as `generate`, at most `chunk` of them at a time, so that memory stays small."""
+    for start in range(first_tenant, first_tenant + tenants, chunk):
+        yield generate(parameters, min(chunk, first_tenant + tenants - start), seed, start)
+
+
+def generate_history(parameters: RegionParameters, tenants: int, seed: int, first_tenant: int = 0) -> DemandHistory:
+    """Generate tenants as `generate` does and compress them block by block, never holding all their samples.
+
+    Parameters
+    ----------
+    parameters
+        The region.
+    tenants
+        Number H of tenants, by default numbers 0 to H-1; each gives one trace a role. Simulate tenants from H on.
+    seed
+        Seed of the region.
+    first_tenant
+        Number of the first tenant.
+    """
+    parts = [compress_columns(part) for part in generate_chunks(parameters, tenants, seed, first_tenant, BLOCK)]
+    return Compressed.join(parts).history()
+
+
+def _part(block: TraceSet, first: int, last: int) -> TraceSet:
+    inside = (block.family >= first) & (block.family < last)
+    return block if inside.all() else block.select(inside)
+
+
+def _block(parameters: RegionParameters, seed: int, block: int) -> TraceSet:
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(parameters.stream, block)))
+    tenants = draw_population(parameters, BLOCK, rng)
+    layout = _layout(tenants)
+    number = np.arange(block * BLOCK, (block + 1) * BLOCK, dtype=np.int64)
+    return TraceSet(
+        metrics=METRICS,
+        step_seconds=STEP_SECONDS,
+        classes=tuple(tenant_class.name for tenant_class in CLASSES),
+        tenant=number,
+        family=number,
+        class_code=tenants.class_code,
+        replicas=class_replicas()[tenants.class_code],
+        lifetime_steps=tenants.lifetime,
+        censored=tenants.censored,
+        max_usage=class_limits()[tenants.class_code],
+        series_tenant=layout.owner.astype(np.int32),
+        series_role=np.where(layout.secondary, Role.SECONDARY, Role.PRIMARY).astype(np.int8),
+        series_start=layout.bounds,
+        values=demand_curves(parameters, tenants, layout, rng),
+    )
+
+
+def _layout(tenants: Population) -> Layout:
+    """Lay out the primary's series of each tenant, followed by its secondaries' where it has some."""
+    series = 1 + (class_replicas()[tenants.class_code] > 1)
+    owner = np.repeat(np.arange(len(series)), series)
+    secondary = np.diff(owner, prepend=-1) == 0
+    return Layout(owner, secondary, tenants.lifetime)

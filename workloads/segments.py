@@ -1,0 +1,93 @@
+"""Reductions over segments: contiguous runs of rows, one run a series, given by their bounds.
+
+`bounds` is always int64 of shape (S + 1,), ascending, from 0 to the number of rows; every segment has at least one row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Bounds = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.float32]
+
+
+def bounds_of(lengths: npt.NDArray[Any]) -> Bounds:
+    """Return the bounds of segments with these lengths."""
+    bounds = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
+
+
+def row_segment(bounds: Bounds) -> npt.NDArray[np.int32]:
+    """Return the segment of every row."""
+    return np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
+
+
+def spread(per_segment: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[Any]:
+    """Return one value a row from one value a segment."""
+    return np.repeat(per_segment, np.diff(bounds))
+
+
+def step_of_row(bounds: Bounds) -> npt.NDArray[np.int32]:
+    """Return the position of every row in its segment, from 0."""
+    rows = np.arange(bounds[-1], dtype=np.int32)
+    rows -= spread(bounds[:-1].astype(np.int32), bounds)
+    return rows
+
+
+def first_where(mask: npt.NDArray[np.bool_], bounds: Bounds) -> npt.NDArray[np.int64]:
+    """Return the position in its segment of the first true row; the segment's length where there is none."""
+    hits = np.flatnonzero(mask)
+    at = np.searchsorted(hits, bounds[:-1])
+    first = np.append(hits, bounds[-1])[at]
+    return np.asarray(np.minimum(first, bounds[1:]) - bounds[:-1], np.int64)
+
+
+def rows_from(first: npt.NDArray[np.int64], bounds: Bounds) -> npt.NDArray[np.bool_]:
+    """Return which rows stand at or after position `first` of their segment."""
+    return np.asarray(step_of_row(bounds) >= spread(first, bounds))
+
+
+def maximum(rows: Rows, bounds: Bounds) -> Rows:
+    """Return the maximum of every segment; `rows` may be (N,) or (N, R)."""
+    return np.asarray(np.maximum.reduceat(rows, bounds[:-1], axis=0))
+
+
+def minimum(rows: Rows, bounds: Bounds) -> Rows:
+    """Return the minimum of every segment."""
+    return np.asarray(np.minimum.reduceat(rows, bounds[:-1], axis=0))
+
+
+def mean(rows: Rows, bounds: Bounds) -> npt.NDArray[np.float64]:
+    """Return the mean of every segment, summed in double precision."""
+    total = np.add.reduceat(rows, bounds[:-1], axis=0, dtype=np.float64)
+    return np.asarray(total / np.diff(bounds))
+
+
+def percentile(rows: Rows, bounds: Bounds, share: float) -> Rows:
+    """Return the nearest-rank percentile of every segment.
+
+    Parameters
+    ----------
+    rows
+        Shape (N,), finite and at least 0.
+    bounds
+        Bounds of the segments.
+    share
+        In (0, 1]; 0.9 is the 90th percentile. The value at rank ceil(share·n) of the n rows: always one of them.
+
+    Notes
+    -----
+    Floats of at least 0 sort like their bit patterns, so one sort of (segment, bits) as 64-bit integers orders all
+    segments at once.
+    """
+    keys = spread(np.arange(len(bounds) - 1, dtype=np.uint64) << np.uint64(32), bounds)
+    keys |= np.ascontiguousarray(rows + np.float32(0.0), np.float32).view(np.uint32)
+    keys.sort()
+    # a share such as 0.9 is a hair more than it says: take it back, so that 10 rows give rank 9
+    rank = np.ceil(share * np.diff(bounds) - 1e-9).astype(np.int64) - 1
+    bits = keys[bounds[:-1] + np.maximum(rank, 0)].astype(np.uint32)
+    return bits.view(np.float32)
