@@ -39,15 +39,15 @@ class Problem(NamedTuple):
     """(N, R) steps of replicas that are on their way out."""
     counted: Bool
     """(N,) whether the node is up and so part of the statistics."""
-    targets: Int32
+    targets: Int
     """Nodes that may receive replicas."""
-    held_out: Int32
+    held_out: Int
     """Nodes whose load the fragmentation term penalises."""
-    domain: Int32
+    domain: Int
     """(D, N) domain of each node at each level; unique over the level."""
-    parent: Int32
+    parent: Int
     """(D, N) domain one level up; 0 at a top level."""
-    siblings: Int32
+    siblings: Int
     """(D, N) usable domains under the same parent."""
     domain_rule: Int
     """(D,) constraint that each level belongs to."""
@@ -56,15 +56,15 @@ class Problem(NamedTuple):
     # replicas
     load: Int
     """(M+1, R) steps; the last row, which NOWHERE selects, is zero."""
-    sibling: Int32
+    sibling: Int
     """(M,) next row of the same partition; a ring."""
-    role: Int32
+    role: Int
     """(M,) value of `Role`."""
     leaving: Bool
     """(M,) whether the row is only the departing end of a move."""
-    service: Int32
+    service: Int
     """(M,)"""
-    expression: Int32
+    expression: Int
     """(M,)"""
     movable: Bool
     """(M,) whether a plan may move the row."""
@@ -72,7 +72,7 @@ class Problem(NamedTuple):
     """(M,) tenths that a move of the row costs."""
     unit_cost: Int
     """(M,) TENTHS everywhere: what a move counts in the budgets."""
-    origin: Int32
+    origin: Int
     """(M,) node before the search, or NOWHERE."""
     peak: Int32
     """(M+1, R, K) steps: the largest demand of each sampled trace; the last row is zero."""
@@ -99,7 +99,7 @@ class Problem(NamedTuple):
 class Solution(NamedTuple):
     """What a search changes: where each replica stands, and every sum that follows from it."""
 
-    node: Int32
+    node: Int
     """(M,)"""
     node_load: Int
     """(N, R) steps of the standing replicas."""
@@ -117,14 +117,16 @@ class Solution(NamedTuple):
     """(1,) the present fragmentation."""
     counts: Int
     """(4,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows."""
-    displaced: Int32
+    displaced: Int
     """(M,) rows that have left their origin; the first `counts[DISPLACED]` are valid."""
-    displaced_at: Int32
+    displaced_at: Int
     """(M,) position in `displaced`, or -1."""
     node_moves: Int
     """(N,) displaced rows that left or reached each node."""
     service_moves: Int
     """(S,) displaced rows of each service."""
+    hit: Int32
+    """(K,) scratch."""
 
     def copy(self) -> Solution:
         """Return a copy that shares nothing with this one."""

@@ -175,7 +175,9 @@ class PlacementAndLoadBalancing:
         """Return the replicas of a partition: its role slots in order, then departing ends."""
         table = self._state.rows
         found = [
-            PlacedReplica(row, Role(int(table.role[row])), self._name_of(int(table.node[row])), bool(table.leaving[row]))
+            PlacedReplica(
+                row, Role(int(table.role[row])), self._name_of(int(table.node[row])), bool(table.leaving[row])
+            )
             for row in self._state.partition(partition).rows
         ]
         return tuple(sorted(found, key=lambda replica: replica.leaving))
@@ -199,7 +201,11 @@ class PlacementAndLoadBalancing:
         )
 
     def place(
-        self, partition: str | Sequence[str] | None = None, *, now: float | None = None, budget: Budget | int | None = None
+        self,
+        partition: str | Sequence[str] | None = None,
+        *,
+        now: float | None = None,
+        budget: Budget | int | None = None,
     ) -> Plan:
         """Find places for the missing replicas of a partition, of several, or of all.
 

@@ -55,11 +55,26 @@ def _dispatcher(function: Callable[..., Any]) -> Any:
 
     if numba.config.DISABLE_JIT:
         return function
-    dispatcher = numba.njit(function, nogil=True)
+    dispatcher = numba.njit(function, nogil=True, error_model="numpy")
+    _widen_literals(dispatcher)
     directory = _cache_directory()
     if directory is not None:
         dispatcher._cache = _source_keyed_cache(function, directory)
     return dispatcher
+
+
+def _widen_literals(dispatcher: Any) -> None:
+    """Keep Numba from compiling a kernel once more for every constant that another kernel passes to it."""
+    from numba.core import types
+
+    specialised = dispatcher.get_call_template
+
+    def widened(args: Any, kws: Any) -> Any:
+        return specialised(
+            [types.unliteral(kind) for kind in args], {name: types.unliteral(kind) for name, kind in kws.items()}
+        )
+
+    dispatcher.get_call_template = widened
 
 
 def _source_keyed_cache(function: Callable[..., Any], directory: Path) -> Any:

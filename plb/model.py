@@ -74,9 +74,7 @@ def check_name(kind: str, name: str) -> str:
 
 def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[str, float]:
     """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
-    return MappingProxyType(
-        {metric: check_number(item, f"{field}[{metric}]", load) for metric, load in loads.items()}
-    )
+    return MappingProxyType({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in loads.items()})
 
 
 @attrs.frozen

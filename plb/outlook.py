@@ -42,7 +42,7 @@ class Outlook:
         self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
         self.trace: Int32 = np.full((room, self.repetitions), -1, np.int32)
         self._key = np.zeros(room, np.uint64)
-        self._group = np.full(room, -1, np.int32)
+        self._group = np.full(room, -1, np.int64)
         self._valid_age: Float = np.full(room, -1.0)
         self._valid_demand: Float = np.full((room, self._metrics), -1.0)
 
@@ -58,7 +58,7 @@ class Outlook:
             self._steps = state.steps.steps
             self._level = np.ascontiguousarray(self._levels())
         classes = np.array([_class_code(self.history, s.tenant_class) for s in state.services] or [-1])
-        group = (classes[table.service] * 4 + table.role).astype(np.int32)
+        group = classes[table.service] * 4 + table.role
         age = np.maximum(0.0, now - table.created)
         stale = (table.key != self._key) | (group != self._group) | (age > self._valid_age)
         stale |= (table.largest_demand > self._valid_demand).any(axis=1)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import TENTHS, Bool, Int, Int32, Problem, Solution
-from plb.config import PlbConfig
+from plb.arrays import TENTHS, Bool, Int, Problem, Solution
 from plb.constraints import Rule
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
@@ -47,7 +46,7 @@ def build_problem(state: ClusterState, outlook: Outlook) -> Problem:
         inverse_capacity=_inverse(state.capacity),
         leaving_load=leaving_load,
         counted=up,
-        targets=np.flatnonzero(up).astype(np.int32),
+        targets=np.flatnonzero(up),
         held_out=held_out_nodes(state, up),
         domain=domain,
         parent=parent,
@@ -59,7 +58,7 @@ def build_problem(state: ClusterState, outlook: Outlook) -> Problem:
         role=table.role,
         leaving=table.leaving,
         service=table.service,
-        expression=_by_service(state, state.service_expression, np.int32),
+        expression=_by_service(state, state.service_expression, np.int64),
         movable=movable,
         move_cost=_move_costs(state) if config.use_move_cost_reports else tenths,
         unit_cost=tenths,
@@ -107,7 +106,9 @@ def _check_range(problem: Problem, solution: Solution) -> None:
         if len(bounded) < nodes:
             highest = max(highest, int(everything[metric]))
         if nodes * highest**2 >= 2**63:
-            raise InvalidValueError(f"metric {metric}", "load of a node in steps", highest, "n·load² < 2^63: a coarser step")
+            raise InvalidValueError(
+                f"metric {metric}", "load of a node in steps", highest, "n·load² < 2^63: a coarser step"
+            )
 
 
 def _inverse(capacity: Int) -> np.ndarray:
@@ -133,19 +134,19 @@ def fitting_nodes(state: ClusterState) -> Bool:
     ).reshape(len(state.expressions), len(state.nodes))
 
 
-def held_out_nodes(state: ClusterState, up: Bool) -> Int32:
+def held_out_nodes(state: ClusterState, up: Bool) -> Int:
     """Return the M nodes that are up and of least W_Max = max over metrics of load/capacity ([1] equation (4))."""
     if not state.config.held_out_nodes:
-        return np.zeros(0, np.int32)
+        return np.zeros(0, np.int64)
     node_load = np.zeros(state.capacity.shape)
     standing = np.flatnonzero((state.rows.node >= 0) & ~state.rows.leaving)
     np.add.at(node_load, state.rows.node[standing], state.rows.load[standing])
     fullest = (node_load * _inverse(state.capacity)).max(axis=1)
     order = np.argsort(fullest[up], kind="stable")
-    return np.sort(np.flatnonzero(up)[order[: state.config.held_out_nodes]]).astype(np.int32)
+    return np.sort(np.flatnonzero(up)[order[: state.config.held_out_nodes]])
 
 
-def domain_levels(state: ClusterState, up: Bool) -> tuple[Int32, Int32, Int32, Int]:
+def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
     """Return domain, parent, usable siblings, each (D, N), and the rule of each level, (D,).
 
     A tree in which every node has a top-level domain of its own constrains nothing and is left out.
@@ -158,7 +159,7 @@ def domain_levels(state: ClusterState, up: Bool) -> tuple[Int32, Int32, Int32, I
     upgrade = [(node.upgrade_domain_name,) for node in state.nodes]
     if state.config.upgrade_domain_priority >= 0 and len(set(upgrade)) < len(upgrade):
         levels.append((upgrade, Rule.UPGRADE_DOMAIN))
-    domain = np.zeros((len(levels), len(paths)), np.int32)
+    domain = np.zeros((len(levels), len(paths)), np.int64)
     parent, siblings = np.zeros_like(domain), np.zeros_like(domain)
     for level, (names, _) in enumerate(levels):
         above = [name[:-1] if len(name) > level else name for name in names]
@@ -172,6 +173,6 @@ def domain_levels(state: ClusterState, up: Bool) -> tuple[Int32, Int32, Int32, I
     return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
 
 
-def _codes(names: list[tuple[str, ...]]) -> Int32:
+def _codes(names: list[tuple[str, ...]]) -> Int:
     index = {name: code for code, name in enumerate(dict.fromkeys(names))}
-    return np.array([index[name] for name in names], np.int32)
+    return np.array([index[name] for name in names], np.int64)

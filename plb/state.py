@@ -40,13 +40,13 @@ class RowTable:
 
     def __init__(self, metrics: int, room: int = 64) -> None:
         self.load: Int = np.zeros((room + 1, metrics), np.int64)
-        self.node: Int32 = np.full(room, NOWHERE, np.int32)
-        self.sibling: Int32 = np.arange(room, dtype=np.int32)
-        self.role: Int32 = np.zeros(room, np.int32)
+        self.node: Int = np.full(room, NOWHERE, np.int64)
+        self.sibling: Int = np.arange(room, dtype=np.int64)
+        self.role: Int = np.zeros(room, np.int64)
         self.leaving: Bool = np.zeros(room, np.bool_)
         self.pinned: Bool = np.zeros(room, np.bool_)
         self.used: Bool = np.zeros(room, np.bool_)
-        self.service: Int32 = np.zeros(room, np.int32)
+        self.service: Int = np.zeros(room, np.int64)
         self.created: Float = np.zeros(room)
         self.key = np.zeros(room, np.uint64)
         self.largest_demand: Float = np.zeros((room, metrics))
@@ -79,8 +79,8 @@ class RowTable:
     def _grow(self) -> None:
         old, new = self.room, 2 * self.room
         self.load = np.vstack([self.load[:-1], np.zeros((old + 1, self.load.shape[1]), np.int64)])
-        self.node = np.concatenate([self.node, np.full(old, NOWHERE, np.int32)])
-        self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int32)])
+        self.node = np.concatenate([self.node, np.full(old, NOWHERE, np.int64)])
+        self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int64)])
         self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
         for name in ("role", "leaving", "pinned", "used", "service", "created", "key", "reported"):
             array = getattr(self, name)
@@ -198,9 +198,7 @@ class ClusterState:
             raise ConflictError(f"{item}: belongs to service {self.services[record.service].name}; it cannot change")
         self.steps = steps
         if record is None:
-            record = self.partitions[partition.name] = PartitionRecord(
-                partition.name, service, partition.created, []
-            )
+            record = self.partitions[partition.name] = PartitionRecord(partition.name, service, partition.created, [])
         self._match_slots(record, described, placed, defaults)
         self.version += 1
 
@@ -270,7 +268,9 @@ class ClusterState:
 
     def _trim(self, record: PartitionRecord, role: Role, free: list[int], service: Service, standing: int) -> None:
         """Let go of empty slots beyond the target of the service."""
-        surplus = standing + len([row for row in record.rows if self.rows.node[row] == NOWHERE]) - service.target_replicas
+        surplus = (
+            standing + len([row for row in record.rows if self.rows.node[row] == NOWHERE]) - service.target_replicas
+        )
         for row in reversed(free):
             if surplus <= 0 or role == Role.PRIMARY:
                 return
@@ -404,9 +404,7 @@ class ClusterState:
     def _slot_on(self, record: PartitionRecord, role: Role, node: int) -> int:
         table = self.rows
         return next(
-            row
-            for row in record.rows
-            if table.role[row] == role and table.node[row] == node and not table.leaving[row]
+            row for row in record.rows if table.role[row] == role and table.node[row] == node and not table.leaving[row]
         )
 
     def vacate(self, partition: str, node: str) -> None:

@@ -121,7 +121,10 @@ class MetricSteps:
     def _too_large(self, item: str, field: str, name: str, value: float) -> InvalidValueError:
         step = self._fixed[self.index[name]] or 1.0
         return InvalidValueError(
-            item, field, value, f"at most {LARGEST_VALUE * step:g} at a step of {step:g}; give Metric({name!r}, step=...)"
+            item,
+            field,
+            value,
+            f"at most {LARGEST_VALUE * step:g} at a step of {step:g}; give Metric({name!r}, step=...)",
         )
 
     def _check_names(self, item: str, field: str, values: Mapping[str, float]) -> None:

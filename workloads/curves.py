@@ -114,7 +114,7 @@ def _trend(shape: Shape, layout: Layout, factor: npt.NDArray[np.float64]) -> Row
     rise = np.maximum(grown - shape.initial[owner], 0.0)
     age = layout.step + np.float32(1.0)
     share = np.minimum(age * layout.series_rows(1.0 / growth), np.float32(1.0))
-    curve = (np.float32(1.0) - share) * layout.rows(shape.bend)
+    curve: Rows = (np.float32(1.0) - share) * layout.rows(shape.bend)
     curve += np.float32(1.0)
     curve *= share
     curve *= layout.series_rows(rise * peak)

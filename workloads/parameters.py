@@ -138,7 +138,10 @@ class RegionParameters:
         for field in attrs.fields(type(self)):
             value = getattr(self, field.name)
             if isinstance(value, float | int):
-                check_number(f"region {self.name}", field.name, value, high=1.0 if field.name in _SHARES else 1e9)
+                check_number(f"region {self.name}", field.name, value, high=_HIGHEST.get(field.name, 1e9))
+        for kind in ("initial", "secondary_cpu", "secondary_memory"):
+            high = getattr(self, f"{kind}_high")
+            check_number(f"region {self.name}", f"{kind}_low", getattr(self, f"{kind}_low"), high=high)
 
     def digest(self) -> str:
         """Return the SHA-256 of the parameters as canonical JSON, in hex."""
@@ -169,8 +172,9 @@ def _lognormal_median(value: float, share: float, sigma: float) -> float:
     return value / math.exp(sigma * NormalDist().inv_cdf(share))
 
 
-_SHARES = {
-    field
+_HIGHEST = {
+    field: 1.0
     for field in attrs.fields_dict(RegionParameters)
     if field.endswith(("_share", "_low", "_high", "_correlation", "_noise", "_ratio", "creep", "_within", "_daily"))
-}
+} | dict.fromkeys(("disk_grower_share", "memory_grower_share"), 0.08)
+"""Upper bounds of the fields. More than 8 % of tenants that grow throughout contradict the published 90 %."""

@@ -115,6 +115,7 @@ def generate(parameters: RegionParameters, tenants: int, seed: int, first_tenant
     """
     check_count("generate", "tenants", tenants, low=1)
     check_count("generate", "first_tenant", first_tenant)
+    check_count("generate", "seed", seed)
     last = first_tenant + tenants
     blocks = [
         _part(_block(parameters, seed, block), first_tenant, last)
@@ -127,8 +128,11 @@ def generate_chunks(
     parameters: RegionParameters, tenants: int, seed: int, first_tenant: int = 0, chunk: int = CHUNK
 ) -> Iterator[TraceSet]:
     """Generate the same tenants as `generate`, at most `chunk` of them at a time, so that memory stays small."""
-    for start in range(first_tenant, first_tenant + tenants, chunk):
-        yield generate(parameters, min(chunk, first_tenant + tenants - start), seed, start)
+    start, last = first_tenant, first_tenant + tenants
+    while start < last:
+        end = min((start // chunk + 1) * chunk, last)  # ends at multiples, so that no block is generated twice
+        yield generate(parameters, end - start, seed, start)
+        start = end
 
 
 def generate_history(parameters: RegionParameters, tenants: int, seed: int, first_tenant: int = 0) -> DemandHistory:

@@ -21,11 +21,6 @@ def bounds_of(lengths: npt.NDArray[Any]) -> Bounds:
     return bounds
 
 
-def row_segment(bounds: Bounds) -> npt.NDArray[np.int32]:
-    """Return the segment of every row."""
-    return np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
-
-
 def spread(per_segment: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[Any]:
     """Return one value a row from one value a segment."""
     return np.repeat(per_segment, np.diff(bounds))

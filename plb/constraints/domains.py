@@ -6,13 +6,13 @@ at every level of the tree. Replicas that are leaving do not count.
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Bool, Int32
+from plb.arrays import NOWHERE, Bool, Int
 from plb.kernel import kernel
 
 
 @kernel
 def spreads_badly(
-    domain: Int32, parent: Int32, siblings: Int32, node: Int32, sibling: Int32, leaving: Bool, row: int, target: int
+    domain: Int, parent: Int, siblings: Int, node: Int, sibling: Int, leaving: Bool, row: int, target: int
 ) -> bool:
     """Tell whether `row` on `target` would break the even spread at this level.
 
@@ -63,10 +63,10 @@ def spreads_badly(
 
 @kernel
 def _some_domain_below(
-    domain: Int32,
-    parent: Int32,
-    node: Int32,
-    sibling: Int32,
+    domain: Int,
+    parent: Int,
+    node: Int,
+    sibling: Int,
     leaving: Bool,
     row: int,
     target: int,
@@ -96,9 +96,7 @@ def _some_domain_below(
 
 
 @kernel
-def misses_of_spread(
-    domain: Int32, parent: Int32, siblings: Int32, node: Int32, sibling: Int32, leaving: Bool, row: int
-) -> int:
+def misses_of_spread(domain: Int, parent: Int, siblings: Int, node: Int, sibling: Int, leaving: Bool, row: int) -> int:
     """Return by how much the domain of `row` is above the ceiling of its partition, at this level; 0 if it is not.
 
     Parameters

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from plb.arrays import Int32
+from plb.arrays import Int
 from plb.kernel import kernel
 
 
 @kernel
-def is_excluded(node: Int32, origin: Int32, sibling: Int32, row: int, target: int) -> bool:
+def is_excluded(node: Int, origin: Int, sibling: Int, row: int, target: int) -> bool:
     """Tell whether a replica of the same partition stands on `target`, or stood there before this search.
 
     A node that a sibling leaves in the same plan stays closed, so that the moves of a plan can run in any order.

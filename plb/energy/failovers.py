@@ -63,9 +63,7 @@ def violations_after(
 
 
 @kernel
-def change_aggregate(
-    aggregate: Int32, ceiling: Int, node: int, peak: Int32, peak_ceiling: Int, sign: int
-) -> None:
+def change_aggregate(aggregate: Int32, ceiling: Int, node: int, peak: Int32, peak_ceiling: Int, sign: int) -> None:
     """Add `sign` times a replica's peaks to the aggregates of `node`.
 
     Parameters

@@ -6,19 +6,22 @@ held-out node changes, so that no rounding error can gather.
 
 from __future__ import annotations
 
-from plb.arrays import Float, Int, Int32
+from plb.arrays import Float, Int
 from plb.kernel import kernel
 
 
 @kernel
-def is_held_out(held_out: Int32, node: int) -> bool:
+def is_held_out(held_out: Int, node: int) -> bool:
     """Tell whether `node` is among the held-out nodes."""
-    return bool((held_out == node).any()) if held_out.shape[0] > 0 else False
+    for held in held_out:
+        if held == node:
+            return True
+    return False
 
 
 @kernel
 def fragmentation_after(
-    held_out: Int32,
+    held_out: Int,
     inverse_capacity: Float,
     node_load: Int,
     incoming: Int,

@@ -11,7 +11,7 @@ from plb.kernel import kernel
 from plb.model import Role
 
 
-def fresh_solution(problem: Problem, node: Int32) -> Solution:
+def fresh_solution(problem: Problem, node: Int) -> Solution:
     """Return the solution in which row i stands on ``node[i]``, every sum formed anew.
 
     Parameters
@@ -34,9 +34,9 @@ def fresh_solution(problem: Problem, node: Int32) -> Solution:
         for index in np.flatnonzero(problem.counted):
             violating[index] = count_violations(aggregate[index], problem.threshold[index])
     displaced = np.flatnonzero((problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin))
-    displaced_at = np.full(len(node), NOWHERE, np.int32)
+    displaced_at = np.full(len(node), NOWHERE, np.int64)
     displaced_at[displaced] = np.arange(len(displaced))
-    books = np.zeros(len(node), np.int32)
+    books = np.zeros(len(node), np.int64)
     books[: len(displaced)] = displaced
     node_moves = np.zeros(nodes, np.int64)
     for ends in (node, problem.origin):
@@ -63,16 +63,19 @@ def fresh_solution(problem: Problem, node: Int32) -> Solution:
         displaced_at=displaced_at,
         node_moves=node_moves,
         service_moves=service_moves,
+        hit=np.zeros(repetitions, np.int32),
     )
 
 
 @kernel
-def _sum_peaks(aggregate: Int32, peak: Int32, node: Int32, standing: Int) -> None:
+def _sum_peaks(aggregate: Int32, peak: Int32, node: Int, standing: Int) -> None:
     for row in standing:
-        aggregate[node[row]] += peak[row]
+        for metric in range(peak.shape[1]):
+            for k in range(peak.shape[2]):
+                aggregate[node[row], metric, k] += peak[row, metric, k]
 
 
-def _total_movement(problem: Problem, node: Int32, cost: Int, swap_cost: int, add_cost: int) -> int:
+def _total_movement(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
     """Return m of a whole solution: displaced rows at their cost, swapped pairs at that of a swap, adds at theirs."""
     added = (problem.origin == NOWHERE) & (node != NOWHERE)
     displaced = (problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin)

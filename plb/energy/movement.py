@@ -57,11 +57,7 @@ def partition_movement(
         return movement
     while True:
         at = place if this == row else (partner_place if this == partner else solution.node[this])
-        if (
-            problem.role[this] == _SECONDARY
-            and at == problem.origin[primary]
-            and primary_at == problem.origin[this]
-        ):
+        if problem.role[this] == _SECONDARY and at == problem.origin[primary] and primary_at == problem.origin[this]:
             return movement - cost[primary] - cost[this] + swap_cost
         this = problem.sibling[this]
         if this == row:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from plb.arrays import MOVEMENT, NOWHERE, Float, Int, Int32, Problem, Solution
+from plb.arrays import MOVEMENT, NOWHERE, Float, Int, Problem, Solution
 from plb.config import Checks, PlbConfig
 from plb.constraints import NO_REFUSAL
 from plb.kernel import kernel
@@ -83,9 +83,9 @@ class Settings(NamedTuple):
 class Journal(NamedTuple):
     """The accepted proposals since the best solution, so that the chain can return to it."""
 
-    row: Int32
-    source: Int32
-    partner: Int32
+    row: Int
+    source: Int
+    partner: Int
 
 
 @kernel
@@ -97,7 +97,6 @@ def anneal(
     schedule: Float,
     journal: Journal,
     rng: np.random.Generator,
-    hit: Int32,
     tally: Int,
     proposals: int,
 ) -> None:
@@ -109,17 +108,15 @@ def anneal(
         (SCHEDULE_SIZE,) state of the chain; TEMPERATURE = NOT_STARTED at first.
     journal
         Where it is full, the chain goes on from its best solution.
-    hit
-        (K,) scratch.
     tally
         (TALLY_SIZE,) counts; changed.
     """
     if schedule[TEMPERATURE] == NOT_STARTED:
-        _start(problem, solution, choice, settings, schedule, rng, hit, tally)
+        _start(problem, solution, choice, settings, schedule, rng, tally)
     for _ in range(proposals):
         if schedule[END] != _RUNNING:
             return
-        _step(problem, solution, choice, schedule, journal, rng, hit, tally)
+        _step(problem, solution, choice, schedule, journal, rng, tally)
         schedule[STEP] += 1.0
         if schedule[STEP] >= settings.proposals_per_round:
             _end_round(settings, schedule)
@@ -133,7 +130,6 @@ def _start(
     settings: Settings,
     schedule: Float,
     rng: np.random.Generator,
-    hit: Int32,
     tally: Int,
 ) -> None:
     """Set the first temperature from the largest energy change that a few random proposals would make."""
@@ -144,9 +140,10 @@ def _start(
         if row == NOWHERE or target == solution.node[row]:
             continue
         if refusal(problem, solution, choice.enforced, row, target, partner) == NO_REFUSAL:
-            after = judge(problem, solution, energy, REJECTED, row, target, partner, hit, tally)
+            after = judge(problem, solution, energy, REJECTED, row, target, partner, tally)
             largest = max(largest, abs(after - energy))
-    schedule[:] = 0.0
+    for position in range(schedule.shape[0]):
+        schedule[position] = 0.0
     schedule[TEMPERATURE] = settings.initial_temperature * largest
     schedule[ENERGY] = energy
     schedule[ROUND_ENERGY] = energy
@@ -163,12 +160,11 @@ def _step(
     schedule: Float,
     journal: Journal,
     rng: np.random.Generator,
-    hit: Int32,
     tally: Int,
 ) -> None:
     """Draw one proposal and take it or leave it."""
     if schedule[JOURNAL] >= journal.row.shape[0]:
-        return_to_best(problem, solution, schedule, journal, hit)
+        return_to_best(problem, solution, schedule, journal)
     row, target, partner = draw_proposal(problem, solution, choice, rng)
     tally[DRAWN] += 1
     if row == NOWHERE or target == solution.node[row]:
@@ -180,13 +176,13 @@ def _step(
     energy = schedule[ENERGY]
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
     movement = solution.counts[MOVEMENT]
-    after = judge(problem, solution, energy, highest, row, target, partner, hit, tally)
+    after = judge(problem, solution, energy, highest, row, target, partner, tally)
     if after == REJECTED:
         return
     source = solution.node[row]
-    apply_proposal(problem, solution, row, target, partner, hit)
+    apply_proposal(problem, solution, row, target, partner)
     if schedule[TEMPERATURE] == 0.0 and after == energy and solution.counts[MOVEMENT] >= movement:
-        apply_proposal(problem, solution, row, source, partner, hit)
+        apply_proposal(problem, solution, row, source, partner)
         return
     tally[ACCEPTED] += 1
     _remember(solution, schedule, journal, after, row, source, partner)
@@ -238,10 +234,10 @@ def _end_round(settings: Settings, schedule: Float) -> None:
 
 
 @kernel
-def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal, hit: Int32) -> None:
+def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal) -> None:
     """Undo what was accepted after the best solution."""
     for entry in range(int(schedule[JOURNAL]) - 1, -1, -1):
-        apply_proposal(problem, solution, journal.row[entry], journal.source[entry], journal.partner[entry], hit)
+        apply_proposal(problem, solution, journal.row[entry], journal.source[entry], journal.partner[entry])
     schedule[JOURNAL] = 0.0
     schedule[ENERGY] = schedule[BEST_ENERGY]
 
@@ -346,17 +342,16 @@ def _run_chain(
     schedule[TEMPERATURE] = NOT_STARTED
     proposals = settings.rounds * settings.proposals_per_round
     room = min(proposals, JOURNAL_ROOM)
-    journal = Journal(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32))
-    hit = np.empty(problem.peak.shape[2], np.int32)
+    journal = Journal(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
     tally = new_tally()
     stretch = 1 if checks is Checks.STEP else (proposals if deadline is None else TIMED_STRETCH)
     timed_out = False
     while schedule[END] == _RUNNING and not timed_out:
-        anneal(problem, solution, choice, settings, schedule, journal, rng, hit, tally, stretch)
+        anneal(problem, solution, choice, settings, schedule, journal, rng, tally, stretch)
         if checks is Checks.STEP:
             compare_with_fresh(problem, solution, f"proposal {tally[DRAWN]}")
         timed_out = deadline is not None and time.perf_counter() >= deadline
-    return_to_best(problem, solution, schedule, journal, hit)
+    return_to_best(problem, solution, schedule, journal)
     return _Chain(solution, schedule, tally, timed_out and schedule[END] == _RUNNING)
 
 
@@ -369,9 +364,7 @@ def _settings(config: PlbConfig, budget: Budget) -> Settings:
         rounds = a_chain // per_round
     elif budget.seconds is not None:
         rounds = ENDLESS
-    return Settings(
-        rounds, per_round, config.temperature_probes, config.initial_temperature, config.temperature_decay
-    )
+    return Settings(rounds, per_round, config.temperature_probes, config.initial_temperature, config.temperature_decay)
 
 
 def _threads(config: PlbConfig, settings: Settings) -> int:

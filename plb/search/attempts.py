@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import NOWHERE, Int, Int32, Problem, Solution
+from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL
 from plb.kernel import kernel
 from plb.search.proposal import refusal
@@ -19,16 +19,16 @@ QUICK_DRAWS = 8
 class Attempt(NamedTuple):
     """The moves of an attempt, in order."""
 
-    row: Int32
-    source: Int32
-    target: Int32
+    row: Int
+    source: Int
+    target: Int
     length: Int
     """(1,) entries that are valid."""
 
 
 def new_attempt(room: int) -> Attempt:
     """Return an attempt without moves, with room for `room`."""
-    return Attempt(*(np.empty(room, np.int32) for _ in range(3)), np.zeros(1, np.int64))
+    return Attempt(*(np.empty(room, np.int64) for _ in range(3)), np.zeros(1, np.int64))
 
 
 @kernel
@@ -60,36 +60,36 @@ def random_target(
 
 
 @kernel
-def try_move(problem: Problem, solution: Solution, attempt: Attempt, row: int, target: int, hit: Int32) -> None:
+def try_move(problem: Problem, solution: Solution, attempt: Attempt, row: int, target: int) -> None:
     """Move `row` to `target` and note it in the attempt."""
     entry = attempt.length[0]
     attempt.row[entry] = row
     attempt.source[entry] = solution.node[row]
     attempt.target[entry] = target
     attempt.length[0] += 1
-    apply_proposal(problem, solution, row, target, NOWHERE, hit)
+    apply_proposal(problem, solution, row, target, NOWHERE)
 
 
 @kernel
-def undo_attempt(problem: Problem, solution: Solution, attempt: Attempt, length: int, hit: Int32) -> None:
+def undo_attempt(problem: Problem, solution: Solution, attempt: Attempt, length: int) -> None:
     """Take the moves of the attempt back until `length` are left."""
     for entry in range(attempt.length[0] - 1, length - 1, -1):
-        apply_proposal(problem, solution, attempt.row[entry], attempt.source[entry], NOWHERE, hit)
+        apply_proposal(problem, solution, attempt.row[entry], attempt.source[entry], NOWHERE)
     attempt.length[0] = length
 
 
 @kernel
 def keep_attempt(attempt: Attempt, best: Attempt) -> None:
     """Copy the attempt over the best one."""
-    length = attempt.length[0]
-    best.row[:length] = attempt.row[:length]
-    best.source[:length] = attempt.source[:length]
-    best.target[:length] = attempt.target[:length]
-    best.length[0] = length
+    for entry in range(attempt.length[0]):
+        best.row[entry] = attempt.row[entry]
+        best.source[entry] = attempt.source[entry]
+        best.target[entry] = attempt.target[entry]
+    best.length[0] = attempt.length[0]
 
 
 @kernel
-def redo_attempt(problem: Problem, solution: Solution, best: Attempt, hit: Int32) -> None:
+def redo_attempt(problem: Problem, solution: Solution, best: Attempt) -> None:
     """Make the moves of the best attempt."""
     for entry in range(best.length[0]):
-        apply_proposal(problem, solution, best.row[entry], best.target[entry], NOWHERE, hit)
+        apply_proposal(problem, solution, best.row[entry], best.target[entry], NOWHERE)

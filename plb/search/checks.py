@@ -19,6 +19,8 @@ def compare_with_fresh(problem: Problem, solution: Solution, moment: str) -> Non
     """
     fresh = fresh_solution(problem, solution.node)
     for name in Solution._fields:
+        if name == "hit":
+            continue
         kept, right = getattr(solution, name), getattr(fresh, name)
         if name == "displaced":
             kept, right = (np.sort(rows[: solution.counts[DISPLACED]]) for rows in (kept, right))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plb.arrays import NOWHERE, Int32, Problem, Solution
+from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import NO_REFUSAL
 from plb.constraints.capacity import exceeds_capacity
@@ -28,6 +28,7 @@ from plb.search.attempts import (
 )
 from plb.search.proposal import Choice
 from plb.search.transition import apply_proposal, present_energy
+
 
 def place_rows(
     problem: Problem,
@@ -48,12 +49,11 @@ def place_rows(
     solution = start.copy()
     tally = new_tally()
     reason = EndReason.NOTHING_TO_DO
-    left = np.array(rows, np.int32)
+    left = np.array(rows, np.int64)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         walk, annealing = stream.spawn(2)
         rng = np.random.Generator(np.random.PCG64(walk))
-        hit = np.empty(problem.peak.shape[2], np.int32)
-        _walk(problem, solution, left, mask, config.placement_attempts, rng, new_attempt(len(left)), hit)
+        _walk(problem, solution, left, mask, config.placement_attempts, rng, new_attempt(len(left)))
         placed = left[solution.node[left] != NOWHERE]
         if len(placed):
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
@@ -74,30 +74,30 @@ def place_rows(
 def _walk(
     problem: Problem,
     solution: Solution,
-    rows: Int32,
+    rows: Int,
     enforced: int,
     attempts: int,
     rng: np.random.Generator,
     attempt: Attempt,
-    hit: Int32,
 ) -> None:
     """Place `rows` one after the other on random nodes that fit, and keep the attempt that places most."""
     most = -1
-    places = np.full(rows.shape[0], NOWHERE, np.int32)
+    places = np.full(rows.shape[0], NOWHERE, np.int64)
     for _ in range(max(1, attempts)):
         for row in rows:
             target = random_target(problem, solution, enforced, row, NOWHERE, rng)
             if target != NOWHERE:
-                try_move(problem, solution, attempt, row, target, hit)
+                try_move(problem, solution, attempt, row, target)
         if attempt.length[0] > most:
             most = attempt.length[0]
-            places[:] = solution.node[rows]
+            for index in range(rows.shape[0]):
+                places[index] = solution.node[rows[index]]
         if most == rows.shape[0]:
             return
-        undo_attempt(problem, solution, attempt, 0, hit)
+        undo_attempt(problem, solution, attempt, 0)
     for index in range(rows.shape[0]):
         if places[index] != NOWHERE:
-            apply_proposal(problem, solution, rows[index], places[index], NOWHERE, hit)
+            apply_proposal(problem, solution, rows[index], places[index], NOWHERE)
 
 
 def _make_room(
@@ -106,8 +106,7 @@ def _make_room(
     """Place `row` where replicas that stand can move out of its way, with the lowest energy of several attempts."""
     room = len(solution.node)
     attempt, best = new_attempt(room + 1), new_attempt(room + 1)
-    hit = np.empty(problem.peak.shape[2], np.int32)
-    _try_rooms(problem, solution, row, enforced, max(1, attempts) * 5, rng, attempt, best, hit)
+    _try_rooms(problem, solution, row, enforced, max(1, attempts) * 5, rng, attempt, best)
 
 
 @kernel
@@ -120,7 +119,6 @@ def _try_rooms(
     rng: np.random.Generator,
     attempt: Attempt,
     best: Attempt,
-    hit: Int32,
 ) -> None:
     lowest = np.inf
     if problem.targets.shape[0] == 0:
@@ -129,15 +127,15 @@ def _try_rooms(
         target = problem.targets[int(rng.random() * problem.targets.shape[0])]
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
-        if _clear(problem, solution, row, target, enforced, rng, attempt, hit):
-            try_move(problem, solution, attempt, row, target, hit)
+        if _clear(problem, solution, row, target, enforced, rng, attempt):
+            try_move(problem, solution, attempt, row, target)
             energy = present_energy(problem, solution)
             if energy < lowest:
                 lowest = energy
                 keep_attempt(attempt, best)
-        undo_attempt(problem, solution, attempt, 0, hit)
+        undo_attempt(problem, solution, attempt, 0)
     if lowest < np.inf:
-        redo_attempt(problem, solution, best, hit)
+        redo_attempt(problem, solution, best)
 
 
 @kernel
@@ -149,20 +147,17 @@ def _clear(
     enforced: int,
     rng: np.random.Generator,
     attempt: Attempt,
-    hit: Int32,
 ) -> bool:
     """Move random replicas away from `target` until `row` fits there; tell whether it does."""
     none = problem.load[NOWHERE]
-    while exceeds_capacity(
-        problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target
-    ):
+    while exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
         leaver = _random_on(problem, solution, target, rng)
         if leaver == NOWHERE:
             return False
         place = random_target(problem, solution, enforced, leaver, target, rng)
         if place == NOWHERE:
             return False
-        try_move(problem, solution, attempt, leaver, place, hit)
+        try_move(problem, solution, attempt, leaver, place)
     return True
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import DISPLACED, MOVEMENT, NOWHERE, VIOLATIONS, Int, Int32, Problem, Solution
+from plb.arrays import DISPLACED, MOVEMENT, NOWHERE, VIOLATIONS, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL, RULES
 from plb.constraints.budgets import refusal_of_budget
 from plb.constraints.check import are_siblings, refusal_of_exchange, refusal_of_move
@@ -48,9 +48,9 @@ SUBSTITUTE_PROBABILITY = 0.3
 class Choice(NamedTuple):
     """What a search may propose."""
 
-    creation: Int32
+    creation: Int
     """Rows that are being placed and may be placed elsewhere."""
-    movable: Int32
+    movable: Int
     """Rows that stand and may move."""
     migrations: int
     """Most rows that may be displaced; 0: none may move."""
@@ -101,7 +101,7 @@ def draw_proposal(
 
 
 @kernel
-def _random_of(values: Int32, rng: np.random.Generator) -> int:
+def _random_of(values: Int, rng: np.random.Generator) -> int:
     return int(values[int(rng.random() * values.shape[0])])
 
 
@@ -156,7 +156,6 @@ def judge(
     row: int,
     target: int,
     partner: int,
-    hit: Int32,
     tally: Int,
 ) -> float:
     """Return the energy after the proposal, or REJECTED if it is above `highest`.
@@ -171,8 +170,6 @@ def judge(
         Present energy.
     highest
         Highest energy that is accepted.
-    hit
-        (K,) scratch.
     tally
         (TALLY_SIZE,) counts of what became of proposals; changed.
     """
@@ -196,11 +193,11 @@ def judge(
         tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, least)] += 1
         return REJECTED
     tally[REACHED_MONTE_CARLO] += 1
-    at_source = violations_at_source(problem, solution, row, partner, hit)
+    at_source = violations_at_source(problem, solution, row, partner)
     if energy_of(weights, movement, spread, fragmentation, least + at_source) > highest:
         tally[FIRST_TERM + FAILOVERS_TERM] += 1
         return REJECTED
-    violations = others + at_source + violations_at_target(problem, solution, row, target, partner, hit)
+    violations = others + at_source + violations_at_target(problem, solution, row, target, partner)
     after = energy_of(weights, movement, spread, fragmentation, violations)
     if after <= highest:
         return after

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import DISPLACED, NOWHERE, Bool, Int32, Problem, Solution
+from plb.arrays import DISPLACED, NOWHERE, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
-
 from plb.constraints.domains import misses_of_spread
 from plb.kernel import kernel
 from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
@@ -69,7 +68,7 @@ def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breach
 
 @kernel
 def _mark_misplaced(
-    misplaced: Bool, domain: Int32, parent: Int32, siblings: Int32, node: Int32, sibling: Int32, leaving: Bool
+    misplaced: Bool, domain: Int, parent: Int, siblings: Int, node: Int, sibling: Int, leaving: Bool
 ) -> None:
     for row in range(node.shape[0]):
         if sibling[row] != row:
@@ -108,13 +107,13 @@ def repair(
     return result
 
 
-def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int32:
+def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
     """Return the movable rows on overloaded nodes and in crowded domains."""
     on_overloaded = np.zeros(len(start.node), np.bool_)
     standing = start.node != NOWHERE
     on_overloaded[standing] = breaches.overloaded.any(axis=1)[start.node[standing]]
     concerned = (on_overloaded | breaches.misplaced.any(axis=0)) & problem.movable
-    return np.flatnonzero(concerned).astype(np.int32)
+    return np.flatnonzero(concerned)
 
 
 def _repair_randomly(
@@ -123,8 +122,7 @@ def _repair_randomly(
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
     room = 4 * len(solution.node) + 1
     attempt, best = new_attempt(room), new_attempt(room)
-    hit = np.empty(problem.peak.shape[2], np.int32)
-    _try_repairs(problem, solution, enforced, max(1, attempts), rng, attempt, best, hit)
+    _try_repairs(problem, solution, enforced, max(1, attempts), rng, attempt, best)
     return bool(best.length[0] > 0)
 
 
@@ -137,13 +135,12 @@ def _try_repairs(
     rng: np.random.Generator,
     attempt: Attempt,
     best: Attempt,
-    hit: Int32,
 ) -> None:
     fewest, least = remaining_breaches(problem, solution, enforced)
     lowest = present_energy(problem, solution)
     for _ in range(attempts):
-        _unload(problem, solution, enforced, rng, attempt, hit)
-        _spread(problem, solution, enforced, rng, attempt, hit)
+        _unload(problem, solution, enforced, rng, attempt)
+        _spread(problem, solution, enforced, rng, attempt)
         broken, overload = remaining_breaches(problem, solution, enforced)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
@@ -152,8 +149,8 @@ def _try_repairs(
             least = overload
             lowest = energy
             keep_attempt(attempt, best)
-        undo_attempt(problem, solution, attempt, 0, hit)
-    redo_attempt(problem, solution, best, hit)
+        undo_attempt(problem, solution, attempt, 0)
+    redo_attempt(problem, solution, best)
 
 
 @kernel
@@ -195,9 +192,7 @@ def _is_misplaced(problem: Problem, solution: Solution, level: int, row: int) ->
 
 
 @kernel
-def _unload(
-    problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt, hit: Int32
-) -> None:
+def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
     """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
     for node in range(problem.limit.shape[0]):
         if not problem.counted[node]:
@@ -208,10 +203,10 @@ def _unload(
                 if row == NOWHERE or attempt.length[0] >= attempt.row.shape[0]:
                     break
                 target = random_target(problem, solution, enforced, row, node, rng)
-                if target == NOWHERE and not _move_another(problem, solution, enforced, node, metric, rng, attempt, hit):
+                if target == NOWHERE and not _move_another(problem, solution, enforced, node, metric, rng, attempt):
                     break
                 if target != NOWHERE:
-                    try_move(problem, solution, attempt, row, target, hit)
+                    try_move(problem, solution, attempt, row, target)
 
 
 @kernel
@@ -236,7 +231,6 @@ def _move_another(
     metric: int,
     rng: np.random.Generator,
     attempt: Attempt,
-    hit: Int32,
 ) -> bool:
     """Move any replica that fits elsewhere away from `node`, where a random one fitted nowhere; tell if there is one."""
     rows = solution.node.shape[0]
@@ -246,15 +240,13 @@ def _move_another(
         if solution.node[row] == node and problem.movable[row] and problem.load[row, metric] > 0:
             target = random_target(problem, solution, enforced, row, node, rng)
             if target != NOWHERE:
-                try_move(problem, solution, attempt, row, target, hit)
+                try_move(problem, solution, attempt, row, target)
                 return True
     return False
 
 
 @kernel
-def _spread(
-    problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt, hit: Int32
-) -> None:
+def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
     """Move replicas out of domains that hold too many of their partition."""
     for level in range(problem.domain.shape[0]):
         if not enforced >> problem.domain_rule[level] & 1:
@@ -265,4 +257,4 @@ def _spread(
             if _is_misplaced(problem, solution, level, row) and attempt.length[0] < attempt.row.shape[0]:
                 target = random_target(problem, solution, enforced, row, solution.node[row], rng)
                 if target != NOWHERE:
-                    try_move(problem, solution, attempt, row, target, hit)
+                    try_move(problem, solution, attempt, row, target)

@@ -72,7 +72,9 @@ def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, in
             continue
         other = int(problem.sibling[primary])
         while other != primary:
-            crossed = solution.node[other] == problem.origin[primary] and solution.node[primary] == problem.origin[other]
+            crossed = (
+                solution.node[other] == problem.origin[primary] and solution.node[primary] == problem.origin[other]
+            )
             if problem.role[other] == Role.SECONDARY and crossed and not problem.leaving[other]:
                 pairs[int(primary)] = other
                 break
@@ -90,7 +92,9 @@ def _executable_order(problem: Problem, solution: Solution, rows: list[int]) -> 
     waiting = sorted(rows, key=lambda row: (problem.origin[row] == NOWHERE, row))
     ordered = []
     while waiting:
-        fitting = (r for r in waiting if (load[solution.node[r]] + problem.load[r] <= problem.limit[solution.node[r]]).all())
+        fitting = (
+            r for r in waiting if (load[solution.node[r]] + problem.load[r] <= problem.limit[solution.node[r]]).all()
+        )
         row = next(fitting, waiting[0])
         waiting.remove(row)
         ordered.append(row)
@@ -100,9 +104,7 @@ def _executable_order(problem: Problem, solution: Solution, rows: list[int]) -> 
     return ordered
 
 
-def _move(
-    state: ClusterState, problem: Problem, solution: Solution, row: int, kind: MoveKind, reason: Reason
-) -> Move:
+def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, kind: MoveKind, reason: Reason) -> Move:
     source = int(problem.origin[row])
     cost = {MoveKind.ADD: problem.add_cost, MoveKind.SWAP: problem.swap_cost}.get(kind, int(problem.move_cost[row]))
     return Move(

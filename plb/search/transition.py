@@ -15,7 +15,6 @@ from plb.arrays import (
     VIOLATIONS,
     Float,
     Int,
-    Int32,
     Problem,
     Solution,
 )
@@ -114,7 +113,7 @@ def fragmentation_of_proposal(problem: Problem, solution: Solution, row: int, ta
 
 
 @kernel
-def violations_at_source(problem: Problem, solution: Solution, row: int, partner: int, hit: Int32) -> int:
+def violations_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
     """Return the violations of the source node after the proposal; 0 if nothing leaves a counted node.
 
     Leaving a node never adds a violation, so a node without any is not evaluated.
@@ -131,12 +130,12 @@ def violations_at_source(problem: Problem, solution: Solution, row: int, partner
         problem.peak[partner],
         problem.peak_ceiling[partner],
         problem.peak[row],
-        hit,
+        solution.hit,
     )
 
 
 @kernel
-def violations_at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int, hit: Int32) -> int:
+def violations_at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the violations of the target node after the proposal."""
     if target == NOWHERE or not problem.counted[target]:
         return 0
@@ -147,25 +146,23 @@ def violations_at_target(problem: Problem, solution: Solution, row: int, target:
         problem.peak[row],
         problem.peak_ceiling[row],
         problem.peak[partner],
-        hit,
+        solution.hit,
     )
 
 
 @kernel
-def violations_of_proposal(
-    problem: Problem, solution: Solution, row: int, target: int, partner: int, hit: Int32
-) -> int:
+def violations_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the violations of the whole solution after the proposal."""
     here = solution.node[row]
     violations = solution.counts[VIOLATIONS] - solution.violating[target]
     if here != NOWHERE:
         violations -= solution.violating[here]
-    violations += violations_at_source(problem, solution, row, partner, hit)
-    return int(violations + violations_at_target(problem, solution, row, target, partner, hit))
+    violations += violations_at_source(problem, solution, row, partner)
+    return int(violations + violations_at_target(problem, solution, row, target, partner))
 
 
 @kernel
-def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int, hit: Int32) -> None:
+def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
     """Carry the proposal out; the same call with the old node as target undoes it exactly.
 
     A target of NOWHERE takes the row off its node.
@@ -176,8 +173,8 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
     solution.counts[MOVEMENT] = movement
     solution.fragmentation[0] = fragmentation_of_proposal(problem, solution, row, target, partner)
     if problem.peak.shape[2] > 0:
-        at_source = violations_at_source(problem, solution, row, partner, hit)
-        at_target = violations_at_target(problem, solution, row, target, partner, hit)
+        at_source = violations_at_source(problem, solution, row, partner)
+        at_target = violations_at_target(problem, solution, row, target, partner)
         if here != NOWHERE:
             solution.counts[VIOLATIONS] += at_source - solution.violating[here]
             solution.violating[here] = at_source

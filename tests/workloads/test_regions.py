@@ -1,0 +1,166 @@
+"""Synthetic regions: reproducible by tenant, within their limits, and true to the published statistics."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trace_strategies import assert_same
+
+from plb.errors import InvalidValueError
+from plb.model import Role
+from workloads.classes import CLASSES, LOCAL, METRICS
+from workloads.compression import compress
+from workloads.parameters import AIMED_SHARE, PUBLISHED_SHARE
+from workloads.regions import BLOCK, REGIONS, generate, generate_chunks, generate_history
+from workloads.statistics import FASTEST, SLOWEST, check_region, rank_correlation
+from workloads.trace import TraceSet, concatenate
+
+REGION = REGIONS["region2"]
+
+
+@pytest.fixture(scope="module")
+def some() -> TraceSet:
+    """Return three blocks of tenants."""
+    return generate(REGION, 3 * BLOCK, 11)
+
+
+@settings(deadline=None, max_examples=20)
+@given(first=st.integers(0, 3 * BLOCK - 1), count=st.integers(1, 2 * BLOCK))
+def test_a_tenant_is_the_same_whatever_range_is_asked_for(some: TraceSet, first: int, count: int) -> None:
+    """Tenants first … first + count − 1 are those of the whole, sample by sample."""
+    count = min(count, 3 * BLOCK - first)
+    assert_same(generate(REGION, count, 11, first), some.select(np.arange(first, first + count)))
+
+
+def test_chunks_are_the_whole(some: TraceSet) -> None:
+    """Generating in chunks of an odd size gives the same tenants."""
+    assert_same(concatenate(list(generate_chunks(REGION, some.tenants, 11, chunk=101))), some)
+
+
+def test_history_is_the_compressed_whole(some: TraceSet) -> None:
+    """A history generated chunk by chunk equals compressing all traces at once."""
+    history, whole = generate_history(REGION, some.tenants, 11), compress(some)
+    for name in ("tenant_class", "role", "lifetime", "censored", "level", "initial", "growth", "maximum"):
+        np.testing.assert_array_equal(getattr(history, name), getattr(whole, name), err_msg=name)
+
+
+def test_history_and_simulation_are_disjoint() -> None:
+    """With H history tenants, the simulation's tenants from H on share no number with them and no trace."""
+    past, later = generate(REGION, 300, 11), generate(REGION, 300, 11, first_tenant=300)
+    assert not set(past.tenant_names()) & set(later.tenant_names())
+    peaks = [set(compress(part).level[:, 2].tolist()) for part in (past, later)]
+    assert not peaks[0] & peaks[1]
+
+
+def test_seeds_and_regions_give_other_tenants(some: TraceSet) -> None:
+    """Another seed, and another region's name, give other tenants."""
+    assert not np.array_equal(generate(REGION, 50, 12).lifetime_steps, some.lifetime_steps[:50])
+    renamed = attrs.evolve(REGION, name="elsewhere")
+    assert not np.array_equal(generate(renamed, 50, 11).lifetime_steps, some.lifetime_steps[:50])
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_traces_keep_their_limits(name: str) -> None:
+    """Demand is finite, at least 0 and never above MaxUsage; lifetimes stay in the window, and cut ones fill it."""
+    traces = generate(REGIONS[name], 1000, 2)
+    assert traces.metrics == METRICS
+    assert traces.values.dtype == np.float32
+    assert np.isfinite(traces.values).all()
+    assert (traces.values >= 0).all()
+    most = np.repeat(traces.max_usage[traces.series_tenant], np.diff(traces.series_start), axis=0)
+    assert (traces.values <= most).all()
+    window = REGIONS[name].window_days * 144
+    assert (traces.lifetime_steps <= window).all()
+    assert (traces.lifetime_steps[traces.censored] == window).all()
+    assert traces.censored.any()
+
+
+def test_replicas_and_roles_follow_the_class(some: TraceSet) -> None:
+    """Tenants with local storage have 4 replicas and two series; the others one of each."""
+    local = some.class_code < len(LOCAL)
+    assert (some.replicas == np.where(local, 4, 1)).all()
+    assert ((some.series_index[:, Role.SECONDARY] >= 0) == local).all()
+
+
+def test_secondaries_need_the_same_disk_and_less_of_the_rest(some: TraceSet) -> None:
+    """A secondary keeps the primary's data (disk peaks within 5 %) but uses less CPU on average."""
+    both = some.select(some.replicas > 1)
+    history_peak = np.maximum.reduceat(both.values[:, 2], both.series_start[:-1])
+    primary, secondary = both.series_index[:, Role.PRIMARY], both.series_index[:, Role.SECONDARY]
+    np.testing.assert_allclose(history_peak[secondary], history_peak[primary], rtol=0.05)
+    cpu = np.add.reduceat(both.values[:, 0], both.series_start[:-1])
+    assert cpu[secondary].sum() < 0.6 * cpu[primary].sum()
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_statistics_stand_within_the_published_ones(name: str) -> None:
+    """Every statistic of [1] sections 3.1, 5.1 and 5.3 that is published in figures holds for 4,000 tenants."""
+    rows = check_region(REGIONS[name], tenants=4000, seed=77)
+    assert [row for row in rows if row.within is False] == []
+    assert sum(row.within is True for row in rows) >= 10
+
+
+def test_regions_differ_in_classes_and_usage() -> None:
+    """Class mix and usage per tenant differ significantly by region ([1] section 8.1)."""
+    means = []
+    for region in REGIONS.values():
+        traces = generate(region, 2000, 4)
+        means.append((np.mean(traces.replicas > 1), traces.values[:, 0].mean(), traces.max_usage[:, 0].mean()))
+    spread = np.max(means, axis=0) / np.min(means, axis=0)
+    assert (spread > 1.4).all()
+
+
+def test_published_growth_bounds_hold_for_the_parameters() -> None:
+    """Each region's growth figure lies in the published 2 %-5 %, and the generator aims a little over 90 %."""
+    assert all(FASTEST <= region.growth_within <= SLOWEST for region in REGIONS.values())
+    assert AIMED_SHARE > PUBLISHED_SHARE
+
+
+def test_the_digest_freezes_every_parameter() -> None:
+    """The digest is the same for equal parameters and changes with any of them; regions all differ."""
+    assert attrs.evolve(REGION).digest() == REGION.digest()
+    assert attrs.evolve(REGION, creep=0.021).digest() != REGION.digest()
+    assert attrs.evolve(REGION, cpu=attrs.evolve(REGION.cpu, sigma=0.5)).digest() != REGION.digest()
+    assert len({region.digest() for region in REGIONS.values()}) == 4
+
+
+def test_bad_parameters_are_refused() -> None:
+    """A share above 1, an empty name, no tenants, and a median outside (0, 1) are refused by name."""
+    with pytest.raises(InvalidValueError, match="local_share"):
+        attrs.evolve(REGION, local_share=1.2)
+    with pytest.raises(InvalidValueError, match="disk_grower_share"):
+        attrs.evolve(REGION, disk_grower_share=0.1)
+    with pytest.raises(InvalidValueError, match="initial_low"):
+        attrs.evolve(REGION, initial_low=0.7)
+    with pytest.raises(InvalidValueError, match="name"):
+        attrs.evolve(REGION, name="")
+    with pytest.raises(InvalidValueError, match="median"):
+        attrs.evolve(REGION.cpu, median=0.0)
+    with pytest.raises(InvalidValueError, match="tenants"):
+        generate(REGION, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "replicas"),
+    [
+        ("BC_Gen5_2", (2, 10.2, 1024), 4),
+        ("BC_Gen5_80", (80, 408, 4096), 4),
+        ("GP_Gen5_8", (8, 40.8, 256), 1),
+        ("GP_S_Gen5_4", (4, 12, 128), 1),
+    ],
+)
+def test_classes_have_the_public_limits(name: str, limits: tuple[float, ...], replicas: int) -> None:
+    """vCores, memory, local disk and replicas are those of the public Gen5 tables."""
+    found = next(tenant_class for tenant_class in CLASSES if tenant_class.name == name)
+    assert found.limits == pytest.approx(limits)
+    assert found.replicas == replicas
+
+
+def test_rank_correlation_of_known_orders() -> None:
+    """It is 1 for the same order and -1 for the reverse."""
+    values = np.array([3.0, 1.0, 7.0, 5.0])
+    assert rank_correlation(values, values**3) == pytest.approx(1.0)
+    assert rank_correlation(values, -values) == pytest.approx(-1.0)

@@ -1,0 +1,115 @@
+"""Compression keeps what the risk models need: M, G, I, U90 and the probability of a violation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from trace_strategies import one_tenant, trace_sets
+
+from plb.errors import UnknownNameError
+from workloads.compression import GROWN, compress, compress_columns, compression_effect, model_curves
+from workloads.regions import REGIONS, generate
+from workloads.segments import maximum, minimum
+from workloads.trace import TraceSet
+
+
+@settings(deadline=None)
+@given(trace_sets())
+def test_models_keep_their_invariants(traces: TraceSet) -> None:
+    """I ≤ M = the true maximum, G within the life, U90 between minimum and maximum, one model a series."""
+    models, bounds = compress_columns(traces), traces.series_start
+    high, low = maximum(traces.values, bounds), minimum(traces.values, bounds)
+    np.testing.assert_array_equal(models.maximum, high)
+    np.testing.assert_array_equal(models.level[:, 1], high[:, 1])
+    np.testing.assert_array_equal(models.initial[:, 1], traces.values[bounds[:-1], 1])
+    assert (models.initial <= models.level).all()
+    assert ((models.level[:, 0] >= low[:, 0]) & (models.level[:, 0] <= high[:, 0])).all()
+    assert (models.growth[:, 0] == 0).all()
+    assert (models.growth[:, 1] <= models.lifetime - traces.step_seconds).all()
+    assert len(compress(traces)) == len(traces.series_tenant)
+
+
+@settings(deadline=None)
+@given(trace_sets())
+def test_the_curve_starts_at_i_and_reaches_m_at_g(traces: TraceSet) -> None:
+    """The modelled curve is I at age 0 (M where G is 0), M at age G, and never falls."""
+    history = compress(traces)
+    every = np.arange(len(history))
+    start = np.where(history.growth > 0, history.initial, history.level)
+    np.testing.assert_allclose(history.demand(0.0, every), start, rtol=1e-6)
+    for metric in range(2):
+        grown = history.demand(history.growth[:, metric], every)[:, metric]
+        np.testing.assert_allclose(grown, history.level[:, metric], rtol=1e-6)
+    curves = model_curves(traces)
+    within = np.ones(len(curves) - 1, np.bool_)
+    within[traces.series_start[1:-1] - 1] = False
+    assert (np.diff(curves, axis=0)[within] >= -1e-4).all()
+
+
+@pytest.mark.parametrize(
+    ("disk", "growth"),
+    [
+        ([10, 20, 30, 40, 50, 50, 50], 4),
+        ([5, 100, 100, 100], 1),
+        ([100, 100, 90], 0),
+        ([96, 97, 98, 100], 0),
+        ([0, 50, 95, 95, 95, 95, 95, 100], 2 * 100 / 95),
+        ([0, 94, 95, 100], 2 * 100 / 95),
+        ([0, 0, 0], 0),
+        ([7], 0),
+    ],
+    ids=[
+        "a straight ramp is kept",
+        "a jump is kept",
+        "full from the start",
+        "grown from the start",
+        "the line through the first grown sample",
+        "G is when that line meets M",
+        "no demand at all",
+        "a single sample",
+    ],
+)
+def test_growth_follows_the_documented_rule(disk: list[float], growth: float) -> None:
+    """G is where the line from I through the first sample at 95 % of M meets M, at most the first time at M."""
+    models = compress_columns(one_tenant(disk))
+    assert models.growth[0, 1] / 600 == pytest.approx(growth, rel=1e-6)
+
+
+def test_growth_is_no_later_than_the_maximum() -> None:
+    """A start just below 95 % would put the line's end far out; the first time at M bounds it."""
+    models = compress_columns(one_tenant([94, 95, 100, 100, 100]))
+    assert models.growth[0, 1] == 2 * 600
+
+
+def test_u90_is_the_nearest_rank_percentile() -> None:
+    """Of ten values the ninth counts, of eleven the tenth; the maximum is kept beside it."""
+    ten = compress_columns(one_tenant([1.0] * 10, cpu=[float(v) for v in range(10)]))
+    eleven = compress_columns(one_tenant([1.0] * 11, cpu=[float(v) for v in range(11)]))
+    assert (ten.level[0, 0], ten.maximum[0, 0]) == (8.0, 9.0)
+    assert (eleven.level[0, 0], eleven.maximum[0, 0]) == (9.0, 10.0)
+
+
+def test_models_follow_real_growth_closely() -> None:
+    """Modelled and true disk demand of generated tenants differ by less than 4 % of the maximum on average."""
+    traces = generate(REGIONS["region1"], 300, 5)
+    top = np.repeat(maximum(traces.values, traces.series_start), np.diff(traces.series_start), axis=0)
+    assert GROWN < 1
+    error = np.abs(model_curves(traces) - traces.values)[:, 2] / top[:, 2]
+    assert error.mean() < 0.04
+
+
+@pytest.mark.parametrize("region", ["region1", "region3"])
+def test_compression_hardly_changes_the_violation_probability(region: str) -> None:
+    """Figure 7 of [1] in small: full and compressed traces agree on the probability of a violation within 0.05."""
+    traces = generate(REGIONS[region], 600, 3)
+    rows = compression_effect(traces, [10, 20, 30, 40], samples=150, seed=1)
+    assert max(abs(row.full - row.compressed) for row in rows) <= 0.05
+    assert rows[0].full < 0.2
+    assert rows[-1].full > 0.5
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    """A capacity for a metric that the traces do not have is a mistake, not a limit that is ignored."""
+    with pytest.raises(UnknownNameError, match="memory"):
+        compression_effect(one_tenant([1.0]), [1], samples=1, seed=0)

@@ -1,0 +1,218 @@
+"""The trace format: what is written is read back, and every fault is named with file, row and column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from trace_strategies import METRICS, assert_same, one_tenant, trace_sets
+
+from workloads.compression import compress
+from workloads.errors import MAX_LISTED, TraceError, TraceProblem
+from workloads.format import (
+    TENANTS_FILE,
+    TRACES_FILE,
+    read_history,
+    read_provenance,
+    read_traces,
+    write_history,
+    write_traces,
+)
+from workloads.header import KEY
+from workloads.trace import TraceSet, concatenate
+
+Edit = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def folder(tmp_path: Path) -> Path:
+    """Write two tenants of four and three steps."""
+    both = [one_tenant([1.0, 2.0, 3.0, 4.0]), one_tenant([5.0, 6.0, 7.0], name="t1")]
+    write_traces(concatenate(both), tmp_path, {"region": "somewhere"})
+    return tmp_path
+
+
+def rewrite(path: Path, edit: Edit) -> None:
+    """Change a file but keep its header."""
+    header = {KEY: pl.read_parquet_metadata(path)[KEY]}
+    edit(pl.read_parquet(path)).write_parquet(path, metadata=header)
+
+
+def put(row: int, column: str, value: object) -> Edit:
+    """Return an edit that puts a value into a row, counted from 1."""
+
+    def edit(frame: pl.DataFrame) -> pl.DataFrame:
+        values = frame[column].to_list()
+        values[row - 1] = value
+        return frame.with_columns(pl.Series(column, values, dtype=frame[column].dtype))
+
+    return edit
+
+
+def swap(one: int, other: int) -> Edit:
+    """Return an edit that swaps two rows, counted from 1."""
+
+    def edit(frame: pl.DataFrame) -> pl.DataFrame:
+        order = list(range(len(frame)))
+        order[one - 1], order[other - 1] = order[other - 1], order[one - 1]
+        return frame[order]
+
+    return edit
+
+
+def drop(row: int) -> Edit:
+    """Return an edit that drops a row, counted from 1."""
+    return lambda frame: frame.with_row_index("nr", 1).filter(pl.col("nr") != row).drop("nr")
+
+
+@settings(deadline=None, max_examples=30)
+@given(trace_sets())
+def test_traces_are_read_back_as_written(traces: TraceSet) -> None:
+    """Writing and reading keeps every sample, name, flag, limit and unit."""
+    with TemporaryDirectory() as path:
+        write_traces(traces, path)
+        assert_same(read_traces(path), traces)
+
+
+@settings(deadline=None, max_examples=20)
+@given(trace_sets())
+def test_histories_are_read_back_as_written(traces: TraceSet) -> None:
+    """Writing and reading a demand history keeps all its columns."""
+    history = compress(traces)
+    with TemporaryDirectory() as path:
+        file = Path(path) / "history.parquet"
+        write_history(history, file, metrics=METRICS)
+        found = read_history(file)
+    assert (found.metrics, found.classes) == (history.metrics, history.classes)
+    for name in ("tenant_class", "role", "lifetime", "censored", "level", "initial", "growth", "maximum"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(history, name), err_msg=name)
+
+
+def test_units_step_and_provenance_stand_in_the_metadata(tmp_path: Path) -> None:
+    """Anyone can read units, trends, sampling step, version and provenance from the file alone."""
+    content = json.loads(pl.read_parquet_metadata(folder(tmp_path) / TRACES_FILE)[KEY])
+    assert content["metrics"][1] == {"name": "disk", "unit": "GB", "trend": True}
+    assert (content["step_s"], content["version"], content["format"]) == (600.0, 1, "traces")
+    assert read_provenance(tmp_path) == {"region": "somewhere"}
+
+
+FAULTS = [
+    ("a column is missing", TRACES_FILE, lambda f: f.drop("disk"), None, "disk", "a column of numbers"),
+    ("a column has the wrong type", TRACES_FILE, lambda f: f.cast({"cpu": pl.String}), None, "cpu", "numbers"),
+    ("a value is null", TRACES_FILE, put(3, "disk", None), 3, "disk", "a number"),
+    ("a value is negative", TRACES_FILE, put(2, "disk", -1.0), 2, "disk", "a finite number >= 0"),
+    ("a value is not a number", TRACES_FILE, put(6, "cpu", float("nan")), 6, "cpu", "a finite number >= 0"),
+    ("a value is infinite", TRACES_FILE, put(6, "cpu", float("inf")), 6, "cpu", "a finite number >= 0"),
+    ("a value is above MaxUsage", TRACES_FILE, put(7, "disk", 1001.0), 7, "disk", "at most max_disk"),
+    ("a role is unknown", TRACES_FILE, put(1, "role", "leader"), 1, "role", "one of primary, secondary, instance"),
+    ("a row is missing within", TRACES_FILE, drop(2), 2, "time_s", "no gap"),
+    ("the first row is missing", TRACES_FILE, drop(5), 5, "time_s", "0 in the first row"),
+    ("the last row is missing", TRACES_FILE, drop(7), 6, "time_s", "3 rows"),
+    ("rows are swapped", TRACES_FILE, swap(2, 3), 3, "time_s", "rows in order"),
+    ("a row stands twice", TRACES_FILE, lambda f: f[[0, 1, 1, 2, 3, 4, 5, 6]], 3, "time_s", "rows in order"),
+    ("series are interleaved", TRACES_FILE, lambda f: f[[0, 1, 4, 5, 6, 2, 3]], 6, "tenant", "in one piece"),
+    ("a tenant is unknown", TRACES_FILE, put(7, "tenant", "t9"), 7, "tenant", "a tenant of the tenants table"),
+    ("a tenant has no rows", TRACES_FILE, lambda f: f.head(4), None, "tenant", "rows of every tenant"),
+    ("a class differs", TRACES_FILE, put(2, "tenant_class", "BC"), 2, "tenant_class", "the class in the tenants"),
+    ("a secondary is missing", TENANTS_FILE, put(2, "replicas", 4), None, "role", "primary and secondary"),
+    ("a tenants column is missing", TENANTS_FILE, lambda f: f.drop("max_cpu"), None, "max_cpu", "a column of numbers"),
+    ("a tenant stands twice", TENANTS_FILE, put(2, "tenant", "t0"), 2, "tenant", "no row above has"),
+    ("a name is empty", TENANTS_FILE, put(2, "tenant_class", " "), 2, "tenant_class", "not empty"),
+    ("no replica is wanted", TENANTS_FILE, put(1, "replicas", 0), 1, "replicas", "a whole number from 1"),
+    ("a lifetime is no multiple", TENANTS_FILE, put(1, "lifetime_s", 700.0), 1, "lifetime_s", "multiple of the step"),
+    ("a limit is negative", TENANTS_FILE, put(2, "max_disk", -5.0), 2, "max_disk", "a finite number >= 0"),
+    ("there is no tenant", TENANTS_FILE, lambda f: f.head(0), None, None, "at least one tenant"),
+]
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "row", "column", "expected"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
+)
+def test_a_fault_names_file_row_and_column(
+    tmp_path: Path, file: str, edit: Edit, row: int | None, column: str | None, expected: str
+) -> None:
+    """Each kind of fault is refused with the file, the first row (from 1), the column and what was expected."""
+    rewrite(folder(tmp_path) / file, edit)
+    with pytest.raises(TraceError) as caught:
+        read_traces(tmp_path)
+    places = [(problem.row, problem.column) for problem in caught.value.problems if expected in problem.expected]
+    assert places, str(caught.value)
+    assert places[0] == (row, column)
+    file_named = TRACES_FILE if column == "role" else file
+    assert file_named in str(caught.value)
+
+
+def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    """Three faults of different kinds in one file come in one error."""
+    path = folder(tmp_path) / TRACES_FILE
+    for edit in (put(2, "disk", -1.0), put(3, "role", "chief"), put(6, "time_s", 5.0)):
+        rewrite(path, edit)
+    with pytest.raises(TraceError) as caught:
+        read_traces(tmp_path)
+    assert {(2, "disk"), (3, "role"), (6, "time_s")} <= {(p.row, p.column) for p in caught.value.problems}
+
+
+def test_many_bad_rows_are_counted_not_listed(tmp_path: Path) -> None:
+    """Of a hundred bad rows a few are named and the others are counted."""
+    write_traces(one_tenant([1.0] * 100), tmp_path)
+    rewrite(tmp_path / TRACES_FILE, lambda f: f.with_columns(disk=pl.lit(-1.0)))
+    with pytest.raises(TraceError) as caught:
+        read_traces(tmp_path)
+    assert sum(problem.count for problem in caught.value.problems) == 100
+    assert len(caught.value.problems) < 10
+
+
+def test_a_long_message_is_capped() -> None:
+    """An error with many problems spells out the first ones and says how many more there are."""
+    problems = [TraceProblem("f", row, "c", "1", "2") for row in range(MAX_LISTED + 7)]
+    assert "and 7 more problems" in str(TraceError(problems))
+
+
+def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    """A missing file, a text file, and a Parquet file without a header are each refused by name."""
+    with pytest.raises(TraceError, match="no such file"):
+        read_traces(tmp_path)
+    (tmp_path / TRACES_FILE).write_text("tenant,role")
+    with pytest.raises(TraceError, match="no Parquet file"):
+        read_traces(tmp_path)
+    pl.DataFrame({"tenant": ["a"]}).write_parquet(tmp_path / TRACES_FILE)
+    with pytest.raises(TraceError, match="step_s > 0"):
+        read_traces(tmp_path)
+
+
+def test_files_that_disagree_are_refused(tmp_path: Path) -> None:
+    """Tenants and traces must have been written with the same metrics and step."""
+    folder(tmp_path)
+    frame = pl.read_parquet(tmp_path / TENANTS_FILE)
+    header = json.loads(pl.read_parquet_metadata(tmp_path / TENANTS_FILE)[KEY])
+    frame.write_parquet(tmp_path / TENANTS_FILE, metadata={KEY: json.dumps(header | {"step_s": 300})})
+    with pytest.raises(TraceError, match="another step"):
+        read_traces(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("edit", "row", "column"),
+    [
+        (lambda f: f.drop("growth_s_disk"), None, "growth_s_disk"),
+        (put(2, "role", "boss"), 2, "role"),
+        (put(1, "level_disk", -3.0), 1, "level_disk"),
+        (put(1, "initial_disk", 99.0), None, None),
+    ],
+    ids=["missing column", "unknown role", "negative level", "initial above level"],
+)
+def test_a_bad_history_is_refused(tmp_path: Path, edit: Edit, row: int | None, column: str | None) -> None:
+    """A history file with a fault is refused by file, row and column."""
+    file = tmp_path / "history.parquet"
+    traces = concatenate([one_tenant([1.0, 2.0]), one_tenant([3.0], name="t1")])
+    write_history(compress(traces), file, metrics=METRICS)
+    rewrite(file, edit)
+    with pytest.raises(TraceError) as caught:
+        read_history(file)
+    problem = caught.value.problems[0]
+    assert (problem.row, problem.column) == (row, column)
+    assert problem.file == str(file)

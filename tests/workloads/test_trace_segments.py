@@ -1,0 +1,46 @@
+"""Reductions over segments agree with plain NumPy on each segment."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workloads import segments
+
+LISTS = st.lists(st.lists(st.floats(0, 100, width=32), min_size=1, max_size=9), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(LISTS, st.sampled_from([0.1, 0.5, 0.9, 0.95, 1.0]))
+def test_reductions_agree_with_each_segment_alone(parts: list[list[float]], share: float) -> None:
+    """Maximum, minimum, mean, percentile and positions are those of each segment taken alone."""
+    rows = np.array([value for part in parts for value in part], np.float32)
+    bounds = segments.bounds_of(np.array([len(part) for part in parts]))
+    assert segments.maximum(rows, bounds).tolist() == [max(part) for part in parts]
+    assert segments.minimum(rows, bounds).tolist() == [min(part) for part in parts]
+    np.testing.assert_allclose(segments.mean(rows, bounds), [np.mean(part) for part in parts], rtol=1e-6)
+    ranked = [sorted(part)[math.ceil(round(share * len(part), 9)) - 1] for part in parts]
+    assert segments.percentile(rows, bounds, share).tolist() == ranked
+    assert segments.step_of_row(bounds).tolist() == [k for part in parts for k in range(len(part))]
+    assert segments.spread(np.arange(len(parts)), bounds).tolist() == [i for i, part in enumerate(parts) for _ in part]
+
+
+@settings(deadline=None)
+@given(LISTS)
+def test_first_where_finds_the_first_or_the_end(parts: list[list[float]]) -> None:
+    """The first true row of each segment is found, and the segment's length stands for none."""
+    rows = np.array([value for part in parts for value in part], np.float32)
+    bounds = segments.bounds_of(np.array([len(part) for part in parts]))
+    expected = [next((k for k, value in enumerate(part) if value > 50), len(part)) for part in parts]
+    assert segments.first_where(rows > 50, bounds).tolist() == expected
+
+
+def test_negative_zero_does_not_upset_the_percentile() -> None:
+    """A negative zero, whose bit pattern is large, counts as zero."""
+    rows = np.array([-0.0, 1.0, 2.0], np.float32)
+    assert segments.percentile(rows, np.array([0, 3]), 0.9)[0] == pytest.approx(2.0)
+    assert segments.percentile(rows, np.array([0, 3]), 0.1)[0] == pytest.approx(0.0)

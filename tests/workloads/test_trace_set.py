@@ -1,0 +1,76 @@
+"""Trace sets: lookup, selection, joining and the split."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trace_strategies import assert_same, one_tenant, trace_sets
+
+from plb.errors import ConflictError, InvalidValueError
+from plb.model import Role
+from workloads.trace import TraceSet, concatenate, split_tenants
+
+
+@settings(deadline=None)
+@given(trace_sets())
+def test_series_index_finds_the_samples_of_a_replica(traces: TraceSet) -> None:
+    """The index leads from tenant and role to its series; only tenants with several replicas have a secondary's."""
+    for series, (tenant, role) in enumerate(zip(traces.series_tenant, traces.series_role, strict=True)):
+        assert traces.series_index[tenant, role] == series
+    assert ((traces.series_index[:, Role.SECONDARY] >= 0) == (traces.replicas > 1)).all()
+    assert (traces.series_index[:, Role.INSTANCE] == -1).all()
+
+
+@settings(deadline=None)
+@given(trace_sets(), st.floats(0, 1), st.integers(0, 9))
+def test_split_is_disjoint_complete_and_seeded(traces: TraceSet, share: float, seed: int) -> None:
+    """Every tenant goes to one side with all its series, and the same seed gives the same split."""
+    history, simulation = split_tenants(traces, share, seed)
+    names = set(history.tenant_names()), set(simulation.tenant_names())
+    assert not names[0] & names[1]
+    assert names[0] | names[1] == set(traces.tenant_names())
+    assert len(history.series_tenant) + len(simulation.series_tenant) == len(traces.series_tenant)
+    assert history.tenants == round(share * traces.tenants)
+    assert_same(history, split_tenants(traces, share, seed)[0])
+
+
+@settings(deadline=None)
+@given(trace_sets(), st.integers(0, 9))
+def test_families_are_never_split(traces: TraceSet, seed: int) -> None:
+    """Tenants of one family, such as the windows of one machine, stand on one side."""
+    traces = attrs.evolve(traces, family=np.arange(traces.tenants) // 2)
+    history, simulation = split_tenants(traces, 0.5, seed)
+    assert not set(history.family) & set(simulation.family)
+
+
+@settings(deadline=None)
+@given(trace_sets())
+def test_selecting_each_tenant_and_joining_gives_the_whole(traces: TraceSet) -> None:
+    """Taking a trace set apart tenant by tenant and joining the parts loses nothing."""
+    parts = [traces.select([tenant]) for tenant in range(traces.tenants)]
+    assert_same(concatenate(parts), traces)
+
+
+def test_joining_different_classes_is_refused() -> None:
+    """Class codes of different class lists must not be mixed."""
+    one = one_tenant([1.0])
+    with pytest.raises(ConflictError, match="classes"):
+        concatenate([one, attrs.evolve(one, classes=("other",))])
+
+
+def test_wrong_shapes_are_refused() -> None:
+    """An array of the wrong shape is named, and so is a series whose length is not the lifetime."""
+    one = one_tenant([1.0, 2.0])
+    with pytest.raises(InvalidValueError, match="max_usage"):
+        attrs.evolve(one, max_usage=np.ones((1, 3), np.float32))
+    with pytest.raises(ConflictError, match="lifetime steps"):
+        attrs.evolve(one, lifetime_steps=np.array([3], np.int32))
+
+
+def test_a_share_outside_its_range_is_refused() -> None:
+    """The history's share must lie in [0, 1]."""
+    with pytest.raises(InvalidValueError, match="history_share"):
+        split_tenants(one_tenant([1.0]), 1.5, 0)
