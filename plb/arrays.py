@@ -23,6 +23,8 @@ TENTHS = 10
 
 # Positions in Solution.counts
 VIOLATIONS, MOVEMENT, MOVES, DISPLACED = range(4)
+# Positions in Solution.terms
+IMBALANCE, FRAGMENTATION = range(2)
 
 
 class Problem(NamedTuple):
@@ -113,8 +115,8 @@ class Solution(NamedTuple):
     """(N, R) steps: Σ of peak_ceiling, a bound on every repetition."""
     violating: Int
     """(N,) repetitions in which the node is in violation."""
-    fragmentation: Float
-    """(1,) the present fragmentation."""
+    terms: Float
+    """(2,) the present imbalance and fragmentation, formed from the sums above."""
     counts: Int
     """(4,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows."""
     displaced: Int
@@ -130,4 +132,4 @@ class Solution(NamedTuple):
 
     def copy(self) -> Solution:
         """Return a copy that shares nothing with this one."""
-        return Solution(*(array.copy() for array in self))
+        return self._replace(**{name: array.copy() for name, array in self._asdict().items()})

@@ -71,7 +71,8 @@ class PlacementAndLoadBalancing:
     config
         The settings.
     seed
-        Seed of every random draw. The same seed, inputs and budgets give the same plans, whatever the number of threads.
+        Seed of every random draw. The same seed, inputs and budgets give the same plans, whatever the number of
+        threads.
     history
         Past tenants as demand models; with it, plans know the expected failovers of each configuration. Needed for
         ``w_failovers`` to have an effect.

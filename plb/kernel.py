@@ -13,35 +13,50 @@ import tempfile
 from collections.abc import Callable
 from functools import cache, update_wrapper
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def kernel(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Compile `function` with Numba on its first call, without the interpreter lock, and cache the machine code.
+@overload
+def kernel(function: Callable[Arguments, Result], /) -> Callable[Arguments, Result]: ...
+@overload
+def kernel(*, inline: bool) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]: ...
+def kernel(function: Any = None, /, *, inline: bool = False) -> Any:
+    """Compile a function with Numba on its first call, without the interpreter lock, and cache the machine code.
 
-    Kernels may call kernels. Set ``PLB_CACHE_DIR`` to choose where the machine code is kept; where no directory is
-    writable, each process compiles anew.
+    Kernels may call kernels. They allocate nothing and return numbers: Numba's reference counting is off, because it
+    would cost more than the arithmetic. Set ``PLB_CACHE_DIR`` to choose where the machine code is kept; where no
+    directory is writable, each process compiles anew.
+
+    Parameters
+    ----------
+    inline
+        True for a small function of the innermost loop: it is compiled into its callers, since handing over the many
+        arrays of a search would cost more than the function itself.
     """
-    return cast("Callable[Arguments, Result]", Kernel(function))
+    if function is None:
+        return lambda decorated: Kernel(decorated, inline)
+    return Kernel(function, inline)
 
 
 class Kernel(Generic[Arguments, Result]):
     """A function that is compiled when first needed; `py_func` is the plain Python one."""
 
-    def __init__(self, function: Callable[Arguments, Result]) -> None:
+    def __init__(self, function: Callable[Arguments, Result], inline: bool) -> None:
         self.py_func = function
+        self.inline = inline
         update_wrapper(self, function)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        """Call the compiled function."""
         return cast("Result", self.dispatcher(*args, **kwargs))
 
     @property
     def dispatcher(self) -> Any:
         """The Numba dispatcher, made when first asked for."""
-        return _dispatcher(self.py_func)
+        return _dispatcher(self.py_func, self.inline)
 
     @property
     def _numba_type_(self) -> Any:
@@ -50,12 +65,14 @@ class Kernel(Generic[Arguments, Result]):
 
 
 @cache
-def _dispatcher(function: Callable[..., Any]) -> Any:
+def _dispatcher(function: Callable[..., Any], inline: bool) -> Any:
     import numba
 
-    if numba.config.DISABLE_JIT:
+    settings: Any = numba.config
+    if settings.DISABLE_JIT:
         return function
-    dispatcher = numba.njit(function, nogil=True, error_model="numpy")
+    compiler: Any = numba.njit  # its stubs do not know the options that turn reference counting off and inlining on
+    dispatcher = compiler(function, nogil=True, error_model="numpy", _nrt=False, forceinline=inline)
     _widen_literals(dispatcher)
     directory = _cache_directory()
     if directory is not None:
@@ -67,12 +84,11 @@ def _widen_literals(dispatcher: Any) -> None:
     """Keep Numba from compiling a kernel once more for every constant that another kernel passes to it."""
     from numba.core import types
 
+    plain: Callable[[Any], Any] = types.unliteral
     specialised = dispatcher.get_call_template
 
     def widened(args: Any, kws: Any) -> Any:
-        return specialised(
-            [types.unliteral(kind) for kind in args], {name: types.unliteral(kind) for name, kind in kws.items()}
-        )
+        return specialised([plain(kind) for kind in args], {name: plain(kind) for name, kind in kws.items()})
 
     dispatcher.get_call_template = widened
 
@@ -82,7 +98,7 @@ def _source_keyed_cache(function: Callable[..., Any], directory: Path) -> Any:
 
     stamp = _source_hash(_package_root(Path(function.__code__.co_filename)))
 
-    class Locator(caching._CacheLocator):  # type: ignore[misc]
+    class Locator(caching._CacheLocator):
         """Keeps the machine code of one version of the sources in one folder."""
 
         def get_cache_path(self) -> str:
@@ -97,16 +113,20 @@ def _source_keyed_cache(function: Callable[..., Any], directory: Path) -> Any:
         @classmethod
         def from_function(cls, _function: object, _file: object) -> Locator:
             locator = cls()
-            locator.ensure_cache_path()
+            directory.joinpath(stamp[:16]).mkdir(exist_ok=True)
             return locator
 
-    class Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
-        _locator_classes = (Locator,)
+    class Implementation(caching.CompileResultCacheImpl):
+        def __init__(self, py_func: Callable[..., object]) -> None:
+            self._locator_classes = [cast("type[object]", Locator)]
+            start: Callable[..., None] = super().__init__
+            start(py_func)
 
-    class SourceKeyedCache(caching.FunctionCache):  # type: ignore[misc]
+    class SourceKeyedCache(caching.FunctionCache):
         _impl_class = Implementation
 
-    return SourceKeyedCache(function)
+    make: Callable[..., object] = SourceKeyedCache
+    return make(function)
 
 
 @cache

@@ -16,7 +16,7 @@ from plb.errors import ConflictError, InvalidValueError
 
 
 class Role(IntEnum):
-    """The role of a replica. A stateful partition has one primary and any number of secondaries; a stateless one has instances."""
+    """The role of a replica: a stateful partition has a primary and secondaries, a stateless one instances."""
 
     PRIMARY = 0
     SECONDARY = 1

@@ -1,4 +1,4 @@
-"""What the engine expects each replica to demand: K sampled traces a row, drawn anew only where they became ineligible."""
+"""What the engine expects each replica to demand: K sampled traces a row, redrawn only where they lost eligibility."""
 
 from __future__ import annotations
 

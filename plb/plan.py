@@ -1,4 +1,4 @@
-"""Plans: what the engine proposes, why, and what it could not do. Values with numbers; words are made when asked for."""
+"""Plans: what the engine proposes, why, and what it could not do. Values with numbers; words only when asked for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The cluster as arrays: one row a node, one row a replica, whole-number loads, and the maps from names to rows.
 
-A replica row is a *role slot* of a partition: age, largest demand and sampled traces belong to it and survive moves. A row
-without a node is a replica that is still to be placed.
+A replica row is a *role slot* of a partition: age, largest demand and sampled traces belong to it and survive moves. A
+row without a node is a replica that is still to be placed.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class ClusterState:
         placed: Sequence[tuple[Replica, int]],
         defaults: dict[Role, Int],
     ) -> None:
-        """Give every replica a slot of its role: the slot already on its node first, else any free one, else a new one."""
+        """Give every replica a slot of its role: the one already on its node, else any free one, else a new one."""
         table = self.rows
         old_node = {row: int(table.node[row]) for row in record.rows if not table.leaving[row]}
         free: dict[Role, list[int]] = {role: [] for role in defaults}
@@ -300,7 +300,7 @@ class ClusterState:
         return replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
 
     def _inherit_load(self, record: PartitionRecord, leaving: int, role: Role) -> None:
-        """A departing end carries what the slot that moved carries, until its own report."""
+        """Let a departing end carry what the slot that moved carries, until its own report."""
         twins = [row for row in record.rows if row != leaving and self.rows.role[row] == role]
         if twins:
             self.rows.load[leaving] = self.rows.load[twins[-1]]

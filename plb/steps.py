@@ -35,7 +35,7 @@ def default_step(value: float) -> float:
 
 
 class MetricSteps:
-    """Converts user units to steps, metric by metric. A step is fixed when it is given or at the first value above 0."""
+    """Converts user units to steps, metric by metric. A step is fixed when given, or at the first value above 0."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = tuple(metrics)

@@ -11,7 +11,7 @@ _NODE_MOVES = int(Rule.NODE_MOVES)
 _SERVICE_MOVES = int(Rule.SERVICE_MOVES)
 
 
-@kernel
+@kernel(inline=True)
 def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int, target: int) -> int:
     """Return the budget that `row` on `target` would overdraw, or NO_REFUSAL.
 

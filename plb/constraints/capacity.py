@@ -6,12 +6,12 @@ from plb.arrays import Int
 from plb.kernel import kernel
 
 
-@kernel
+@kernel(inline=True)
 def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: Int, outgoing: Int, target: int) -> bool:
     """Tell whether `target` would carry more than its limit, and more than it carries now, for some metric.
 
-    Only metrics whose load grows are looked at: a node that is over its limit already may stay as full as it is, but not
-    become fuller. Load of replicas on their way out still counts.
+    Only metrics whose load grows are looked at: a node that is over its limit already may stay as full as it is, but
+    not become fuller. Load of replicas on their way out still counts.
 
     Parameters
     ----------

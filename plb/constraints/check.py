@@ -16,7 +16,7 @@ _PLACEMENT = int(Rule.PLACEMENT)
 _CAPACITY = int(Rule.CAPACITY)
 
 
-@kernel
+@kernel(inline=True)
 def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
     """Return the first enforced rule that refuses `row` on `target`, or NO_REFUSAL.
 
@@ -40,7 +40,7 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: in
     return NO_REFUSAL
 
 
-@kernel
+@kernel(inline=True)
 def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
     """Return the first enforced rule other than capacity that refuses `row` on `target`, or NO_REFUSAL."""
     if not problem.counted[target]:
@@ -64,7 +64,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     return NO_REFUSAL
 
 
-@kernel
+@kernel(inline=True)
 def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> int:
     """Return the first enforced rule that refuses `row` and `partner` to change nodes, or NO_REFUSAL.
 
@@ -94,7 +94,7 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
     return NO_REFUSAL
 
 
-@kernel
+@kernel(inline=True)
 def are_siblings(problem: Problem, row: int, partner: int) -> bool:
     """Tell whether the two rows belong to one partition."""
     other = problem.sibling[row]

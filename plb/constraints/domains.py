@@ -10,7 +10,7 @@ from plb.arrays import NOWHERE, Bool, Int
 from plb.kernel import kernel
 
 
-@kernel
+@kernel(inline=True)
 def spreads_badly(
     domain: Int, parent: Int, siblings: Int, node: Int, sibling: Int, leaving: Bool, row: int, target: int
 ) -> bool:
@@ -119,4 +119,4 @@ def misses_of_spread(domain: Int, parent: Int, siblings: Int, node: Int, sibling
             inside += domain[where] == domain[at]
         other = sibling[other]
     ceiling = (replicas + siblings[at] - 1) // siblings[at]
-    return max(0, inside - ceiling)
+    return int(max(0, inside - ceiling))

@@ -6,7 +6,7 @@ from plb.arrays import Int
 from plb.kernel import kernel
 
 
-@kernel
+@kernel(inline=True)
 def is_excluded(node: Int, origin: Int, sibling: Int, row: int, target: int) -> bool:
     """Tell whether a replica of the same partition stands on `target`, or stood there before this search.
 

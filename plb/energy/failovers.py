@@ -1,7 +1,8 @@
-"""Expected failovers V(X) = Σ over nodes (repetitions in violation) / K, from per-repetition aggregates ([1] section 7).
+"""Expected failovers V(X) = Σ over nodes (repetitions in violation) / K, from per-repetition sums ([1] section 7).
 
-Repetition k draws one past demand curve for every replica. A node is in violation in repetition k when, for some metric,
-the peaks of its replicas add up to the threshold or more (`peak` evaluation). All sums are whole numbers of steps.
+Repetition k draws one past demand curve for every replica. A node is in violation in repetition k when, for some
+metric, the peaks of its replicas add up to the threshold or more (`peak` evaluation). All sums are whole numbers of
+steps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ LARGEST_SUM = 2**31 - 2
 """Aggregates are 32-bit; a node whose peaks could add up to more takes no further replica."""
 
 
-@kernel
+@kernel(inline=True)
 def violations_after(
     aggregate: Int32,
     ceiling: Int,

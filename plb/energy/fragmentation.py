@@ -10,16 +10,16 @@ from plb.arrays import Float, Int
 from plb.kernel import kernel
 
 
-@kernel
+@kernel(inline=True)
 def is_held_out(held_out: Int, node: int) -> bool:
     """Tell whether `node` is among the held-out nodes."""
-    for held in held_out:
+    for held in held_out:  # noqa: SIM110 (compiled; a generator would not be)
         if held == node:
             return True
     return False
 
 
-@kernel
+@kernel(inline=True)
 def fragmentation_after(
     held_out: Int,
     inverse_capacity: Float,

@@ -7,6 +7,7 @@ import numpy as np
 from plb.arrays import NOWHERE, Int, Int32, Problem, Solution
 from plb.energy.failovers import count_violations
 from plb.energy.fragmentation import fragmentation_after
+from plb.energy.imbalance import imbalance
 from plb.kernel import kernel
 from plb.model import Role
 
@@ -46,18 +47,20 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
     movement = _total_movement(problem, node, problem.move_cost, problem.swap_cost, problem.add_cost)
     moves = _total_movement(problem, node, problem.unit_cost, int(problem.unit_cost[0]), 0)
     none = problem.load[NOWHERE]
-    fragmentation = fragmentation_after(
-        problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE
-    )
+    total, squares = counted.sum(axis=0), (counted * counted).sum(axis=0)
+    terms = [
+        imbalance(len(counted), total, squares, problem.metric_weight),
+        fragmentation_after(problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE),
+    ]
     return Solution(
         node=node,
         node_load=node_load,
-        total=counted.sum(axis=0),
-        squares=(counted * counted).sum(axis=0),
+        total=total,
+        squares=squares,
         aggregate=aggregate,
         ceiling=ceiling,
         violating=violating,
-        fragmentation=np.array([fragmentation]),
+        terms=np.array(terms),
         counts=np.array([violating.sum(), movement, moves, len(displaced)], np.int64),
         displaced=books,
         displaced_at=displaced_at,

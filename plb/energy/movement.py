@@ -14,7 +14,7 @@ _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)
 
 
-@kernel
+@kernel(inline=True)
 def partition_movement(
     problem: Problem,
     solution: Solution,
@@ -58,7 +58,7 @@ def partition_movement(
     while True:
         at = place if this == row else (partner_place if this == partner else solution.node[this])
         if problem.role[this] == _SECONDARY and at == problem.origin[primary] and primary_at == problem.origin[this]:
-            return movement - cost[primary] - cost[this] + swap_cost
+            return int(movement - cost[primary] - cost[this] + swap_cost)
         this = problem.sibling[this]
         if this == row:
             return movement

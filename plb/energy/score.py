@@ -32,7 +32,7 @@ def weights_of(config: PlbConfig, *, replicas: int, repetitions: int, counted_no
     return weights
 
 
-@kernel
+@kernel(inline=True)
 def energy_of(weights: Float, movement: int, imbalance: float, fragmentation: float, violations: int) -> float:
     """Return the energy of a configuration.
 
@@ -51,5 +51,5 @@ def energy_of(weights: Float, movement: int, imbalance: float, fragmentation: fl
     first = movement / TENTHS + weights[W_FAILOVERS] * (violations / weights[REPETITIONS])
     if weights[PRODUCT_FORM] > 0.0:
         spread = imbalance + weights[W_FRAGMENTATION] * fragmentation + LEAST_SPREAD
-        return spread * (weights[PRODUCT_OFFSET] + first)
-    return first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation
+        return float(spread * (weights[PRODUCT_OFFSET] + first))
+    return float(first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation)

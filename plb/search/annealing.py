@@ -1,8 +1,8 @@
 """Simulated annealing over configurations (semantics.md section 6).
 
-A chain starts from a solution, accepts a proposal that raises the energy by d with probability exp(−d/T), and ends on the
-best solution it saw. Several chains, each with its own random stream, start from the same solution; the best wins, ties
-go to fewer moves and then to the first chain, so the result does not depend on the number of threads.
+A chain starts from a solution, accepts a proposal that raises the energy by d with probability exp(−d/T), and ends on
+the best solution it saw. Several chains, each with its own random stream, start from the same solution; the best wins,
+ties go to fewer moves and then to the first chain, so the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _start(
         if row == NOWHERE or target == solution.node[row]:
             continue
         if refusal(problem, solution, choice.enforced, row, target, partner) == NO_REFUSAL:
-            after = judge(problem, solution, energy, REJECTED, row, target, partner, tally)
+            after = judge(problem, solution, REJECTED, row, target, partner, tally)
             largest = max(largest, abs(after - energy))
     for position in range(schedule.shape[0]):
         schedule[position] = 0.0
@@ -176,7 +176,7 @@ def _step(
     energy = schedule[ENERGY]
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
     movement = solution.counts[MOVEMENT]
-    after = judge(problem, solution, energy, highest, row, target, partner, tally)
+    after = judge(problem, solution, highest, row, target, partner, tally)
     if after == REJECTED:
         return
     source = solution.node[row]

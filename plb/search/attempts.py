@@ -28,7 +28,8 @@ class Attempt(NamedTuple):
 
 def new_attempt(room: int) -> Attempt:
     """Return an attempt without moves, with room for `room`."""
-    return Attempt(*(np.empty(room, np.int64) for _ in range(3)), np.zeros(1, np.int64))
+    row, source, target = (np.empty(room, np.int64) for _ in range(3))
+    return Attempt(row, source, target, np.zeros(1, np.int64))
 
 
 @kernel

@@ -53,7 +53,7 @@ def place_rows(
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         walk, annealing = stream.spawn(2)
         rng = np.random.Generator(np.random.PCG64(walk))
-        _walk(problem, solution, left, mask, config.placement_attempts, rng, new_attempt(len(left)))
+        _walk(problem, solution, left, mask, config.placement_attempts, rng, new_attempt(len(left)), left.copy())
         placed = left[solution.node[left] != NOWHERE]
         if len(placed):
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
@@ -79,10 +79,16 @@ def _walk(
     attempts: int,
     rng: np.random.Generator,
     attempt: Attempt,
+    places: Int,
 ) -> None:
-    """Place `rows` one after the other on random nodes that fit, and keep the attempt that places most."""
+    """Place `rows` one after the other on random nodes that fit, and keep the attempt that places most.
+
+    Parameters
+    ----------
+    places
+        Scratch of the shape of `rows`.
+    """
     most = -1
-    places = np.full(rows.shape[0], NOWHERE, np.int64)
     for _ in range(max(1, attempts)):
         for row in rows:
             target = random_target(problem, solution, enforced, row, NOWHERE, rng)

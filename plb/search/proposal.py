@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import DISPLACED, MOVEMENT, NOWHERE, VIOLATIONS, Int, Problem, Solution
+from plb.arrays import DISPLACED, FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, VIOLATIONS, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL, RULES
 from plb.constraints.budgets import refusal_of_budget
 from plb.constraints.check import are_siblings, refusal_of_exchange, refusal_of_move
-from plb.energy.imbalance import imbalance
 from plb.energy.score import (
-    COUNTED_NODES,
     FAILOVERS_TERM,
     FRAGMENTATION_TERM,
     IMBALANCE_TERM,
@@ -60,7 +58,7 @@ class Choice(NamedTuple):
     exchange_probability: float
 
 
-@kernel
+@kernel(inline=True)
 def draw_proposal(
     problem: Problem, solution: Solution, choice: Choice, rng: np.random.Generator
 ) -> tuple[int, int, int]:
@@ -100,12 +98,12 @@ def draw_proposal(
     return row, solution.node[partner], partner
 
 
-@kernel
+@kernel(inline=True)
 def _random_of(values: Int, rng: np.random.Generator) -> int:
     return int(values[int(rng.random() * values.shape[0])])
 
 
-@kernel
+@kernel(inline=True)
 def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> int:
     """Return the sibling of `row` that stands on `node`, or NOWHERE."""
     other = problem.sibling[row]
@@ -116,7 +114,7 @@ def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> in
     return NOWHERE
 
 
-@kernel
+@kernel(inline=True)
 def _swap_partner(problem: Problem, row: int, rng: np.random.Generator) -> int:
     """Return a random movable sibling of another role, or NOWHERE."""
     chosen = NOWHERE
@@ -131,7 +129,7 @@ def _swap_partner(problem: Problem, row: int, rng: np.random.Generator) -> int:
     return int(chosen)
 
 
-@kernel
+@kernel(inline=True)
 def refusal(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
     """Return the rule that refuses the proposal, or NO_REFUSAL."""
     if partner == NOWHERE:
@@ -147,11 +145,10 @@ def refusal(problem: Problem, solution: Solution, enforced: int, row: int, targe
     return refused
 
 
-@kernel
+@kernel(inline=True)
 def judge(
     problem: Problem,
     solution: Solution,
-    energy: float,
     highest: float,
     row: int,
     target: int,
@@ -166,8 +163,6 @@ def judge(
 
     Parameters
     ----------
-    energy
-        Present energy.
     highest
         Highest energy that is accepted.
     tally
@@ -205,16 +200,15 @@ def judge(
     return REJECTED
 
 
-@kernel
+@kernel(inline=True)
 def _worst_term(
     problem: Problem, solution: Solution, movement: int, spread: float, fragmentation: float, violations: int
 ) -> int:
     """Return the term without whose change the energy would be lowest: the one that worsened the energy most."""
     weights = problem.weights
-    nodes = int(weights[COUNTED_NODES])
     counts = solution.counts
-    present_spread = imbalance(nodes, solution.total, solution.squares, problem.metric_weight)
-    present_fragmentation = solution.fragmentation[0]
+    present_spread = solution.terms[IMBALANCE]
+    present_fragmentation = solution.terms[FRAGMENTATION]
     worst = MOVEMENT_TERM
     lowest = energy_of(weights, counts[MOVEMENT], spread, fragmentation, violations)
     without = energy_of(weights, movement, present_spread, fragmentation, violations)

@@ -111,7 +111,8 @@ def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
     """Return the movable rows on overloaded nodes and in crowded domains."""
     on_overloaded = np.zeros(len(start.node), np.bool_)
     standing = start.node != NOWHERE
-    on_overloaded[standing] = breaches.overloaded.any(axis=1)[start.node[standing]]
+    crowded = np.any(breaches.overloaded, axis=1)
+    on_overloaded[standing] = crowded[start.node[standing]]
     concerned = (on_overloaded | breaches.misplaced.any(axis=0)) & problem.movable
     return np.flatnonzero(concerned)
 
@@ -232,7 +233,7 @@ def _move_another(
     rng: np.random.Generator,
     attempt: Attempt,
 ) -> bool:
-    """Move any replica that fits elsewhere away from `node`, where a random one fitted nowhere; tell if there is one."""
+    """Move any replica that fits elsewhere away from `node`, where a random one fitted nowhere; tell if so."""
     rows = solution.node.shape[0]
     first = int(rng.random() * rows)
     for index in range(rows):

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from plb.arrays import MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Int, Problem, Solution
+from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Int, Problem, Solution
 from plb.constraints import ALL_RULES, NO_REFUSAL, RULES, Rule
 from plb.constraints.check import refusal_of_move
-from plb.energy.imbalance import imbalance
-from plb.energy.score import COUNTED_NODES, REPETITIONS, TERM_NAMES
+from plb.energy.score import REPETITIONS, TERM_NAMES
 from plb.kernel import kernel
 from plb.model import Role
 from plb.plan import Energy, Move, MoveKind, Proposals, Reason, Unplaced
@@ -21,12 +20,11 @@ from plb.state import ClusterState
 
 def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
     """Return the energy of a solution with its terms."""
-    nodes = int(problem.weights[COUNTED_NODES])
     return Energy(
         total=float(present_energy(problem, solution)),
         movement=int(solution.counts[MOVEMENT]) / TENTHS,
-        imbalance=float(imbalance(nodes, solution.total, solution.squares, problem.metric_weight)),
-        fragmentation=float(solution.fragmentation[0]),
+        imbalance=float(solution.terms[IMBALANCE]),
+        fragmentation=float(solution.terms[FRAGMENTATION]),
         expected_failovers=float(solution.counts[VIOLATIONS] / problem.weights[REPETITIONS]),
     )
 
@@ -83,7 +81,7 @@ def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, in
 
 
 def _executable_order(problem: Problem, solution: Solution, rows: list[int]) -> list[int]:
-    """Return `rows` so that, where possible, each target has room when its turn comes: moves first, then new replicas."""
+    """Return `rows` so that, if possible, each target has room when its turn comes: moves first, then new replicas."""
     load = solution.node_load.copy() + problem.leaving_load
     for row in rows:
         load[solution.node[row]] -= problem.load[row]

@@ -1,13 +1,15 @@
 """One proposal: what it would do to the energy, and doing it.
 
-A proposal moves `row` to `target`; with a `partner` on the target the two change nodes (a swap of roles when they belong
-to one partition). `NOWHERE` stands for no partner.
+A proposal moves `row` to `target`; with a `partner` on the target the two change nodes (a swap of roles when they
+belong to one partition). `NOWHERE` stands for no partner.
 """
 
 from __future__ import annotations
 
 from plb.arrays import (
     DISPLACED,
+    FRAGMENTATION,
+    IMBALANCE,
     MOVEMENT,
     MOVES,
     NOWHERE,
@@ -28,20 +30,19 @@ from plb.energy.score import COUNTED_NODES, W_FAILOVERS, energy_of
 from plb.kernel import kernel
 
 
-@kernel
+@kernel(inline=True)
 def present_energy(problem: Problem, solution: Solution) -> float:
     """Return the energy of the present solution."""
-    nodes = int(problem.weights[COUNTED_NODES])
     return energy_of(
         problem.weights,
         solution.counts[MOVEMENT],
-        imbalance(nodes, solution.total, solution.squares, problem.metric_weight),
-        solution.fragmentation[0],
+        solution.terms[IMBALANCE],
+        solution.terms[FRAGMENTATION],
         solution.counts[VIOLATIONS],
     )
 
 
-@kernel
+@kernel(inline=True)
 def movement_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the movement of the whole solution after the proposal, in tenths."""
     change = _movement_change(
@@ -50,14 +51,14 @@ def movement_after(problem: Problem, solution: Solution, row: int, target: int, 
     return int(solution.counts[MOVEMENT] + change)
 
 
-@kernel
+@kernel(inline=True)
 def moves_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the moves of the whole solution after the proposal, in tenths: a swap is one, a new replica none."""
     change = _movement_change(problem, solution, problem.unit_cost, TENTHS, 0, row, target, partner)
     return int(solution.counts[MOVES] + change)
 
 
-@kernel
+@kernel(inline=True)
 def _movement_change(
     problem: Problem,
     solution: Solution,
@@ -78,7 +79,7 @@ def _movement_change(
     return change
 
 
-@kernel
+@kernel(inline=True)
 def imbalance_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
     """Return the imbalance after the proposal."""
     return imbalance_after(
@@ -95,12 +96,12 @@ def imbalance_of_proposal(problem: Problem, solution: Solution, row: int, target
     )
 
 
-@kernel
+@kernel(inline=True)
 def fragmentation_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
     """Return the fragmentation after the proposal; the present one if no held-out node is touched."""
     here = solution.node[row]
     if not (is_held_out(problem.held_out, target) or is_held_out(problem.held_out, here)):
-        return float(solution.fragmentation[0])
+        return float(solution.terms[FRAGMENTATION])
     return fragmentation_after(
         problem.held_out,
         problem.inverse_capacity,
@@ -112,7 +113,7 @@ def fragmentation_of_proposal(problem: Problem, solution: Solution, row: int, ta
     )
 
 
-@kernel
+@kernel(inline=True)
 def violations_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
     """Return the violations of the source node after the proposal; 0 if nothing leaves a counted node.
 
@@ -134,7 +135,7 @@ def violations_at_source(problem: Problem, solution: Solution, row: int, partner
     )
 
 
-@kernel
+@kernel(inline=True)
 def violations_at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the violations of the target node after the proposal."""
     if target == NOWHERE or not problem.counted[target]:
@@ -171,7 +172,7 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
     movement = movement_after(problem, solution, row, target, partner)
     solution.counts[MOVES] = moves_after(problem, solution, row, target, partner)
     solution.counts[MOVEMENT] = movement
-    solution.fragmentation[0] = fragmentation_of_proposal(problem, solution, row, target, partner)
+    solution.terms[FRAGMENTATION] = fragmentation_of_proposal(problem, solution, row, target, partner)
     if problem.peak.shape[2] > 0:
         at_source = violations_at_source(problem, solution, row, partner)
         at_target = violations_at_target(problem, solution, row, target, partner)
@@ -184,6 +185,9 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
     _stand(problem, solution, row, here, target)
     if partner != NOWHERE:
         _stand(problem, solution, partner, target, here)
+    solution.terms[IMBALANCE] = imbalance(
+        int(problem.weights[COUNTED_NODES]), solution.total, solution.squares, problem.metric_weight
+    )
 
 
 @kernel
@@ -211,7 +215,7 @@ def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int)
 def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Enter or strike `row`, standing on `node`, in the books of displaced replicas."""
     origin = problem.origin[row]
-    if origin == NOWHERE or node == origin or node == NOWHERE:
+    if origin == NOWHERE or node == origin or node == NOWHERE:  # noqa: SIM109
         return
     solution.node_moves[origin] += sign
     solution.node_moves[node] += sign
@@ -228,7 +232,7 @@ def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign
         solution.displaced_at[row] = NOWHERE
 
 
-@kernel
+@kernel(inline=True)
 def evaluates_failovers(weights: Float, repetitions: int) -> bool:
     """Tell whether the expected failovers enter the energy."""
     return weights[W_FAILOVERS] > 0.0 and repetitions > 0

@@ -1,0 +1,46 @@
+"""Events at given times, in an order that is total: by time, then by kind, then by when they were announced.
+
+All times are whole seconds, so that equal times are equal.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import simpy
+from simpy.core import SimTime
+from simpy.events import EventPriority
+
+
+class Kind(IntEnum):
+    """Kinds of events in the order in which they happen at one time.
+
+    A replica is metered at the times t with creation < t <= creation + lifetime ([1] section 3.3), so metering comes
+    before departures and arrivals; those who could not be placed try again before others arrive.
+    """
+
+    COPY_ENDS = 2
+    METERING = 3
+    DEPARTURE = 4
+    RETRY = 5
+    ARRIVAL = 6
+
+
+class At(simpy.Event):
+    """An event that happens at a given time.
+
+    Parameters
+    ----------
+    env
+        The simulation.
+    time
+        When; not in the past.
+    kind
+        Its place among events of the same time.
+    """
+
+    def __init__(self, env: simpy.Environment, time: SimTime, kind: Kind) -> None:
+        super().__init__(env)
+        self._ok = True
+        self._value = None
+        env.schedule(self, EventPriority(kind), time - env.now)

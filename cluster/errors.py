@@ -1,0 +1,67 @@
+"""The errors of the simulated cluster; all are `PlbError`, so the command line turns each into a clear message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from plb.errors import PlbError
+
+
+@attrs.frozen
+class ScenarioProblem:
+    """One thing that is wrong with a scenario.
+
+    Parameters
+    ----------
+    place
+        Key in the file, such as ``"cluster.nodes"``.
+    message
+        What is wrong, and what would be right.
+    line
+        Line in the file, counted from 1; None where it is not known.
+    """
+
+    place: str
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, {self.place}" if self.line is not None else self.place
+        return f"{where}: {self.message}"
+
+
+class ScenarioError(PlbError, ValueError):
+    """A scenario cannot be run; `problems` holds everything that is wrong with it.
+
+    Parameters
+    ----------
+    source
+        The file, or what else the scenario came from.
+    problems
+        At least one problem.
+    """
+
+    def __init__(self, source: str, problems: Sequence[ScenarioProblem]) -> None:
+        self.source, self.problems = source, tuple(problems)
+        super().__init__("\n".join(f"{source}: {problem}" for problem in self.problems))
+
+
+class DensityError(PlbError, ValueError):
+    """A tenant density cannot be reached with the tenants and nodes that there are."""
+
+
+class ResultsExistError(PlbError, FileExistsError):
+    """A results directory holds files already.
+
+    Parameters
+    ----------
+    folder
+        The directory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder}: holds files already; give another --out, or --force to overwrite it")
+        self.folder = folder

@@ -1,0 +1,124 @@
+"""Who stands where and what it uses: arrays in step with the engine's rows, so that metering is one vectorised step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from cluster.tenants import TenantSequence
+from plb import PlacementAndLoadBalancing
+from plb.model import Role
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+NOWHERE = -1
+
+
+@attrs.frozen(eq=False)
+class Metering:
+    """What was metered at one time; m ends of replicas, H nodes, R metrics.
+
+    Parameters
+    ----------
+    rows
+        (m,) engine indices of the metered ends.
+    demand
+        (m, R) demand of each, in user units.
+    standing
+        (H, R) load of the replicas that stand on each node, without departing ends.
+    departing
+        (H, R) load of the departing ends of moves under way.
+    """
+
+    rows: Ints
+    demand: Floats
+    standing: Floats
+    departing: Floats
+
+    @property
+    def metered(self) -> Floats:
+        """(H, R) physical load: both ends of a move count."""
+        return self.standing + self.departing
+
+
+class Ledger:
+    """The replicas of the simulated cluster, one row for each row of the engine.
+
+    The engine alone decides where replicas stand; `refresh` copies that for one partition.
+
+    Parameters
+    ----------
+    engine
+        The engine, with all nodes in it.
+    nodes
+        Names of the nodes.
+    sequence
+        The tenants; a partition is named like its tenant.
+    """
+
+    def __init__(self, engine: PlacementAndLoadBalancing, nodes: list[str], sequence: TenantSequence) -> None:
+        self._engine, self._sequence = engine, sequence
+        self._node_index = {name: index for index, name in enumerate(nodes)}
+        self._node_count = len(nodes)
+        self._rows: dict[str, list[int]] = {}
+        traces = sequence.traces
+        self._step = round(traces.step_seconds)
+        self._series = traces.series_start[:-1][np.maximum(traces.series_index, 0)]
+        self._allocate(1024)
+
+    def _allocate(self, room: int) -> None:
+        self.node: Ints = np.full(room, NOWHERE, np.int64)
+        self.tenant: Ints = np.zeros(room, np.int64)
+        self.leaving: npt.NDArray[np.bool_] = np.zeros(room, np.bool_)
+        self._start: Ints = np.zeros(room, np.int64)
+
+    def refresh(self, partition: str, tenant: int) -> list[tuple[Role, str | None, bool]]:
+        """Take over where the replicas of a partition stand; return role, node and whether it is departing, of each."""
+        self.drop(partition)
+        placed = self._engine.replicas(partition)
+        for replica in placed:
+            if replica.index >= len(self.node):
+                self._grow(replica.index)
+            self.node[replica.index] = NOWHERE if replica.node is None else self._node_index[replica.node]
+            self.tenant[replica.index] = tenant
+            self.leaving[replica.index] = replica.leaving
+            self._start[replica.index] = self._series[tenant, replica.role]
+        self._rows[partition] = [replica.index for replica in placed]
+        return [(replica.role, replica.node, replica.leaving) for replica in placed]
+
+    def drop(self, partition: str) -> None:
+        """Forget the rows of a partition."""
+        for row in self._rows.pop(partition, ()):
+            self.node[row] = NOWHERE
+
+    def _grow(self, index: int) -> None:
+        old = (self.node, self.tenant, self.leaving, self._start)
+        self._allocate(2 * max(index, len(self.node)))
+        for array, values in zip((self.node, self.tenant, self.leaving, self._start), old, strict=True):
+            array[: len(values)] = values
+
+    def demand(self, rows: Ints, now: int) -> npt.NDArray[Any]:
+        """Return the demand of rows in the step that ends at `now` or holds it, shape (m, R), user units."""
+        traces, tenant = self._sequence.traces, self.tenant[rows]
+        age = now - self._sequence.arrival[tenant]
+        step = np.clip((age - 1) // self._step, 0, traces.lifetime_steps[tenant] - 1)
+        return traces.values[self._start[rows] + step]
+
+    def size(self, partition: str, node: str, now: int, metric: int) -> float:
+        """Return the demand of the replica of a partition that stands on a node, for one metric."""
+        index = self._node_index[node]
+        rows = [row for row in self._rows[partition] if self.node[row] == index and not self.leaving[row]]
+        return float(self.demand(np.array(rows[:1], np.int64), now)[0, metric])
+
+    def meter(self, now: int) -> Metering:
+        """Meter all replicas, and both ends of moves under way."""
+        rows = np.flatnonzero(self.node != NOWHERE)
+        demand = self.demand(rows, now).astype(np.float64)
+        cell = self.node[rows] + self._node_count * self.leaving[rows]
+        load = np.column_stack(
+            [np.bincount(cell, demand[:, r], 2 * self._node_count) for r in range(demand.shape[1])]
+        ).reshape(2, self._node_count, demand.shape[1])
+        return Metering(rows, demand, load[0], load[1])

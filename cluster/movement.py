@@ -1,0 +1,103 @@
+"""Moves that take time: data are copied, both ends load their nodes meanwhile, and a primary's move interrupts service."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import simpy
+
+from cluster.calendar import At, Kind
+from cluster.ledger import Ledger
+from cluster.record import MoveRecord, Recorder
+from cluster.scenario import Cluster
+from plb import Move, MoveKind, PlacementAndLoadBalancing, Plan
+from plb.model import Role
+
+GBIT_PER_GB = 8.0
+COPIED_METRICS = ("disk", "memory")
+"""A move copies the replica's disk; where the workload has no such metric, its memory."""
+
+
+class Movement:
+    """Carries out plans in the simulated cluster.
+
+    Parameters
+    ----------
+    env, engine, ledger, recorder
+        The run's.
+    cluster
+        Bandwidth and interruption.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        engine: PlacementAndLoadBalancing,
+        ledger: Ledger,
+        recorder: Recorder,
+        cluster: Cluster,
+    ) -> None:
+        self._env, self._engine, self._ledger, self._recorder = env, engine, ledger, recorder
+        self._gb_per_second = cluster.copy_gbit_per_second / GBIT_PER_GB
+        self._interruption = cluster.interruption_seconds
+        names = recorder.metric_names
+        self._copied = next((names.index(name) for name in COPIED_METRICS if name in names), None)
+        self._tenant_of: dict[str, int] = {}
+        self._under_way: dict[str, list[MoveRecord]] = {}
+
+    def start(self, plan: Plan, arrivals: Mapping[str, int]) -> None:
+        """Start all moves of a plan; they stand on their targets from now on, and depart from their sources.
+
+        Parameters
+        ----------
+        arrivals
+            Tenants by partition whose replicas the plan may place for the first time.
+        """
+        self._tenant_of.update(arrivals)
+        sizes = [self._size(move) for move in plan.moves]
+        self._engine.apply(plan, leaving=True)
+        for name in dict.fromkeys([*arrivals, *(move.partition for move in plan.moves)]):
+            self._ledger.refresh(name, self._tenant_of[name])
+        for move, size in zip(plan.moves, sizes, strict=True):
+            if move.kind is not MoveKind.ADD:
+                self._begin(move, size)
+
+    def cancel(self, partition: str, now: int) -> None:
+        """End the copies of a tenant who departs."""
+        for record in self._under_way.pop(partition, ()):
+            record.ended, record.outcome = now, "departed"
+        del self._tenant_of[partition]
+
+    def _size(self, move: Move) -> float:
+        """Return the GB to copy."""
+        if move.kind is not MoveKind.MOVE or self._copied is None or move.source is None:
+            return 0.0
+        return self._ledger.size(move.partition, move.source, int(self._env.now), self._copied)
+
+    def _begin(self, move: Move, size: float) -> None:
+        record = MoveRecord(int(self._env.now), move, size)
+        self._recorder.move(record, self._tenant_of[move.partition])
+        if move.kind is MoveKind.SWAP:
+            self._complete(record)
+            return
+        self._under_way.setdefault(move.partition, []).append(record)
+        self._env.process(self._copy(record))
+
+    def _copy(self, record: MoveRecord) -> Generator[simpy.Event, Any, None]:
+        seconds = math.ceil(record.copied_gb / self._gb_per_second)
+        yield At(self._env, record.started + seconds, Kind.COPY_ENDS)
+        if record.outcome == "departed":
+            return
+        partition, source = record.move.partition, record.move.source
+        assert source is not None
+        self._under_way[partition].remove(record)
+        self._engine.vacate(partition, source)
+        self._ledger.refresh(partition, self._tenant_of[partition])
+        self._complete(record)
+
+    def _complete(self, record: MoveRecord) -> None:
+        record.ended, record.outcome = int(self._env.now), "completed"
+        if record.move.role == Role.PRIMARY:
+            self._recorder.downtime[self._tenant_of[record.move.partition]] += self._interruption

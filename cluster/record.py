@@ -1,0 +1,211 @@
+"""What a run leaves behind: rows as they come, tables and totals at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import polars as pl
+
+from cluster.ledger import Floats
+from cluster.tables import frame_of, frame_of_rows
+from cluster.tenants import TenantSequence
+from cluster.violations import Outcome, Shortage
+from plb.plan import Energy, Move, MoveKind, Phase, Plan, Unplaced
+
+@attrs.define(eq=False)
+class MoveRecord:
+    """A move of a replica that stood somewhere, while it is under way and after."""
+
+    started: int
+    move: Move
+    copied_gb: float
+    ended: int | None = None
+    outcome: str = "under way"
+
+    @property
+    def is_failover(self) -> bool:
+        """Whether it is a failover: every move that is not made for balance."""
+        return self.move.reason.phase is not Phase.BALANCING
+
+
+@attrs.frozen(eq=False)
+class RunResult:
+    """The result of one run of one policy.
+
+    Parameters
+    ----------
+    policy, repeat
+        Which run.
+    tables
+        Data frames by name (see `cluster.tables`).
+    totals
+        Figures of the run, free of timings.
+    timings
+        Wall-clock seconds by part; not reproducible.
+    complete
+        False if the run was interrupted; tables and totals then cover the time until then.
+    """
+
+    policy: str
+    repeat: int
+    tables: dict[str, pl.DataFrame]
+    totals: dict[str, Any]
+    timings: dict[str, float]
+    complete: bool
+
+
+class Recorder:
+    """Collects what happens in a run.
+
+    Parameters
+    ----------
+    node_names, metric_names
+        Names in the order of all arrays.
+    capacity
+        (H, R) capacities; infinite where there is none.
+    sequence
+        The tenants.
+    metering_seconds
+        Time between two meterings.
+    """
+
+    def __init__(
+        self,
+        node_names: Sequence[str],
+        metric_names: Sequence[str],
+        capacity: Floats,
+        sequence: TenantSequence,
+        metering_seconds: int,
+    ) -> None:
+        self.node_names, self.metric_names = tuple(node_names), tuple(metric_names)
+        self.capacity, self._sequence, self._metering_seconds = capacity, sequence, metering_seconds
+        tenants = len(sequence.arrival)
+        self.downtime: Floats = np.zeros(tenants)
+        self.waiting = np.zeros(tenants, np.int64)
+        self.failovers = np.zeros(tenants, np.int64)
+        self.refused = np.zeros(tenants, np.bool_)
+        self.moves: list[MoveRecord] = []
+        self._load_times: list[int] = []
+        self._loads: list[Floats] = []
+        self._shortages: list[tuple[Any, ...]] = []
+        self._refusals: list[tuple[Any, ...]] = []
+        self._plans: list[tuple[Any, ...]] = []
+        self._outcomes: dict[Outcome, set[tuple[int, int]]] = {outcome: set() for outcome in Outcome}
+
+    def load(self, now: int, metered: Floats) -> None:
+        """Note the load of all nodes, (H, R)."""
+        self._load_times.append(now)
+        self._loads.append(metered)
+
+    def shortages(self, now: int, found: Sequence[Shortage]) -> None:
+        """Note the shortages of a metering time."""
+        for one in found:
+            names = self.node_names[one.node], self.metric_names[one.metric]
+            self._shortages.append((now, *names, one.standing, one.departing, one.threshold, one.outcome.value))
+            self._outcomes[one.outcome].add((now, one.node))
+
+    def plan(self, now: int, occasion: str, plan: Plan) -> None:
+        """Note a plan: its size, its search and its energies."""
+        counts = plan.proposals
+        head = (now, occasion, len(plan.moves), len(plan.unplaced), plan.end_reason)
+        search = (counts.drawn, counts.scored, counts.reached_monte_carlo, counts.accepted)
+        self._plans.append((*head, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
+
+    def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced) -> None:
+        """Note that a replica found no place."""
+        self.refused[tenant] = True
+        why = json.dumps(dict(unplaced.ruled_out), sort_keys=True)
+        role = unplaced.role.name.lower()
+        self._refusals.append((now, unplaced.partition, role, attempt, why, unplaced.nodes))
+
+    def move(self, record: MoveRecord, tenant: int) -> None:
+        """Note the start of a move."""
+        self.moves.append(record)
+        self.failovers[tenant] += record.is_failover
+
+    def result(
+        self, policy: str, repeat: int, now: float, timings: dict[str, float], *, complete: bool
+    ) -> RunResult:
+        """Return everything as tables and totals, as of `now`."""
+        rows = {
+            "shortages": self._shortages,
+            "moves": [_move_row(record) for record in self.moves],
+            "refusals": self._refusals,
+            "plans": self._plans,
+        }
+        tables = {name: frame_of_rows(name, policy, repeat, found) for name, found in rows.items()}
+        tables["node_load"] = self._node_load(policy, repeat)
+        tables["tenants"] = self._tenants(policy, repeat, now)
+        return RunResult(policy, repeat, tables, self._totals(now), timings, complete)
+
+    def _totals(self, now: float) -> dict[str, Any]:
+        failovers = [record for record in self.moves if record.is_failover]
+        causes = sorted({record.move.reason.rule for record in failovers})
+        steps = {outcome: len(self._outcomes[outcome]) for outcome in Outcome}
+        violated = [int(row[0]) for row in self._shortages if row[-1] == Outcome.VIOLATION.value]
+        return {
+            "simulated_seconds": now,
+            "tenants": int((self._sequence.arrival <= now).sum()),
+            "violations": steps[Outcome.VIOLATION],
+            "violation_rows": len(violated),
+            "shortages_covered": steps[Outcome.COVERED],
+            "shortages_unresolved": steps[Outcome.UNRESOLVED],
+            "violated_node_minutes": sum(steps.values()) * self._metering_seconds / 60.0,
+            "failovers": len(failovers),
+            "failovers_by_cause": {cause: sum(r.move.reason.rule == cause for r in failovers) for cause in causes},
+            "moves": len(self.moves),
+            "swaps": sum(record.move.kind is MoveKind.SWAP for record in self.moves),
+            "copied_gb": float(sum(record.copied_gb for record in self.moves)),
+            "placement_failures": int(self.refused.sum()),
+            "refusals": len(self._refusals),
+            "downtime_seconds": float(self.downtime.sum()),
+            "waiting_seconds": int(self.waiting.sum()),
+            "plans": len(self._plans),
+            "proposals_drawn": int(sum(row[5] for row in self._plans)),
+            "proposals_scored": int(sum(row[6] for row in self._plans)),
+        }
+
+    def _node_load(self, policy: str, repeat: int) -> pl.DataFrame:
+        nodes, metrics, times = len(self.node_names), len(self.metric_names), len(self._load_times)
+        loads = np.array(self._loads).reshape(times, nodes, metrics)
+        share = np.full(loads.shape, np.nan)
+        np.divide(loads, self.capacity, out=share, where=np.isfinite(self.capacity) & (self.capacity > 0))
+        columns = {
+            "time_s": np.repeat(np.array(self._load_times, np.int64), nodes * metrics),
+            "node": np.tile(np.repeat(np.array(self.node_names, np.object_), metrics), times),
+            "metric": np.tile(np.array(self.metric_names, np.object_), times * nodes),
+            "load": loads.ravel(),
+            "share": pl.Series(share.ravel()).fill_nan(None),
+        }
+        return frame_of("node_load", policy, repeat, columns)
+
+    def _tenants(self, policy: str, repeat: int, now: float) -> pl.DataFrame:
+        arrived = int((self._sequence.arrival <= now).sum())
+        traces = self._sequence.traces
+        columns = {
+            "tenant": traces.tenant_names()[:arrived].tolist(),
+            "tenant_class": traces.class_names()[:arrived].tolist(),
+            "replicas": traces.replicas[:arrived],
+            "arrival_s": self._sequence.arrival[:arrived],
+            "departure_s": self._sequence.departure[:arrived],
+            "refused": self.refused[:arrived],
+            "waiting_s": self.waiting[:arrived],
+            "downtime_s": self.downtime[:arrived],
+            "failovers": self.failovers[:arrived],
+        }
+        return frame_of("tenants", policy, repeat, columns)
+
+
+def _energies(energy: Energy) -> tuple[float, ...]:
+    return (energy.total, energy.movement, energy.imbalance, energy.fragmentation, energy.expected_failovers)
+
+
+def _move_row(record: MoveRecord) -> tuple[Any, ...]:
+    move, reason = record.move, record.move.reason
+    what = (record.started, move.partition, move.role.name.lower(), move.kind.value, move.source, move.target)
+    why = (reason.phase.value, reason.rule, record.is_failover, reason.metric)
+    return (*what, *why, record.copied_gb, record.ended, record.outcome)

@@ -1,0 +1,229 @@
+"""What a scenario says: a cluster, a workload, a run and the policies to compare. `read_scenario` reads one from TOML.
+
+Every field stands in the scenario file under the same name, in the section named like the class: ``[cluster]``,
+``[workload]``, ``[run]``, ``[engine]`` and ``[policies.NAME]``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+import attrs
+
+from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
+from plb.model import check_count, check_number
+
+BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "original": MappingProxyType({"w_failovers": 0.0}),
+        "modified": MappingProxyType({"w_failovers": 0.10}),
+    }
+)
+"""The two arms of [1] section 8.2. They differ in `w_failovers` alone."""
+ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"balancing_interval": None})
+"""Where scenarios differ from `PlbConfig`: [1] section 3.3 lets a replica move only on admission, when fragmentation
+keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""
+
+
+@attrs.frozen
+class Range:
+    """The range of a number in a scenario; ends belong to it unless they are open."""
+
+    low: float = 0.0
+    high: float = math.inf
+    low_open: bool = False
+    whole: bool = False
+
+    def check(self, item: str, field: str, value: float) -> None:
+        """Raise `InvalidValueError` if `value` lies outside."""
+        if self.whole:
+            check_count(item, field, value, low=int(self.low))  # type: ignore[arg-type]
+        else:
+            check_number(item, field, value, low=self.low, high=self.high, low_open=self.low_open)
+
+
+def _number(default: Any, *, low: float = 0.0, high: float = math.inf, low_open: bool = False) -> Any:
+    return attrs.field(default=default, metadata={"range": Range(low, high, low_open)})
+
+
+def _count(default: Any, *, low: int = 0) -> Any:
+    return attrs.field(default=default, metadata={"range": Range(low, whole=True)})
+
+
+def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
+    """Raise `InvalidValueError` if `value` lies outside the range of a section's field."""
+    allowed: Range | None = field.metadata.get("range")
+    if allowed is not None and value is not None:
+        allowed.check(item, field.name, value)
+
+
+class _Section:
+    """A section whose fields are checked when it is made."""
+
+    def __attrs_post_init__(self) -> None:
+        for field in attrs.fields(type(self)):
+            check_field(type(self).__name__.lower(), field, getattr(self, field.name))
+
+
+@attrs.frozen(kw_only=True)
+class Cluster(_Section):
+    """The nodes of the cluster, all alike ([1] sections 8.1 and 8.2).
+
+    Parameters
+    ----------
+    nodes
+        Number of nodes.
+    upgrade_domains, fault_domains
+        Number of domains, over which the nodes are spread in turn.
+    vcores, memory_gb_per_vcore, disk_gb
+        Capacities of the metrics ``cpu``, ``memory`` and ``disk``.
+    capacities
+        Capacities by metric, instead of the three above; metrics of the workload that are missing are unlimited.
+    violation_threshold
+        Share of a capacity from which on a node is in violation.
+    copy_gbit_per_second
+        Bandwidth at which a move copies data, Gbit/s. Not published; ours.
+    interruption_seconds
+        How long a database cannot be used when its primary changes nodes. Not published; ours.
+    metering_minutes
+        Time between two meterings ([1] section 8.1: 10).
+    """
+
+    nodes: int = _count(40, low=1)
+    upgrade_domains: int = _count(10, low=1)
+    fault_domains: int = _count(5, low=1)
+    vcores: float = _number(80.0, low_open=True)
+    memory_gb_per_vcore: float = _number(5.1, low_open=True)
+    disk_gb: float = _number(5000.0, low_open=True)
+    capacities: dict[str, float] | None = None
+    violation_threshold: float = _number(0.95, high=1.0, low_open=True)
+    copy_gbit_per_second: float = _number(10.0, low_open=True)
+    interruption_seconds: float = _number(30.0)
+    metering_minutes: int = _count(10, low=1)
+
+    @property
+    def capacity(self) -> Mapping[str, float]:
+        """Capacity of a node by metric."""
+        if self.capacities is not None:
+            return self.capacities
+        return {"cpu": self.vcores, "memory": self.vcores * self.memory_gb_per_vcore, "disk": self.disk_gb}
+
+
+@attrs.frozen(kw_only=True)
+class Workload(_Section):
+    """Where the tenants come from, and how densely they are packed.
+
+    Parameters
+    ----------
+    kind
+        ``"region"`` (synthetic), ``"bitbrains"`` or ``"traces"`` (the project's own trace format).
+    region
+        Name of the synthetic region.
+    path
+        Directory of the traces; `plb simulate --traces` overrides it.
+    density
+        Tenant density: mean over nodes of the sum of MaxUsage by capacity, for `density_metric` ([1] section 8.1).
+    density_metric
+        The metric that density is about.
+    history_tenants
+        Past tenants in the demand history of a synthetic region.
+    history_share
+        Share of the tenants of real traces that become the history; the others are simulated.
+    initial_demand_percentile
+        Percentile of the initial demand of its class in the history that is reported for a new replica
+        ([1] section 8.2).
+    window_days
+        Longest life of a Bitbrains tenant.
+    trace_seed
+        Seed of a synthetic region, and of the split of real traces. The history is the same in all repeats.
+    """
+
+    kind: Literal["region", "bitbrains", "traces"] = "region"
+    region: str = "region1"
+    path: str | None = None
+    density: float = _number(2.0, low_open=True)
+    density_metric: str = "cpu"
+    history_tenants: int = _count(20_000, low=1)
+    history_share: float = _number(0.5, high=0.99, low_open=True)
+    initial_demand_percentile: float = _number(50.0, high=100.0)
+    window_days: float = _number(7.0, low=1 / 24)
+    trace_seed: int = _count(0)
+
+
+@attrs.frozen(kw_only=True)
+class Run(_Section):
+    """How long, how often and which policies.
+
+    Parameters
+    ----------
+    days
+        Simulated days.
+    seed
+        Seed of the first repeat; repeat i uses stream i of it.
+    repeats
+        Number of runs of each policy, each with tenants of its own; all policies see the same ones.
+    policies
+        Names of the policies: ``"original"``, ``"modified"``, or sections ``[policies.NAME]``.
+    fill_hours
+        Time over which the first tenants arrive; 0: all at once.
+    """
+
+    days: float = _number(10.0, low_open=True)
+    seed: int = _count(0)
+    repeats: int = _count(1, low=1)
+    policies: tuple[str, ...] = ("original", "modified")
+    fill_hours: float = _number(0.0)
+
+
+@attrs.frozen(kw_only=True)
+class Scenario:
+    """All that a run depends on.
+
+    Parameters
+    ----------
+    name
+        Name of the scenario, for tables and plots.
+    cluster, workload, run
+        The sections.
+    engine
+        Fields of `plb.PlbConfig` for every policy, apart from `metrics`.
+    policies
+        By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`; the built-in ones are in here.
+    """
+
+    name: str = "scenario"
+    cluster: Cluster = attrs.field(factory=Cluster)
+    workload: Workload = attrs.field(factory=Workload)
+    run: Run = attrs.field(factory=Run)
+    engine: Mapping[str, Any] = attrs.field(factory=dict)
+    policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        known = {**BUILT_IN_POLICIES, **self.policies}
+        object.__setattr__(self, "policies", known)
+        if not self.run.policies:
+            raise InvalidValueError("run", "policies", (), "at least one policy")
+        for name in self.run.policies:
+            if name not in known:
+                raise UnknownNameError("policy", name, known, "run.policies")
+
+    def config(self, policy: str, metrics: tuple[Metric, ...]) -> PlbConfig:
+        """Return the engine's settings under a policy."""
+        return PlbConfig(metrics=metrics, **{**ENGINE_DEFAULTS, **self.engine, **self.policies[policy]})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the scenario as plain JSON values, with the policies that run."""
+        plain = attrs.asdict(self)
+        plain["policies"] = {name: dict(self.policies[name]) for name in self.run.policies}
+        plain["engine"] = {**ENGINE_DEFAULTS, **self.engine}
+        return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the scenario as canonical JSON, in hex."""
+        text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()

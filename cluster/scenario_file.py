@@ -1,0 +1,208 @@
+"""Read a scenario from TOML. All problems of a file are reported at once, each with its place."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import attrs
+import cattrs
+
+from cluster.errors import ScenarioError, ScenarioProblem
+from cluster.scenario import BUILT_IN_POLICIES, Cluster, Run, Scenario, Workload, check_field
+from plb import Metric, PlbConfig, PlbError
+
+SECTIONS: Mapping[str, type] = {"cluster": Cluster, "workload": Workload, "run": Run}
+TOP_LEVEL = ("name", *SECTIONS, "engine", "policies")
+ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
+
+
+def read_scenario(path: str | Path) -> Scenario:
+    """Read a scenario.
+
+    Raises
+    ------
+    ScenarioError
+        The file cannot be read, or something in it is unknown or out of range; every problem is named, with its place.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError(str(path), [ScenarioProblem("file", error.strerror or str(error))]) from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(str(path), [ScenarioProblem("not valid TOML", str(error))]) from None
+    return scenario_from(data, source=str(path), text=text, name=file.stem)
+
+
+def scenario_from(data: Mapping[str, Any], *, source: str = "scenario", text: str = "", name: str = "") -> Scenario:
+    """Return the scenario that a table of tables describes.
+
+    Parameters
+    ----------
+    data
+        What the TOML file says.
+    source, text
+        Its name and its text, for messages.
+    name
+        Name of the scenario where it gives none.
+    """
+    reader = _Reader(text)
+    scenario = reader.scenario({"name": name or source, **data})
+    if reader.problems or scenario is None:
+        raise ScenarioError(source, reader.problems)
+    return scenario
+
+
+class _Reader:
+    """Reads the tables of a scenario and collects what is wrong with them."""
+
+    def __init__(self, text: str) -> None:
+        self.problems: list[ScenarioProblem] = []
+        self._lines = text.splitlines()
+        self._converter = _strict_converter()
+
+    def scenario(self, data: Mapping[str, Any]) -> Scenario | None:
+        self._unknown_keys("", data, TOP_LEVEL)
+        name = self._value("name", data["name"], str)
+        sections = {key: self._section(key, data.get(key, {}), kind) for key, kind in SECTIONS.items()}
+        engine = self._engine_fields("engine", data.get("engine", {}))
+        tables = self._table("policies", data.get("policies", {}))
+        policies = {key: self._engine_fields(f"policies.{key}", fields) for key, fields in tables.items()}
+        self._policy_names(data, policies)
+        if self.problems:
+            return None
+        try:
+            return Scenario(name=name, engine=engine, policies=policies, **sections)
+        except PlbError as error:
+            self._add("scenario", str(error))
+            return None
+
+    def _policy_names(self, data: Mapping[str, Any], policies: Iterable[str]) -> None:
+        run = data.get("run", {})
+        named = run.get("policies", []) if isinstance(run, Mapping) else []
+        known = [*BUILT_IN_POLICIES, *policies]
+        if named == []:
+            return
+        for name in named if isinstance(named, list) else []:
+            if isinstance(name, str) and name not in known:
+                self._add("run.policies", f"unknown policy {name!r}{_nearest(name, known)}")
+
+    def _section(self, place: str, table: Any, kind: type) -> Any:
+        fields = {field.name: field for field in attrs.fields(kind)}
+        hints = get_type_hints(kind)
+        values = {}
+        for key, value in self._known(place, table, fields).items():
+            before = len(self.problems)
+            values[key] = self._value(f"{place}.{key}", value, hints[key])
+            if len(self.problems) == before:
+                self._try(f"{place}.{key}", lambda key=key: check_field(place, fields[key], values[key]))
+        return None if self.problems else kind(**values)
+
+    def _engine_fields(self, place: str, table: Any) -> dict[str, Any]:
+        hints = get_type_hints(PlbConfig)
+        values = {}
+        for key, value in self._known(place, table, ENGINE_FIELDS).items():
+            kind = _as_text(hints[key])
+            before = len(self.problems)
+            values[key] = self._value(f"{place}.{key}", value, kind)
+            if len(self.problems) == before:
+                self._try(f"{place}.{key}", lambda key=key: PlbConfig(metrics=(Metric("any"),), **{key: values[key]}))
+        return values
+
+    def _known(self, place: str, table: Any, known: Iterable[str]) -> dict[str, Any]:
+        """Return the entries of a table whose keys are known; note the others."""
+        found = self._table(place, table)
+        self._unknown_keys(place, found, known)
+        return {key: value for key, value in found.items() if key in known}
+
+    def _table(self, place: str, table: Any) -> Mapping[str, Any]:
+        if isinstance(table, Mapping):
+            return table
+        self._add(place, f"{table!r} is not a table; write [{place}] and its keys below")
+        return {}
+
+    def _unknown_keys(self, place: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+        names = list(known)
+        for key in table:
+            if key not in names:
+                self._add(f"{place}.{key}" if place else key, f"unknown key {key!r}{_nearest(key, names)}")
+
+    def _value(self, place: str, value: Any, kind: Any) -> Any:
+        try:
+            return self._converter.structure(value, kind)
+        except Exception as error:
+            self._add(place, _reason(error, value, kind))
+            return None
+
+    def _try(self, place: str, check: Any) -> None:
+        try:
+            check()
+        except (PlbError, ValueError) as error:
+            self._add(place, str(error))
+
+    def _add(self, place: str, message: str) -> None:
+        self.problems.append(ScenarioProblem(place, message, self._line(place)))
+
+    def _line(self, place: str) -> int | None:
+        """Return the line on which a key or section stands, as far as a search of the text can tell."""
+        section, _, key = place.rpartition(".")
+        header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\]")
+        entry = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
+        whole = re.compile(rf"\s*\[\s*{re.escape(place)}\s*\]")
+        inside = not section
+        for number, line in enumerate(self._lines, start=1):
+            if line.lstrip().startswith("["):
+                inside = bool(header.match(line))
+            if whole.match(line) or (inside and entry.match(line)):
+                return number
+        return None
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(names)}"
+
+
+def _as_text(kind: Any) -> Any:
+    """Return the literal texts that an enumeration stands for in a file; other types as they are."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return Literal.__getitem__(tuple(member.value for member in kind))
+    return kind
+
+
+def _reason(error: Exception, value: Any, kind: Any) -> str:
+    """Return what is wrong in words; the errors of the members of a list stand in a group."""
+    inner = getattr(error, "exceptions", None)
+    if inner:
+        return _reason(inner[0], value, kind)
+    if get_origin(kind) is Literal:
+        return f"{value!r} is not allowed: expected one of {', '.join(map(repr, get_args(kind)))}"
+    return f"{value!r} is not allowed: {error}"
+
+
+def _strict_converter() -> cattrs.Converter:
+    """Return a converter that takes no text for a number and no fraction for a whole number."""
+    converter = cattrs.Converter(prefer_attrib_converters=False)
+
+    def expect(words: str, *types: type) -> Any:
+        def structure(value: Any, kind: type) -> Any:
+            if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
+                raise TypeError(f"expected {words}")
+            return kind(value)
+
+        return structure
+
+    converter.register_structure_hook(bool, expect("true or false", bool))
+    converter.register_structure_hook(int, expect("a whole number", int))
+    converter.register_structure_hook(float, expect("a number", int, float))
+    converter.register_structure_hook(str, expect("text in quotes", str))
+    return converter

@@ -1,0 +1,118 @@
+"""From a scenario to an engine that knows the cluster: metrics, nodes in their domains, and a service for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from cluster.ledger import Floats
+from cluster.pools import Source
+from cluster.scenario import Cluster, Scenario
+from plb import Metric, Node, PlacementAndLoadBalancing, Service
+from plb.model import Role
+from plb.risk import DemandHistory
+from workloads.trace import TraceSet
+
+
+def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
+    """Return the workload's metrics as the engine's, all of equal weight ([1] section 8.2)."""
+    threshold = scenario.cluster.violation_threshold
+    return tuple(Metric(info.name, violation_threshold=threshold, trend=info.trend) for info in source.metrics)
+
+
+def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:
+    """Return the nodes; node i is in upgrade domain i mod U and fault domain i mod F, as far as these differ.
+
+    Where U is a multiple of F (10 and 5), ``i mod F`` would put each upgrade domain inside one fault domain, so the fault
+    domain takes the next place after every round over the upgrade domains.
+    """
+    names = {metric.name for metric in metrics}
+    capacity = {name: value for name, value in cluster.capacity.items() if name in names}
+    width = len(str(cluster.nodes - 1))
+    return [
+        Node(
+            f"n{number:0{width}d}",
+            capacities=capacity,
+            upgrade_domain=f"ud{number % cluster.upgrade_domains}",
+            fault_domain=f"fd:/fd{(number + number // cluster.upgrade_domains) % cluster.fault_domains}",
+        )
+        for number in range(cluster.nodes)
+    ]
+
+
+def limits_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> tuple[Floats, Floats]:
+    """Return capacities and violation thresholds of all nodes, both (H, R); infinite where there is no capacity."""
+    row = np.array([cluster.capacity.get(metric.name, np.inf) for metric in metrics])
+    capacity = np.tile(row, (cluster.nodes, 1))
+    return capacity, capacity * np.array([metric.violation_threshold for metric in metrics])
+
+
+def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> PlacementAndLoadBalancing:
+    """Return an engine under a policy, with the nodes in it."""
+    metrics = metrics_of(scenario, source)
+    engine = PlacementAndLoadBalancing(scenario.config(policy, metrics), seed=seed, history=source.history)
+    for node in nodes_of(scenario.cluster, metrics):
+        engine.update_node(node)
+    return engine
+
+
+class Services:
+    """The services of an engine: one for all tenants of a class with the same replicas, made when it is first asked for.
+
+    Parameters
+    ----------
+    engine
+        Gets the services.
+    traces
+        The tenants.
+    history
+        Where the demand of a new replica is estimated from.
+    percentile
+        ... as this percentile of the initial demand of its class and role ([1] section 8.2).
+    """
+
+    def __init__(
+        self, engine: PlacementAndLoadBalancing, traces: TraceSet, history: DemandHistory, percentile: float
+    ) -> None:
+        self._engine, self._traces = engine, traces
+        self._estimate = InitialDemand(history, percentile)
+        self._known: set[str] = set()
+
+    def of(self, tenant: int) -> str:
+        """Return the name of a tenant's service."""
+        traces = self._traces
+        tenant_class = traces.classes[traces.class_code[tenant]]
+        stateful = bool(traces.series_index[tenant, Role.INSTANCE] < 0)
+        replicas = int(traces.replicas[tenant])
+        name = f"{tenant_class}/{replicas}" if stateful else f"{tenant_class}/{replicas}/instances"
+        if name not in self._known:
+            roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
+            loads = {role: self._estimate.of(tenant_class, role, traces.metric_names) for role in roles}
+            self._engine.update_service(
+                Service(
+                    name, stateful=stateful, tenant_class=tenant_class, target_replicas=replicas, default_load=loads
+                )
+            )
+            self._known.add(name)
+        return name
+
+
+class InitialDemand:
+    """The demand to expect of a replica that has not reported yet.
+
+    Taken from past tenants of the class and role; where there are none, from all of the class, then from all.
+    """
+
+    def __init__(self, history: DemandHistory, percentile: float) -> None:
+        self._history, self._percentile = history, percentile
+
+    def of(self, tenant_class: str, role: Role, metrics: tuple[str, ...]) -> Mapping[str, float]:
+        """Return the estimate by metric, in user units."""
+        history = self._history
+        same_class = history.tenant_class == history.class_code(tenant_class)
+        for chosen in (same_class & (history.role == role), same_class, np.ones(len(history), np.bool_)):
+            if chosen.any():
+                values = np.percentile(history.initial[chosen], self._percentile, axis=0)
+                return {name: float(values[history.metrics.index(name)]) for name in metrics}
+        return {}

@@ -1,0 +1,218 @@
+"""One run: a discrete-event cluster that one policy's engine places tenants in, metered every 10 minutes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import simpy
+
+from cluster.calendar import At, Kind
+from cluster.ledger import Ledger
+from cluster.movement import Movement
+from cluster.pools import Source
+from cluster.record import Recorder, RunResult
+from cluster.scenario import Scenario
+from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
+from cluster.streams import stream_seed
+from cluster.tenants import TenantSequence
+from cluster.violations import classify, needs_repair
+from plb import Partition, Plan
+from plb.model import Role
+
+Process = Generator[simpy.Event, Any, None]
+
+
+def simulate(
+    scenario: Scenario,
+    source: Source,
+    sequence: TenantSequence,
+    policy: str,
+    repeat: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> RunResult:
+    """Run one policy over one sequence of tenants.
+
+    Parameters
+    ----------
+    scenario, source
+        What is simulated.
+    sequence
+        The tenants of this repeat, from `cluster.tenants.make_tenants`.
+    policy
+        Name of the policy.
+    repeat
+        Number of the repeat, from 0.
+    progress
+        Called with the simulated time in seconds at every metering.
+
+    Returns
+    -------
+    RunResult
+        Incomplete if the run was interrupted by Ctrl-C.
+    """
+    return Simulation(scenario, source, sequence, policy, repeat, progress).run()
+
+
+class Simulation:
+    """The processes of one run: arrivals, departures, metering, and each copy of a replica that moves."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        source: Source,
+        sequence: TenantSequence,
+        policy: str,
+        repeat: int,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        cluster = scenario.cluster
+        metrics = metrics_of(scenario, source)
+        self._began = time.perf_counter()
+        self._policy, self._repeat = policy, repeat
+        self._sequence, self._progress = sequence, progress
+        self._end = round(scenario.run.days * 86400)
+        self._interval = cluster.metering_minutes * 60
+        self._node_names = [node.name for node in nodes_of(cluster, metrics)]
+        self._metric_names = [metric.name for metric in metrics]
+        self.env = simpy.Environment(initial_time=0)
+        self.engine = make_engine(scenario, source, policy, stream_seed(scenario.run.seed, "engine", repeat))
+        self._services = Services(
+            self.engine, sequence.traces, source.history, scenario.workload.initial_demand_percentile
+        )
+        self.ledger = Ledger(self.engine, self._node_names, sequence)
+        capacity, self._threshold = limits_of(cluster, metrics)
+        self.recorder = Recorder(self._node_names, self._metric_names, capacity, sequence, self._interval)
+        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, cluster)
+        self._partitions = sequence.traces.tenant_names().tolist()
+        self._waiting: dict[int, int] = {}
+        self._last_balancing: int | None = None
+        self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
+
+    def run(self) -> RunResult:
+        """Run to the end, or until Ctrl-C."""
+        for process in (self._arrivals(), self._departures(), self._metering()):
+            self.env.process(process)
+        complete = True
+        try:
+            self.env.run(until=self._end + 1)  # what happens at the end itself still counts
+        except KeyboardInterrupt:
+            complete = False
+        now = min(int(self.env.now), self._end)
+        self.timings["total"] = time.perf_counter() - self._began
+        return self.recorder.result(self._policy, self._repeat, now, self.timings, complete=complete)
+
+    # processes
+
+    def _arrivals(self) -> Process:
+        for tenant, when in enumerate(self._sequence.arrival.tolist()):
+            yield At(self.env, when, Kind.ARRIVAL)
+            self._admit(tenant)
+
+    def _departures(self) -> Process:
+        departure = self._sequence.departure
+        for tenant in np.argsort(departure, kind="stable").tolist():
+            yield At(self.env, int(departure[tenant]), Kind.DEPARTURE)
+            self._dismiss(tenant)
+
+    def _metering(self) -> Process:
+        for when in range(self._interval, self._end + 1, self._interval):
+            yield At(self.env, when, Kind.METERING)
+            self._meter()
+            yield At(self.env, when, Kind.RETRY)
+            self._retry()
+            if self._progress is not None:
+                self._progress(when)
+
+    # what happens in them
+
+    @property
+    def _now(self) -> int:
+        return int(self.env.now)
+
+    def _admit(self, tenant: int) -> None:
+        name = self._partitions[tenant]
+        self.engine.update_partition(Partition(name, service=self._services.of(tenant), created=self._now))
+        with self._timed("placement"):
+            plan = self.engine.place(name, now=self._now)
+        self.recorder.plan(self._now, "arrival", plan)
+        self._carry_out(plan, [tenant])
+
+    def _dismiss(self, tenant: int) -> None:
+        name = self._partitions[tenant]
+        self._waiting.pop(tenant, None)
+        self._movement.cancel(name, self._now)
+        self.ledger.drop(name)
+        self.engine.remove_partition(name)
+
+    def _meter(self) -> None:
+        """Meter, report, and start failovers where there is a shortage."""
+        metering = self.ledger.meter(self._now)
+        self.recorder.load(self._now, metering.metered)
+        if len(metering.rows):
+            self.engine.report_loads(metering.rows, metering.demand)
+        plan = None
+        if needs_repair(metering, self._threshold):
+            with self._timed("repair"):
+                plan = self.engine.repair(now=self._now)
+            self.recorder.plan(self._now, "shortage", plan)
+        moves = plan.moves if plan is not None else ()
+        found = classify(metering, self._threshold, moves, self._node_names, self._metric_names)
+        self.recorder.shortages(self._now, found)
+        if plan is not None:
+            self._carry_out(plan)
+        if not moves and self._balancing_is_due():
+            self._balance()
+
+    def _balancing_is_due(self) -> bool:
+        interval = self.engine.config.balancing_interval
+        if interval is None:
+            return False
+        return self._last_balancing is None or self._now - self._last_balancing >= interval
+
+    def _balance(self) -> None:
+        self._last_balancing = self._now
+        with self._timed("balancing"):
+            plan = self.engine.balance(now=self._now)
+        self.recorder.plan(self._now, "balancing", plan)
+        self._carry_out(plan)
+
+    def _retry(self) -> None:
+        """Try again to place what found no place."""
+        if not self._waiting:
+            return
+        tenants = sorted(self._waiting)
+        for tenant in tenants:
+            if not self._serves(tenant):
+                self.recorder.waiting[tenant] += self._interval
+        with self._timed("placement"):
+            plan = self.engine.place([self._partitions[tenant] for tenant in tenants], now=self._now)
+        self.recorder.plan(self._now, "retry", plan)
+        self._carry_out(plan, tenants)
+
+    def _serves(self, tenant: int) -> bool:
+        placed = self.engine.replicas(self._partitions[tenant])
+        return any(replica.node is not None and replica.role != Role.SECONDARY for replica in placed)
+
+    def _carry_out(self, plan: Plan, tenants: list[int] | None = None) -> None:
+        """Start the moves of a plan, and keep a list of those of `tenants` who still miss a replica."""
+        names = {} if tenants is None else {self._partitions[tenant]: tenant for tenant in tenants}
+        self._movement.start(plan, names)
+        missing = {unplaced.partition for unplaced in plan.unplaced}
+        for name, tenant in names.items():
+            if name in missing:
+                self._waiting[tenant] = self._waiting.get(tenant, 0) + 1
+            else:
+                self._waiting.pop(tenant, None)
+        for unplaced in plan.unplaced:
+            tenant = names[unplaced.partition]
+            self.recorder.refusal(self._now, tenant, self._waiting[tenant], unplaced)
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.timings[phase] += time.perf_counter() - began

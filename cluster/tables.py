@@ -1,0 +1,150 @@
+"""The tables that a run leaves, with every column documented once: types, files and documentation come from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import polars as pl
+
+
+@attrs.frozen
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    dtype
+        Polars type.
+    meaning
+        What it holds, with its unit.
+    """
+
+    dtype: Any
+    meaning: str
+
+
+RUN_COLUMNS = {
+    "policy": Column(pl.String, "policy of the run"),
+    "repeat": Column(pl.Int32, "repeat of the run, from 0"),
+}
+TIME = Column(pl.Int64, "seconds since the start of the run")
+NODE = Column(pl.String, "name of the node")
+METRIC = Column(pl.String, "name of the metric")
+TENANT = Column(pl.String, "name of the tenant")
+ROLE = Column(pl.String, "primary, secondary or instance")
+
+TABLES: Mapping[str, Mapping[str, Column]] = {
+    "shortages": {
+        "time_s": TIME,
+        "node": NODE,
+        "metric": METRIC,
+        "standing": Column(pl.Float64, "load of the replicas that stand on the node, in the metric's unit"),
+        "departing": Column(pl.Float64, "load of the departing ends of moves under way, in the metric's unit"),
+        "threshold": Column(pl.Float64, "violation threshold f*c, in the metric's unit"),
+        "outcome": Column(
+            pl.String,
+            "violation: a failover was started because of it; covered: moves under way suffice; unresolved: nothing can "
+            "be moved. A violation is one node and time, however many metrics (rows) it has",
+        ),
+    },
+    "moves": {
+        "time_s": TIME,
+        "tenant": TENANT,
+        "role": ROLE,
+        "kind": Column(pl.String, "move or swap (of primary and secondary)"),
+        "source": Column(pl.String, "node that it leaves"),
+        "target": Column(pl.String, "node that it moves to"),
+        "phase": Column(pl.String, "phase of the engine: placement, repair or balancing"),
+        "cause": Column(pl.String, "capacity, fault_domain, upgrade_domain, make room or energy"),
+        "failover": Column(pl.Boolean, "every move but those of balancing"),
+        "metric": Column(pl.String, "metric that was short, where the cause is capacity"),
+        "copied_gb": Column(pl.Float64, "data to copy, GB"),
+        "end_s": Column(pl.Int64, "end of the copy or of the tenant's stay; null if the run ended before"),
+        "outcome": Column(pl.String, "completed, departed (the tenant left first) or under way (at the end of the run)"),
+    },
+    "refusals": {
+        "time_s": TIME,
+        "tenant": TENANT,
+        "role": ROLE,
+        "attempt": Column(pl.Int32, "1 at the arrival, then one more at each metering time"),
+        "ruled_out": Column(pl.String, "nodes ruled out by each rule, as JSON"),
+        "nodes": Column(pl.Int32, "nodes of the cluster"),
+    },
+    "plans": {
+        "time_s": TIME,
+        "occasion": Column(pl.String, "arrival, retry, shortage or balancing"),
+        "moves": Column(pl.Int32, "steps of the plan, new replicas included"),
+        "unplaced": Column(pl.Int32, "replicas that found no place"),
+        "end_reason": Column(pl.String, "why the search ended"),
+        "drawn": Column(pl.Int64, "proposals drawn"),
+        "scored": Column(pl.Int64, "proposals that passed the constraints"),
+        "reached_monte_carlo": Column(pl.Int64, "proposals whose repetitions were evaluated"),
+        "accepted": Column(pl.Int64, "proposals taken"),
+        **{
+            f"{term}_{when}": Column(pl.Float64, f"{meaning}, {when} the plan")
+            for when in ("before", "after")
+            for term, meaning in {
+                "energy": "energy",
+                "movement": "movement term m, moves",
+                "imbalance": "imbalance term I",
+                "fragmentation": "fragmentation term F",
+                "expected_failovers": "expected failovers V, nodes",
+            }.items()
+        },
+    },
+    "node_load": {
+        "time_s": TIME,
+        "node": NODE,
+        "metric": METRIC,
+        "load": Column(pl.Float64, "metered load, both ends of moves counted, in the metric's unit"),
+        "share": Column(pl.Float64, "load by capacity; null where there is no capacity"),
+    },
+    "tenants": {
+        "tenant": TENANT,
+        "tenant_class": Column(pl.String, "tenant class"),
+        "replicas": Column(pl.Int32, "target number of replicas"),
+        "arrival_s": Column(pl.Int64, "arrival, seconds since the start"),
+        "departure_s": Column(pl.Int64, "departure, seconds since the start; may lie after the end of the run"),
+        "refused": Column(pl.Boolean, "whether a replica found no place at the arrival"),
+        "waiting_s": Column(pl.Int64, "time without a place for the primary (or all instances)"),
+        "downtime_s": Column(pl.Float64, "time for which moves of the primary interrupted the service"),
+        "failovers": Column(pl.Int32, "failovers of its replicas"),
+    },
+}
+"""Columns by table; each table also has `RUN_COLUMNS` in front."""
+
+
+def columns_of(table: str) -> dict[str, Column]:
+    """Return all columns of a table."""
+    return {**RUN_COLUMNS, **TABLES[table]}
+
+
+def frame_of(table: str, policy: str, repeat: int, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Return a table as a data frame.
+
+    Parameters
+    ----------
+    columns
+        The columns without those of the run, each of the same length.
+    """
+    wanted = columns_of(table)
+    frame = pl.DataFrame({name: pl.Series(name, columns[name], wanted[name].dtype) for name in TABLES[table]})
+    run = pl.lit(policy, pl.String).alias("policy"), pl.lit(repeat, pl.Int32).alias("repeat")
+    return frame.select(*run, pl.all())
+
+
+def frame_of_rows(table: str, policy: str, repeat: int, rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+    """Return a table from rows in the order of its columns."""
+    names = list(TABLES[table])
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return frame_of(table, policy, repeat, dict(zip(names, map(list, columns), strict=True)))
+
+
+def column_guide() -> dict[str, dict[str, dict[str, str]]]:
+    """Return type and meaning of every column by table, as plain values for documentation and ``columns.json``."""
+    return {
+        table: {name: {"type": str(column.dtype()), "meaning": column.meaning} for name, column in columns_of(table).items()}
+        for table in TABLES
+    }

@@ -1,0 +1,193 @@
+"""The tenants that every policy faces: who arrives when, made before any policy runs ([1] section 8.1).
+
+Made as if every placement succeeded: the cluster is filled until the tenant density is reached, and after each departure
+new tenants are admitted until it is reached again. What a policy fails to place changes nothing here.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from cluster.errors import DensityError
+from cluster.pools import Source, TenantPool
+from cluster.scenario import Scenario
+from cluster.streams import stream
+from plb.model import Role
+from workloads.trace import TraceSet, concatenate
+
+Ints = npt.NDArray[np.int64]
+
+
+@attrs.frozen(eq=False)
+class TenantSequence:
+    """Arrivals and departures, and the traces of those who arrive; tenant i is row i everywhere.
+
+    Parameters
+    ----------
+    traces
+        The tenants in the order in which they arrive.
+    arrival
+        (T,) whole seconds since the start, ascending.
+    first
+        Number of tenants of the initial fill.
+    total_capacity
+        Capacity of the whole cluster for the metric of the density.
+    density_metric
+        Column of that metric.
+    """
+
+    traces: TraceSet
+    arrival: Ints
+    first: int
+    total_capacity: float
+    density_metric: int
+
+    @property
+    def departure(self) -> Ints:
+        """(T,) whole seconds since the start."""
+        return self.arrival + lifetime_seconds(self.traces)
+
+    @property
+    def weight(self) -> npt.NDArray[np.float64]:
+        """(T,) what each tenant adds to the density."""
+        return promised(self.traces, self.density_metric) / self.total_capacity
+
+    def density(self, time: float) -> float:
+        """Return the density just after `time`, as if every placement had succeeded."""
+        active = (self.arrival <= time) & (self.departure > time)
+        return float(self.weight[active].sum())
+
+
+def lifetime_seconds(traces: TraceSet) -> Ints:
+    """Return the lifetime of every tenant in whole seconds."""
+    return np.rint(traces.lifetime_steps * traces.step_seconds).astype(np.int64)
+
+
+def promised(traces: TraceSet, metric: int) -> npt.NDArray[np.float64]:
+    """Return MaxUsage of all replicas of every tenant together, for one metric."""
+    return traces.max_usage[:, metric].astype(np.float64) * traces.replicas
+
+
+def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantSequence:
+    """Draw the tenants of one repeat.
+
+    Raises
+    ------
+    DensityError
+        The pool runs out of tenants, a tenant has more replicas than there are nodes, or the demand of the first
+        tenants is more than the cluster can hold.
+    """
+    cluster, workload = scenario.cluster, scenario.workload
+    metric = [info.name for info in source.metrics].index(workload.density_metric)
+    total = cluster.nodes * cluster.capacity[workload.density_metric]
+    rng = stream(scenario.run.seed, "tenants", repeat)
+    admission = _Admission(source.pool, rng, metric, workload.density * total)
+    fill = admission.fill(0)
+    spread = np.arange(len(fill)) * scenario.run.fill_hours * 3600.0 / max(len(fill), 1)
+    admission.start(fill, np.floor(spread).astype(np.int64))
+    admission.run_until(scenario.run.days * 86400.0)
+    traces, arrival = admission.traces(), np.array(admission.arrival, np.int64)
+    _check_feasible(scenario, traces, len(fill))
+    order = np.argsort(arrival, kind="stable")
+    return TenantSequence(traces.select(order), arrival[order], len(fill), total, metric)
+
+
+class _Admission:
+    """Admits tenants of a pool, in its order, whenever the density has fallen below the target."""
+
+    def __init__(self, pool: TenantPool, rng: np.random.Generator, metric: int, target: float) -> None:
+        self._batches = pool.batches(rng)
+        self._metric, self._target = metric, target
+        self._parts: list[TraceSet] = []
+        self._stock: Iterator[tuple[float, int]] = iter(())
+        self._active: dict[int, float] = {}
+        self._departures: list[tuple[int, int]] = []
+        self._lifetime: list[int] = []
+        self.arrival: list[int] = []
+
+    def fill(self, time: int) -> list[int]:
+        """Admit tenants until the target is reached, and return their numbers."""
+        admitted = []
+        density = sum(self._active.values())
+        while density < self._target:
+            number, (weight, life) = len(self._lifetime), self._next(density, time)
+            self._lifetime.append(life)
+            self._active[number] = weight
+            density += weight
+            admitted.append(number)
+        return admitted
+
+    def start(self, tenants: list[int], arrival: Ints) -> None:
+        """Let tenants arrive at the given times."""
+        for number, time in zip(tenants, arrival.tolist(), strict=True):
+            self.arrival.append(time)
+            heapq.heappush(self._departures, (time + self._lifetime[number], number))
+
+    def run_until(self, end: float) -> None:
+        """Replace those who depart before `end`."""
+        while self._departures and self._departures[0][0] < end:
+            time = self._departures[0][0]
+            while self._departures and self._departures[0][0] == time:
+                del self._active[heapq.heappop(self._departures)[1]]
+            admitted = self.fill(time)
+            self.start(admitted, np.full(len(admitted), time))
+
+    def traces(self) -> TraceSet:
+        """Return the traces of all who were admitted."""
+        return concatenate(self._parts).select(np.arange(len(self._lifetime)))
+
+    def _next(self, density: float, time: int) -> tuple[float, int]:
+        found = next(self._stock, None)
+        while found is None:
+            batch = next(self._batches, None)
+            if batch is None:
+                raise DensityError(self._shortage(density, time))
+            self._parts.append(batch)
+            pairs = zip(promised(batch, self._metric).tolist(), lifetime_seconds(batch).tolist(), strict=True)
+            self._stock = iter(pairs)
+            found = next(self._stock, None)
+        return found
+
+    def _shortage(self, density: float, time: int) -> str:
+        share = density / self._target
+        return (
+            f"the tenant density cannot be reached: all {len(self._lifetime)} tenants of the workload are used up after "
+            f"{time / 86400:.2f} days, with {share:.0%} of the density reached; use more traces, a lower "
+            "workload.density, fewer nodes or fewer run.days"
+        )
+
+
+def _check_feasible(scenario: Scenario, traces: TraceSet, first: int) -> None:
+    nodes = scenario.cluster.nodes
+    most = int(traces.replicas.max())
+    if most > nodes:
+        name = traces.class_names()[int(traces.replicas.argmax())]
+        raise DensityError(f"tenants of class {name} have {most} replicas, but the cluster only {nodes} nodes")
+    demand = first_demand(traces, first)
+    for column, metric in enumerate(traces.metrics):
+        capacity = scenario.cluster.capacity.get(metric.name, np.inf)
+        limit = scenario.cluster.violation_threshold * capacity * nodes
+        if demand[column] >= limit:
+            raise DensityError(
+                f"a tenant density of {scenario.workload.density:g} cannot be reached: the first {first} tenants "
+                f"need {demand[column]:.6g} {metric.unit} of {metric.name} at once, and the whole cluster has "
+                f"{limit:.6g} below its violation threshold; use a lower workload.density or more nodes"
+            )
+
+
+def first_demand(traces: TraceSet, tenants: int) -> npt.NDArray[Any]:
+    """Return the demand of the first `tenants` tenants in their first step, all replicas together, shape (R,)."""
+    index = traces.series_index[:tenants]
+    total = np.zeros(len(traces.metrics))
+    counts = {Role.PRIMARY: 1, Role.SECONDARY: traces.replicas[:tenants] - 1, Role.INSTANCE: traces.replicas[:tenants]}
+    for role, count in counts.items():
+        has = index[:, role] >= 0
+        samples = traces.values[traces.series_start[index[has, role]]]
+        total += (samples * np.broadcast_to(count, len(index))[has, None]).sum(axis=0)
+    return total
