@@ -44,8 +44,8 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
         np.add.at(node_moves, ends[displaced], 1)
     service_moves = np.zeros(len(problem.max_service_moves), np.int64)
     np.add.at(service_moves, problem.service[displaced], 1)
-    movement = _total_movement(problem, node, problem.move_cost, problem.swap_cost, problem.add_cost)
-    moves = _total_movement(problem, node, problem.unit_cost, int(problem.unit_cost[0]), 0)
+    movement = total_movement(problem, node, problem.move_cost, problem.swap_cost, problem.add_cost)
+    moves = total_movement(problem, node, problem.unit_cost, int(problem.unit_cost[0]), 0)
     none = problem.load[NOWHERE]
     total, squares = counted.sum(axis=0), (counted * counted).sum(axis=0)
     terms = [
@@ -78,7 +78,7 @@ def _sum_peaks(aggregate: Int32, peak: Int32, node: Int, standing: Int) -> None:
                 aggregate[node[row], metric, k] += peak[row, metric, k]
 
 
-def _total_movement(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
+def total_movement(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
     """Return m of a whole solution: displaced rows at their cost, swapped pairs at that of a swap, adds at theirs."""
     added = (problem.origin == NOWHERE) & (node != NOWHERE)
     displaced = (problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin)

@@ -1,0 +1,153 @@
+"""The four energy terms as objects: the same verbs, from increments and from scratch (design section 6).
+
+`total` computes a term anew from nothing but the placement, in plain NumPy; `delta` is what the search uses. That the two
+agree after any sequence of moves is what the property tests show.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Float, Int
+from plb.configuration import Configuration, Proposal
+from plb.energy.fresh import total_movement
+from plb.energy.score import REPETITIONS
+from plb.search.transition import (
+    fragmentation_of_proposal,
+    imbalance_of_proposal,
+    movement_after,
+    violations_of_proposal,
+)
+
+
+class EnergyTerm(Protocol):
+    """A part of the energy: lower is better."""
+
+    @property
+    def name(self) -> str:
+        """The name under which plans report the term."""
+        ...
+
+    def total(self, configuration: Configuration) -> float:
+        """Return the term of a configuration, computed from scratch."""
+        ...
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return by how much a proposal would change the term."""
+        ...
+
+    def apply(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Bring sums of the term's own up to date, before the configuration carries the proposal out."""
+        ...
+
+    def undo(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Take `apply` of the same proposal back."""
+        ...
+
+
+class _SummedTerm:
+    """A term whose sums are part of every solution, so that it keeps none of its own."""
+
+    def apply(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Do nothing: the configuration changes the sums."""
+
+    def undo(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Do nothing: the configuration changes the sums."""
+
+
+class Movement(_SummedTerm):
+    """m(X): the moves that lead to the configuration."""
+
+    name = "movement"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return m, counted row by row."""
+        problem, solution = configuration.problem, configuration.solution
+        tenths = total_movement(problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost)
+        return tenths / TENTHS
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of m."""
+        problem, solution = configuration.problem, configuration.solution
+        after = movement_after(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return after / TENTHS - int(solution.counts[MOVEMENT]) / TENTHS
+
+
+class Imbalance(_SummedTerm):
+    """I(X): the weighted mean coefficient of variation of node load."""
+
+    name = "imbalance"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return I as standard deviation over mean of the node loads."""
+        problem = configuration.problem
+        load = _node_load(configuration)[problem.counted].astype(np.float64)
+        mean = load.mean(axis=0)
+        spread = np.divide(load.std(axis=0), mean, out=np.zeros_like(mean), where=mean > 0)
+        weight = problem.metric_weight
+        return float((weight * spread).sum() / weight.sum()) if weight.sum() > 0 else 0.0
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of I."""
+        problem, solution = configuration.problem, configuration.solution
+        after = imbalance_of_proposal(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return float(after - solution.terms[IMBALANCE])
+
+
+class Fragmentation(_SummedTerm):
+    """F(X): the load on held-out nodes, relative to their capacity."""
+
+    name = "fragmentation"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return F from the loads of the held-out nodes."""
+        problem = configuration.problem
+        share = _node_load(configuration)[problem.held_out] * problem.inverse_capacity[problem.held_out]
+        return float(share.mean(axis=1).sum())
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of F."""
+        problem, solution = configuration.problem, configuration.solution
+        after = fragmentation_of_proposal(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return float(after - solution.terms[FRAGMENTATION])
+
+
+class ExpectedFailovers(_SummedTerm):
+    """V(X): the expected number of nodes in violation."""
+
+    name = "expected_failovers"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return V by adding up the peaks of every node's replicas in every repetition."""
+        problem = configuration.problem
+        reached = 0
+        for node in np.flatnonzero(problem.counted):
+            peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
+            reached += int((peaks >= problem.threshold[node][:, None]).any(axis=0).sum())
+        return reached / float(problem.weights[REPETITIONS])
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of V."""
+        problem, solution = configuration.problem, configuration.solution
+        after = violations_of_proposal(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return float((after - solution.counts[VIOLATIONS]) / problem.weights[REPETITIONS])
+
+
+TERMS: tuple[EnergyTerm, ...] = (Movement(), Imbalance(), Fragmentation(), ExpectedFailovers())
+"""The terms in the order of `plb.energy.score.TERM_NAMES`."""
+
+
+def _standing(configuration: Configuration, node: int) -> Int:
+    """Return the rows that stand on `node` and are not leaving it."""
+    return np.flatnonzero((configuration.solution.node == node) & ~configuration.problem.leaving)
+
+
+def _node_load(configuration: Configuration) -> Float:
+    """Return the load of every node, (N, R) in steps, added up row by row."""
+    problem, node = configuration.problem, configuration.solution.node
+    rows = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
+    load = np.zeros(problem.limit.shape)
+    np.add.at(load, node[rows], problem.load[rows].astype(np.float64))
+    return load
