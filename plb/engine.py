@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from plb.outlook import Outlook
     from plb.risk.demand import DemandHistory
     from plb.search.annealing import Budget
+    from plb.topology import Topology
 
 
 @attrs.frozen
@@ -85,6 +86,7 @@ class PlacementAndLoadBalancing:
         self.seed = check_count("engine", "seed", seed)
         self._state = ClusterState(config)
         self._outlook: Outlook = Outlook(config, history, seed)
+        self._topology: Topology | None = None
         self._searches = 0
         self._last_run: dict[str, float] = {}
         self._now = 0.0
@@ -294,9 +296,12 @@ class PlacementAndLoadBalancing:
 
     def _problem(self, now: float) -> tuple[Problem, int]:
         from plb.problem import build_problem
+        from plb.topology import build_topology, topology_version
 
         redrawn = self._outlook.update(self._state, now)
-        return build_problem(self._state, self._outlook), redrawn
+        if self._topology is None or self._topology.version != topology_version(self._state):
+            self._topology = build_topology(self._state)
+        return build_problem(self._state, self._topology, self._outlook), redrawn
 
     def _run(self, phases: Sequence[str], now: float | None, budget: Budget | int | None, missing: list[int]) -> Plan:
         from plb.search.annealing import Budget

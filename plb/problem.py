@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import TENTHS, Bool, Int, Problem, Solution
-from plb.constraints import Rule
+from plb.arrays import TENTHS, Int, Problem, Solution
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
@@ -13,6 +12,7 @@ from plb.model import MoveCost
 from plb.outlook import Outlook
 from plb.state import ClusterState
 from plb.steps import UNLIMITED
+from plb.topology import Topology
 
 MOVE_COST = {MoveCost.ZERO: 0, MoveCost.LOW: 1, MoveCost.MEDIUM: 15, MoveCost.HIGH: 40}
 """Move costs in units of one low-cost move (MoveCostZeroValue … MoveCostHighValue)."""
@@ -22,37 +22,36 @@ NO_BUDGET = 2**31
 """Stands for a budget without limit."""
 
 
-def build_problem(state: ClusterState, outlook: Outlook) -> Problem:
+def build_problem(state: ClusterState, topology: Topology, outlook: Outlook) -> Problem:
     """Return the arrays of a search over the present state; most are views of the state's own.
 
     Parameters
     ----------
+    topology
+        What follows from the nodes.
     outlook
         The sampled demand of every row; without history it has no repetitions.
     """
     config, table = state.config, state.rows
-    up = state.up()
-    limit, threshold = state.limits()
     leaving_load = np.zeros_like(state.capacity)
     leaving = np.flatnonzero(table.leaving)
     np.add.at(leaving_load, table.node[leaving], table.load[leaving])
-    domain, parent, siblings, rule = domain_levels(state, up)
     room = table.room
     movable = table.used & ~table.leaving & ~table.pinned
     tenths = np.full(room, TENTHS, np.int64)
     return Problem(
-        limit=limit,
-        threshold=threshold,
-        inverse_capacity=_inverse(state.capacity),
+        limit=topology.limit,
+        threshold=topology.threshold,
+        inverse_capacity=topology.inverse_capacity,
         leaving_load=leaving_load,
-        counted=up,
-        targets=np.flatnonzero(up),
-        held_out=held_out_nodes(state, up),
-        domain=domain,
-        parent=parent,
-        siblings=siblings,
-        domain_rule=rule,
-        fits_expression=fitting_nodes(state),
+        counted=topology.counted,
+        targets=topology.targets,
+        held_out=held_out_nodes(state, topology),
+        domain=topology.domain,
+        parent=topology.parent,
+        siblings=topology.siblings,
+        domain_rule=topology.domain_rule,
+        fits_expression=topology.fits_expression,
         load=table.load,
         sibling=table.sibling,
         role=table.role,
@@ -70,7 +69,7 @@ def build_problem(state: ClusterState, outlook: Outlook) -> Problem:
             config,
             replicas=int((table.used & ~table.leaving).sum()),
             repetitions=outlook.peak.shape[2],
-            counted_nodes=int(up.sum()),
+            counted_nodes=len(topology.targets),
         ),
         swap_cost=SWAP_COST_TENTHS if config.use_move_cost_reports else TENTHS,
         add_cost=0 if config.use_move_cost_reports else TENTHS,
@@ -111,13 +110,6 @@ def _check_range(problem: Problem, solution: Solution) -> None:
             )
 
 
-def _inverse(capacity: Int) -> np.ndarray:
-    inverse = np.zeros(capacity.shape)
-    real = (capacity > 0) & (capacity < UNLIMITED)
-    inverse[real] = 1.0 / capacity[real]
-    return inverse
-
-
 def _by_service(state: ClusterState, values: list[int], dtype: type) -> np.ndarray:
     """Return a value of each row's service."""
     return np.array(values or [0], dtype)[state.rows.service]
@@ -127,52 +119,13 @@ def _move_costs(state: ClusterState) -> Int:
     return _by_service(state, [TENTHS * MOVE_COST[s.move_cost] for s in state.services], np.int64)
 
 
-def fitting_nodes(state: ClusterState) -> Bool:
-    """Return which nodes satisfy each placement expression, (X, N)."""
-    return np.array(
-        [[expression.holds(node.properties) for node in state.nodes] for expression in state.expressions], np.bool_
-    ).reshape(len(state.expressions), len(state.nodes))
-
-
-def held_out_nodes(state: ClusterState, up: Bool) -> Int:
+def held_out_nodes(state: ClusterState, topology: Topology) -> Int:
     """Return the M nodes that are up and of least W_Max = max over metrics of load/capacity ([1] equation (4))."""
     if not state.config.held_out_nodes:
         return np.zeros(0, np.int64)
     node_load = np.zeros(state.capacity.shape)
     standing = np.flatnonzero((state.rows.node >= 0) & ~state.rows.leaving)
     np.add.at(node_load, state.rows.node[standing], state.rows.load[standing])
-    fullest = (node_load * _inverse(state.capacity)).max(axis=1)
-    order = np.argsort(fullest[up], kind="stable")
-    return np.sort(np.flatnonzero(up)[order[: state.config.held_out_nodes]])
-
-
-def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
-    """Return domain, parent, usable siblings, each (D, N), and the rule of each level, (D,).
-
-    A tree in which every node has a top-level domain of its own constrains nothing and is left out.
-    """
-    levels: list[tuple[list[tuple[str, ...]], Rule]] = []
-    paths = [node.fault_domain_path for node in state.nodes]
-    if state.config.fault_domain_priority >= 0 and len({path[0] for path in paths}) < len(paths):
-        deepest = max(len(path) for path in paths)
-        levels += [([path[:depth] for path in paths], Rule.FAULT_DOMAIN) for depth in range(1, deepest + 1)]
-    upgrade: list[tuple[str, ...]] = [(node.upgrade_domain_name,) for node in state.nodes]
-    if state.config.upgrade_domain_priority >= 0 and len(set(upgrade)) < len(upgrade):
-        levels.append((upgrade, Rule.UPGRADE_DOMAIN))
-    domain = np.zeros((len(levels), len(paths)), np.int64)
-    parent, siblings = np.zeros_like(domain), np.zeros_like(domain)
-    for level, (names, _) in enumerate(levels):
-        above = [name[:-1] if len(name) > level else name for name in names]
-        if levels[level][1] is Rule.UPGRADE_DOMAIN:
-            above = [()] * len(names)
-        domain[level] = _codes(names)
-        parent[level] = _codes(above)
-        for group in np.unique(parent[level]):
-            inside = parent[level] == group
-            siblings[level, inside] = len(np.unique(domain[level, inside & up]))
-    return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
-
-
-def _codes(names: list[tuple[str, ...]]) -> Int:
-    index = {name: code for code, name in enumerate(dict.fromkeys(names))}
-    return np.array([index[name] for name in names], np.int64)
+    fullest = (node_load * topology.inverse_capacity).max(axis=1)
+    order = np.argsort(fullest[topology.targets], kind="stable")
+    return np.sort(topology.targets[order[: state.config.held_out_nodes]])

@@ -11,17 +11,14 @@ from collections.abc import Iterable, Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Bool, Float, Int, Int32
-from plb.config import CapacityLimit, PlbConfig
+from plb.arrays import NOWHERE, Bool, Float, Int
+from plb.config import PlbConfig
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.expressions import Expression, parse_expression
 from plb.model import Node, Partition, Replica, Role, Service
 from plb.plan import Move, MoveKind
 from plb.risk.counter import replica_key
-from plb.steps import UNLIMITED, MetricSteps
-
-LARGEST_THRESHOLD = 2**31 - 1
-"""Thresholds of per-repetition aggregates are 32-bit; this one is never reached."""
+from plb.steps import MetricSteps
 
 
 @attrs.define(eq=False)
@@ -106,8 +103,8 @@ class ClusterState:
         self.expressions: list[Expression] = [parse_expression("")]
         self.expression_index: dict[str, int] = {"": 0}
         self.service_expression: list[int] = []
-        self.version = 0
-        """Rises with every change to what a placement may be; reports of load do not count."""
+        self.node_version = 0
+        """Rises with every change to a node."""
 
     # nodes and services
 
@@ -124,7 +121,7 @@ class ClusterState:
         else:
             self.nodes[index] = node
             self.capacity[index] = capacity
-        self.version += 1
+        self.node_version += 1
 
     def put_service(self, service: Service) -> None:
         """Add a service, or replace the one of this name; partitions that exist keep their replicas."""
@@ -142,7 +139,6 @@ class ClusterState:
                 raise ConflictError(f"{item}: stateful cannot change")
             self.services[index] = service
             self.service_expression[index] = expression
-        self.version += 1
 
     def _expression(self, item: str, text: str) -> int:
         index = self.expression_index.get(text)
@@ -200,7 +196,6 @@ class ClusterState:
         if record is None:
             record = self.partitions[partition.name] = PartitionRecord(partition.name, service, partition.created, [])
         self._match_slots(record, described, placed, defaults)
-        self.version += 1
 
     def remove_partition(self, name: str) -> None:
         """Remove a partition and its replicas."""
@@ -209,7 +204,6 @@ class ClusterState:
             del self.row_partition[row]
             self.rows.release(row)
         del self.partitions[name]
-        self.version += 1
 
     def _match_slots(
         self,
@@ -359,25 +353,6 @@ class ClusterState:
 
     # what follows for a search
 
-    def limits(self) -> tuple[Int, Int32]:
-        """Return limit and threshold of every node, both (N, R) in steps."""
-        limit = np.full_like(self.capacity, UNLIMITED)
-        threshold = np.full(self.capacity.shape, LARGEST_THRESHOLD, np.int32)
-        for metric, description in enumerate(self.config.metrics):
-            for capacity in np.unique(self.capacity[:, metric]):
-                if capacity >= UNLIMITED:
-                    continue
-                nodes = self.capacity[:, metric] == capacity
-                reached = self.steps.threshold(description, int(capacity))
-                threshold[nodes, metric] = min(reached, LARGEST_THRESHOLD)
-                inclusive = self.config.capacity_limit is CapacityLimit.CAPACITY
-                limit[nodes, metric] = capacity if inclusive else reached - 1
-        return limit, threshold
-
-    def up(self) -> Bool:
-        """Return which nodes are up, (N,)."""
-        return np.array([node.up for node in self.nodes], np.bool_)
-
     def missing(self, partitions: Iterable[str] | None = None) -> list[int]:
         """Return the rows that wait for a place, parents of order: partitions as they came, primaries first."""
         records = self.partitions.values() if partitions is None else map(self.partition, partitions)
@@ -399,7 +374,6 @@ class ClusterState:
             end = self._new_slot(record, move.role, {move.role: table.load[row].copy()})
             table.node[end], table.leaving[end] = source, True
             self._link(record)
-        self.version += 1
 
     def _slot_on(self, record: PartitionRecord, role: Role, node: int) -> int:
         table = self.rows
@@ -416,6 +390,5 @@ class ClusterState:
                 record.rows.remove(row)
                 self._release(row)
                 self._link(record)
-                self.version += 1
                 return
         raise ConflictError(f"partition {partition}: no replica is leaving node {node}")

@@ -1,6 +1,6 @@
 """The four energy terms as objects: the same verbs, from increments and from scratch (design section 6).
 
-`total` computes a term anew from nothing but the placement, in plain NumPy; `delta` is what the search uses. That the two
+`total` computes a term anew from nothing but the placement, in plain NumPy; `delta` is what the search uses. That they
 agree after any sequence of moves is what the property tests show.
 """
 

@@ -1,0 +1,122 @@
+"""What follows from the nodes alone: limits, thresholds, domains and which nodes each expression allows.
+
+It is built anew only when a node, an expression or a step changes.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from plb.arrays import Bool, Float, Int, Int32
+from plb.config import CapacityLimit
+from plb.constraints import Rule
+from plb.state import ClusterState
+from plb.steps import UNLIMITED
+
+LARGEST_THRESHOLD = 2**31 - 1
+"""Thresholds of per-repetition aggregates are 32-bit; this one is never reached."""
+
+
+@attrs.frozen(eq=False)
+class Topology:
+    """Arrays of the nodes; see `plb.arrays.Problem` for their meaning."""
+
+    version: tuple[object, ...]
+    limit: Int
+    threshold: Int32
+    inverse_capacity: Float
+    counted: Bool
+    targets: Int
+    domain: Int
+    parent: Int
+    siblings: Int
+    domain_rule: Int
+    fits_expression: Bool
+
+
+def topology_version(state: ClusterState) -> tuple[object, ...]:
+    """Return what a topology depends on; equal versions mean equal topologies."""
+    return (state.node_version, len(state.expressions), state.steps.steps.tobytes())
+
+
+def build_topology(state: ClusterState) -> Topology:
+    """Return the topology of the present nodes."""
+    up = np.array([node.up for node in state.nodes], np.bool_)
+    limit, threshold = _limits(state)
+    domain, parent, siblings, rule = domain_levels(state, up)
+    return Topology(
+        version=topology_version(state),
+        limit=limit,
+        threshold=threshold,
+        inverse_capacity=_inverse(state.capacity),
+        counted=up,
+        targets=np.flatnonzero(up),
+        domain=domain,
+        parent=parent,
+        siblings=siblings,
+        domain_rule=rule,
+        fits_expression=fitting_nodes(state),
+    )
+
+
+def _limits(state: ClusterState) -> tuple[Int, Int32]:
+    """Return limit and threshold of every node, both (N, R) in steps."""
+    limit = np.full_like(state.capacity, UNLIMITED)
+    threshold = np.full(state.capacity.shape, LARGEST_THRESHOLD, np.int32)
+    for metric, description in enumerate(state.config.metrics):
+        for capacity in np.unique(state.capacity[:, metric]):
+            if capacity >= UNLIMITED:
+                continue
+            nodes = state.capacity[:, metric] == capacity
+            reached = state.steps.threshold(description, int(capacity))
+            threshold[nodes, metric] = min(reached, LARGEST_THRESHOLD)
+            inclusive = state.config.capacity_limit is CapacityLimit.CAPACITY
+            limit[nodes, metric] = capacity if inclusive else reached - 1
+    return limit, threshold
+
+
+def _inverse(capacity: Int) -> Float:
+    inverse = np.zeros(capacity.shape)
+    real = (capacity > 0) & (capacity < UNLIMITED)
+    inverse[real] = 1.0 / capacity[real]
+    return inverse
+
+
+def fitting_nodes(state: ClusterState) -> Bool:
+    """Return which nodes satisfy each placement expression, (X, N)."""
+    return np.array(
+        [[expression.holds(node.properties) for node in state.nodes] for expression in state.expressions], np.bool_
+    ).reshape(len(state.expressions), len(state.nodes))
+
+
+def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
+    """Return domain, parent, usable siblings, each (D, N), and the rule of each level, (D,).
+
+    A tree in which every node has a top-level domain of its own constrains nothing and is left out.
+    """
+    levels: list[tuple[list[tuple[str, ...]], Rule]] = []
+    paths = [node.fault_domain_path for node in state.nodes]
+    if state.config.fault_domain_priority >= 0 and len({path[0] for path in paths}) < len(paths):
+        deepest = max(len(path) for path in paths)
+        levels += [([path[:depth] for path in paths], Rule.FAULT_DOMAIN) for depth in range(1, deepest + 1)]
+    upgrade: list[tuple[str, ...]] = [(node.upgrade_domain_name,) for node in state.nodes]
+    if state.config.upgrade_domain_priority >= 0 and len(set(upgrade)) < len(upgrade):
+        levels.append((upgrade, Rule.UPGRADE_DOMAIN))
+    domain = np.zeros((len(levels), len(paths)), np.int64)
+    parent, siblings = np.zeros_like(domain), np.zeros_like(domain)
+    for level, (names, _) in enumerate(levels):
+        above = [name[:-1] if len(name) > level else name for name in names]
+        if levels[level][1] is Rule.UPGRADE_DOMAIN:
+            above = [()] * len(names)
+        domain[level] = _codes(names)
+        parent[level] = _codes(above)
+        for group in np.unique(parent[level]):
+            inside = parent[level] == group
+            siblings[level, inside] = len(np.unique(domain[level, inside & up]))
+    return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
+
+
+def _codes(names: list[tuple[str, ...]]) -> Int:
+    index = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    return np.array([index[name] for name in names], np.int64)
