@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.arrays import TENTHS, Int, Problem, Solution
+from plb.constraints.range import LARGEST_SUM
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
@@ -95,7 +96,10 @@ def start_solution(problem: Problem) -> Solution:
 
 
 def _check_range(problem: Problem, solution: Solution) -> None:
-    """Refuse loads whose sums of squares could overflow (design section 14)."""
+    """Refuse loads and peaks whose sums could overflow (design section 14)."""
+    if (highest_sum := int(solution.ceiling.max(initial=0))) > LARGEST_SUM:
+        allowed = f"at most {LARGEST_SUM}: give a coarser Metric(step=...)"
+        raise InvalidValueError("demand history", "peaks of one node in steps", highest_sum, allowed)
     nodes = len(problem.limit)
     everything = problem.load.sum(axis=0)
     for metric in range(problem.limit.shape[1]):

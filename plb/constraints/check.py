@@ -7,6 +7,7 @@ from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.capacity import exceeds_capacity
 from plb.constraints.domains import spreads_badly
 from plb.constraints.exclusion import is_excluded
+from plb.constraints.range import exceeds_range
 from plb.kernel import kernel
 
 # Numba freezes plain module integers, not enum members, into machine code.
@@ -14,6 +15,7 @@ _NODE = int(Rule.NODE)
 _EXCLUSION = int(Rule.EXCLUSION)
 _PLACEMENT = int(Rule.PLACEMENT)
 _CAPACITY = int(Rule.CAPACITY)
+_RANGE = int(Rule.RANGE)
 
 
 @kernel(inline=True)
@@ -37,6 +39,8 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: in
         target,
     ):
         return _CAPACITY
+    if exceeds_range(solution.ceiling, problem.peak_ceiling, row, target):
+        return _RANGE
     return NO_REFUSAL
 
 
@@ -91,6 +95,10 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
         )
     ):
         return _CAPACITY
+    if exceeds_range(solution.ceiling, problem.peak_ceiling, row, there):
+        return _RANGE
+    if exceeds_range(solution.ceiling, problem.peak_ceiling, partner, here):
+        return _RANGE
     return NO_REFUSAL
 
 

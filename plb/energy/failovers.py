@@ -12,9 +12,6 @@ import numpy as np
 from plb.arrays import Int, Int32
 from plb.kernel import kernel
 
-LARGEST_SUM = 2**31 - 2
-"""Aggregates are 32-bit; a node whose peaks could add up to more takes no further replica."""
-
 
 @kernel(inline=True)
 def violations_after(
