@@ -3,7 +3,7 @@
 An engine that decides on which node each replica stands. It knows no clock, no simulator, no file and no process.
 """
 
-from plb.config import CapacityLimit, Checks, Combination, PlbConfig
+from plb.config import CapacityLimit, Checks, Combination, PlbConfig, Replay
 from plb.engine import NodeViolation, PlacedReplica, PlacementAndLoadBalancing
 from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
@@ -32,6 +32,7 @@ __all__ = [
     "PlbError",
     "Proposals",
     "Reason",
+    "Replay",
     "Replica",
     "Role",
     "Service",

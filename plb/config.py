@@ -28,6 +28,15 @@ class CapacityLimit(Enum):
     """The capacity itself, as Service Fabric does."""
 
 
+class Replay(Enum):
+    """What a sampled trace says of a replica that has reported demand."""
+
+    AS_RECORDED = "as_recorded"
+    """The replica follows the trace ([1] section 5.1)."""
+    ANCHORED = "anchored"
+    """The replica grows from its largest demand so far by what the trace still grew at that age."""
+
+
 class Checks(Enum):
     """How often increments are compared with totals computed from scratch."""
 
@@ -66,6 +75,8 @@ class PlbConfig:
         False: every movement counts 1. True: 0/1/15/40 by the service's move cost, a swap of roles 0.1, an add 0.
     move_cost_offset
         The 1000 in the product form (MoveCostOffset).
+    replay
+        What a sampled trace says of a replica that has reported demand; before its first report it follows the trace.
     repetitions
         K, Monte Carlo draws a replica ([1] section 8.1: 100).
     chains
@@ -115,6 +126,7 @@ class PlbConfig:
     upgrade_domain_priority: int = 1
     use_move_cost_reports: bool = False
     move_cost_offset: float = 1000.0
+    replay: Replay = attrs.field(default=Replay.ANCHORED, converter=Replay)
     repetitions: int = 100
     chains: int = 4
     threads: int | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from plb.arrays import Float, Int, Int32
-from plb.config import PlbConfig
+from plb.config import PlbConfig, Replay
 from plb.errors import UnknownNameError
+from plb.risk.anchoring import anchor_peaks
 from plb.risk.demand import DemandHistory
 from plb.risk.sampling import TraceSampler
 from plb.state import ClusterState
@@ -18,7 +19,8 @@ class Outlook:
     Attributes
     ----------
     peak
-        (M+1, R, K) steps: the largest demand of each sampled trace ([1] section 7); the last row is zero.
+        (M+1, R, K) steps: the largest demand that each sampled trace lets expect ([1] section 7, `plb.config.Replay`);
+        the last row is zero.
     peak_ceiling
         (M+1, R) steps: the largest over the repetitions.
     trace
@@ -29,10 +31,14 @@ class Outlook:
         self.history = history
         self._metrics = len(config.metrics)
         self.repetitions = 0 if history is None else config.repetitions
+        self._anchored = config.replay is Replay.ANCHORED
+        self._trend = np.array([metric.trend for metric in config.metrics], np.int64)
         self._sampler: TraceSampler | None = None
         if history is not None:
             self._columns = [_column(history, name) for name in config.metric_names]
             self._sampler = TraceSampler(history, repetitions=config.repetitions, seed=seed)
+            curves = (history.level, history.initial, history.growth)
+            self._curves = [curve[:, self._columns].astype(np.float64) for curve in curves]
         self._steps: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
         self._allocate(0)
@@ -45,6 +51,9 @@ class Outlook:
         self._group = np.full(room, -1, np.int64)
         self._valid_age: Float = np.full(room, -1.0)
         self._valid_demand: Float = np.full((room, self._metrics), -1.0)
+        self._settled_age: Float = np.full(room, np.inf)
+        self._anchored_age: Float = np.full(room, -1.0)
+        self._anchored_demand: Float = np.full((room, self._metrics), -1.0)
 
     def update(self, state: ClusterState, now: float) -> int:
         """Draw traces for rows that have none, or whose draws are no longer all eligible; return how many rows."""
@@ -66,7 +75,33 @@ class Outlook:
         if len(rows):
             self._draw(rows, state, classes, age)
             self._key[rows], self._group[rows] = table.key[rows], group[rows]
+        if self._anchored:
+            self._anchor(state, age)
         return len(rows)
+
+    def _anchor(self, state: ClusterState, age: Float) -> None:
+        """Anchor the peaks of rows that have reported, where demand or draws changed or the traces still grow."""
+        table = state.rows
+        growing = self._anchored_age < np.minimum(age, self._settled_age)
+        changed = growing | (self._anchored_demand != table.largest_demand).any(axis=1)
+        rows = np.flatnonzero(changed & table.used & table.reported & ~table.leaving)
+        if len(rows):
+            anchor_peaks(
+                self.peak,
+                self.peak_ceiling,
+                self._settled_age,
+                rows,
+                self.trace,
+                age,
+                table.largest_demand,
+                self._curves[0],
+                self._curves[1],
+                self._curves[2],
+                self._trend,
+                self._steps,
+            )
+            self._anchored_age[rows] = age[rows]
+            self._anchored_demand[rows] = table.largest_demand[rows]
 
     def _draw(self, rows: Int, state: ClusterState, classes: Int, age: Float) -> None:
         assert self._sampler is not None
@@ -77,6 +112,7 @@ class Outlook:
         self.trace[rows] = draws.trace
         self.peak[rows] = self._level[draws.trace].transpose(0, 2, 1)
         self.peak_ceiling[rows] = self.peak[rows].max(axis=2)
+        self._settled_age[rows], self._anchored_age[rows] = np.inf, -1.0
         self._valid_age[rows] = draws.valid_age
         self._valid_demand[rows] = draws.valid_demand[:, self._columns]
 
