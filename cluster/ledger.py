@@ -105,7 +105,7 @@ class Ledger:
         traces, tenant = self._sequence.traces, self.tenant[rows]
         age = now - self._sequence.arrival[tenant]
         step = np.clip((age - 1) // self._step, 0, traces.lifetime_steps[tenant] - 1)
-        return traces.values[self._start[rows] + step]
+        return np.asarray(traces.values[self._start[rows] + step])
 
     def size(self, partition: str, node: str, now: int, metric: int) -> float:
         """Return the demand of the replica of a partition that stands on a node, for one metric."""

@@ -1,4 +1,4 @@
-"""Moves that take time: data are copied, both ends load their nodes meanwhile, and a primary's move interrupts service."""
+"""Moves that take time: data are copied, both ends load their nodes, and a primary's move interrupts service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the tenants of a run come from: past ones for the demand history, others to be simulated, never the same ones."""
+"""Where the tenants of a run come from: past ones for the demand history, others to simulate, never the same."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _from_region(workload: Workload) -> Source:
     parameters, count = REGIONS[workload.region], workload.history_tenants
     first = -(-count // BLOCK) * BLOCK
     split = {
-        "rule": "by tenant number: the history is tenants 0 to history_tenants - 1, the simulation from first_tenant on",
+        "rule": "by number: the history is tenants 0 to history_tenants - 1, the simulation from first_tenant on",
         "region": workload.region,
         "region_digest": parameters.digest(),
         "trace_seed": workload.trace_seed,

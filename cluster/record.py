@@ -16,6 +16,7 @@ from cluster.tenants import TenantSequence
 from cluster.violations import Outcome, Shortage
 from plb.plan import Energy, Move, MoveKind, Phase, Plan, Unplaced
 
+
 @attrs.define(eq=False)
 class MoveRecord:
     """A move of a replica that stood somewhere, while it is under way and after."""
@@ -127,9 +128,7 @@ class Recorder:
         self.moves.append(record)
         self.failovers[tenant] += record.is_failover
 
-    def result(
-        self, policy: str, repeat: int, now: float, timings: dict[str, float], *, complete: bool
-    ) -> RunResult:
+    def result(self, policy: str, repeat: int, now: float, timings: dict[str, float], *, complete: bool) -> RunResult:
         """Return everything as tables and totals, as of `now`."""
         rows = {
             "shortages": self._shortages,

@@ -62,6 +62,7 @@ def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
         allowed.check(item, field.name, value)
 
 
+@attrs.frozen(kw_only=True)
 class _Section:
     """A section whose fields are checked when it is made."""
 

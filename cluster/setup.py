@@ -1,4 +1,4 @@
-"""From a scenario to an engine that knows the cluster: metrics, nodes in their domains, and a service for each class."""
+"""From a scenario to an engine that knows the cluster: metrics, nodes in their domains, a service for each class."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
 def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:
     """Return the nodes; node i is in upgrade domain i mod U and fault domain i mod F, as far as these differ.
 
-    Where U is a multiple of F (10 and 5), ``i mod F`` would put each upgrade domain inside one fault domain, so the fault
-    domain takes the next place after every round over the upgrade domains.
+    Where U is a multiple of F (10 and 5), ``i mod F`` would put each upgrade domain inside one fault domain, so the
+    fault domain takes the next place after every round over the upgrade domains.
     """
     names = {metric.name for metric in metrics}
     capacity = {name: value for name, value in cluster.capacity.items() if name in names}
@@ -58,7 +58,7 @@ def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> P
 
 
 class Services:
-    """The services of an engine: one for all tenants of a class with the same replicas, made when it is first asked for.
+    """The services of an engine: one for all tenants of a class with the same replicas, made when first asked for.
 
     Parameters
     ----------

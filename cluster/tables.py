@@ -45,8 +45,8 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "threshold": Column(pl.Float64, "violation threshold f*c, in the metric's unit"),
         "outcome": Column(
             pl.String,
-            "violation: a failover was started because of it; covered: moves under way suffice; unresolved: nothing can "
-            "be moved. A violation is one node and time, however many metrics (rows) it has",
+            "violation: a failover was started because of it; covered: moves under way suffice; unresolved: nothing "
+            "can be moved. A violation is one node and time, however many metrics (rows) it has",
         ),
     },
     "moves": {
@@ -62,7 +62,9 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "metric": Column(pl.String, "metric that was short, where the cause is capacity"),
         "copied_gb": Column(pl.Float64, "data to copy, GB"),
         "end_s": Column(pl.Int64, "end of the copy or of the tenant's stay; null if the run ended before"),
-        "outcome": Column(pl.String, "completed, departed (the tenant left first) or under way (at the end of the run)"),
+        "outcome": Column(
+            pl.String, "completed, departed (the tenant left first) or under way (at the end of the run)"
+        ),
     },
     "refusals": {
         "time_s": TIME,
@@ -144,7 +146,8 @@ def frame_of_rows(table: str, policy: str, repeat: int, rows: list[tuple[Any, ..
 
 def column_guide() -> dict[str, dict[str, dict[str, str]]]:
     """Return type and meaning of every column by table, as plain values for documentation and ``columns.json``."""
-    return {
-        table: {name: {"type": str(column.dtype()), "meaning": column.meaning} for name, column in columns_of(table).items()}
-        for table in TABLES
-    }
+    return {table: {name: _guide(column) for name, column in columns_of(table).items()} for table in TABLES}
+
+
+def _guide(column: Column) -> dict[str, str]:
+    return {"type": str(column.dtype()), "meaning": column.meaning}

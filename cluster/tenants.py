@@ -1,7 +1,7 @@
 """The tenants that every policy faces: who arrives when, made before any policy runs ([1] section 8.1).
 
-Made as if every placement succeeded: the cluster is filled until the tenant density is reached, and after each departure
-new tenants are admitted until it is reached again. What a policy fails to place changes nothing here.
+Made as if every placement succeeded: the cluster is filled until the tenant density is reached, and after each
+departure new tenants are admitted until it is reached again. What a policy fails to place changes nothing here.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class TenantSequence:
 
 def lifetime_seconds(traces: TraceSet) -> Ints:
     """Return the lifetime of every tenant in whole seconds."""
-    return np.rint(traces.lifetime_steps * traces.step_seconds).astype(np.int64)
+    return np.asarray(np.rint(traces.lifetime_steps * traces.step_seconds), np.int64)
 
 
 def promised(traces: TraceSet, metric: int) -> npt.NDArray[np.float64]:
@@ -157,8 +157,8 @@ class _Admission:
     def _shortage(self, density: float, time: int) -> str:
         share = density / self._target
         return (
-            f"the tenant density cannot be reached: all {len(self._lifetime)} tenants of the workload are used up after "
-            f"{time / 86400:.2f} days, with {share:.0%} of the density reached; use more traces, a lower "
+            f"the tenant density cannot be reached: all {len(self._lifetime)} tenants of the workload are used up "
+            f"after {time / 86400:.2f} days, with {share:.0%} of the density reached; use more traces, a lower "
             "workload.density, fewer nodes or fewer run.days"
         )
 
@@ -185,9 +185,10 @@ def first_demand(traces: TraceSet, tenants: int) -> npt.NDArray[Any]:
     """Return the demand of the first `tenants` tenants in their first step, all replicas together, shape (R,)."""
     index = traces.series_index[:tenants]
     total = np.zeros(len(traces.metrics))
-    counts = {Role.PRIMARY: 1, Role.SECONDARY: traces.replicas[:tenants] - 1, Role.INSTANCE: traces.replicas[:tenants]}
+    replicas = traces.replicas[:tenants].astype(np.int64)
+    counts = {Role.PRIMARY: np.ones_like(replicas), Role.SECONDARY: replicas - 1, Role.INSTANCE: replicas}
     for role, count in counts.items():
         has = index[:, role] >= 0
         samples = traces.values[traces.series_start[index[has, role]]]
-        total += (samples * np.broadcast_to(count, len(index))[has, None]).sum(axis=0)
+        total += (samples * count[has, None]).sum(axis=0)
     return total
