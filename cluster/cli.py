@@ -1,0 +1,31 @@
+"""The command line, ``plb``. Commands import what they need when they run: ``plb --help`` answers at once."""
+
+from __future__ import annotations
+
+import typer
+
+from cluster.cli_bench import bench_app
+from cluster.cli_simulate import simulate_command
+from cluster.cli_traces import traces_app
+
+app = typer.Typer(
+    name="plb",
+    help="Placement and load balancing for over-subscribed clusters: simulate, check traces, time the engine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("simulate")(simulate_command)
+app.add_typer(traces_app, name="traces")
+app.add_typer(bench_app, name="bench")
+
+
+@app.callback()
+def _root() -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

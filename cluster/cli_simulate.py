@@ -1,0 +1,195 @@
+"""``plb simulate``: run a scenario under its policies, and end in a table that compares them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import typer
+
+from cluster.console import INTERRUPTED, clear_errors, output
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from cluster.comparison import Comparison, Estimate
+    from cluster.experiment import Experiment
+    from cluster.record import RunResult
+    from cluster.results import ResultsFolder
+    from cluster.scenario import Scenario
+
+
+@clear_errors
+def simulate_command(
+    scenario: Annotated[Path, typer.Argument(help="The scenario, a TOML file.", show_default=False)],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Policy to run; may be given again. Default: those of the scenario."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, instead of the scenario's.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Runs of each policy, each with tenants of its own.")] = None,
+    density: Annotated[float | None, typer.Option(help="Tenant density, instead of the scenario's.")] = None,
+    days: Annotated[float | None, typer.Option(help="Simulated days, instead of the scenario's.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for tables, summary and plots. Default: results/NAME.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite results that are in the directory.")] = False,
+    traces: Annotated[Path | None, typer.Option(help="Directory of the traces, instead of the scenario's.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the figures of the closing table to this file.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; the results are the same for any number.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Run a scenario under its policies, and compare them.
+
+    All policies face the same tenants. The directory takes Parquet tables a run, summary.json, timings.json,
+    columns.json and plots. Ctrl-C ends a run early and keeps what there is.
+    """
+    from cluster.results import ResultsFolder, check_free, write_json
+    from cluster.scenario_file import read_scenario
+
+    chosen = override(
+        read_scenario(scenario), policy=policy, seed=seed, repeats=repeats, density=density, days=days, traces=traces
+    )
+    folder = out or Path("results") / chosen.name
+    check_free(folder, force=force)
+    experiment = _prepare(chosen, quiet)
+    results = ResultsFolder(folder, chosen, experiment.source, force=force)
+    runs, interrupted = _run(experiment, results, jobs, quiet)
+    if runs:
+        _close(chosen, experiment, runs, folder, json, quiet=quiet, write_json=write_json)
+    if interrupted:
+        typer.echo(f"plb: interrupted; what was simulated until then is in {folder}", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def override(scenario: Scenario, **given: Any) -> Scenario:
+    """Return a scenario with the values from the command line in place of its own; None leaves a value as it is."""
+    traces = given.pop("traces")
+    values = {key: value for key, value in given.items() if value is not None}
+    if "policy" in values:
+        values["policies"] = tuple(dict.fromkeys(values.pop("policy")))
+    workload = {"density": values.pop("density")} if "density" in values else {}
+    if traces is not None:
+        workload["path"] = str(traces)
+        if scenario.workload.kind == "region":
+            workload["kind"] = "traces"
+    run = attrs.evolve(scenario.run, **values)
+    return attrs.evolve(scenario, run=run, workload=attrs.evolve(scenario.workload, **workload))
+
+
+def _prepare(scenario: Scenario, quiet: bool) -> Experiment:
+    from rich.console import Console
+
+    from cluster.experiment import prepare
+
+    with Console(stderr=True, quiet=quiet).status("Reading the workload and drawing the tenants ..."):
+        return prepare(scenario)
+
+
+def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool) -> tuple[list[RunResult], bool]:
+    """Run everything with a progress bar; return the runs, and whether Ctrl-C ended them."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    days = experiment.scenario.run.days
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    runs: list[RunResult] = []
+    try:
+        with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
+            label = {pair: f"{pair[0]}, repeat {pair[1] + 1}" for pair in experiment.pairs}
+            tasks = {pair: bar.add_task(name, total=days, start=jobs > 1) for pair, name in label.items()}
+
+            def report(policy: str, repeat: int, seconds: float) -> None:
+                bar.start_task(tasks[policy, repeat])
+                bar.update(tasks[policy, repeat], completed=seconds / 86400.0)
+
+            for run in experiment.runs(jobs=jobs, progress=report):
+                results.add(run)
+                runs.append(run)
+                bar.stop_task(tasks[run.policy, run.repeat])
+    except KeyboardInterrupt:
+        return runs, True
+    return runs, not all(run.complete for run in runs)
+
+
+def _close(
+    scenario: Scenario,
+    experiment: Experiment,
+    runs: list[RunResult],
+    folder: Path,
+    json: Path | None,
+    *,
+    quiet: bool,
+    write_json: Any,
+) -> None:
+    """Compare the runs: the table, the figures as JSON, the plots."""
+    from cluster.comparison import compare
+    from cluster.plots import save_plots
+    from cluster.results import read_table
+
+    comparison = compare(runs, scenario.run.policies)
+    if json is not None:
+        write_json(json, comparison.as_json())
+    save_plots(
+        folder,
+        read_table(folder, "shortages"),
+        read_table(folder, "node_load"),
+        policies=comparison.policies,
+        repeats=comparison.repeats,
+        threshold=scenario.cluster.violation_threshold,
+        days=max(run.totals["simulated_seconds"] for run in runs) / 86400.0,
+        title=scenario.name,
+    )
+    console = output(quiet=quiet)
+    console.print(comparison_table(comparison, _title(scenario, experiment)))
+    console.print(f"Tables, summary and plots: {folder}", highlight=False)
+
+
+def _title(scenario: Scenario, experiment: Experiment) -> str:
+    tenants = sum(len(sequence.arrival) for sequence in experiment.sequences) / len(experiment.sequences)
+    return (
+        f"{scenario.name}: {scenario.cluster.nodes} nodes, density {scenario.workload.density:g}, "
+        f"{scenario.run.days:g} days, {tenants:,.0f} tenants, seed {scenario.run.seed}"
+    )
+
+
+HEADINGS = {
+    "violations": "violations",
+    "failovers": "failovers",
+    "moves": "moves",
+    "placement_failures": "not placed",
+    "downtime_seconds": "downtime (s)",
+    "wall_seconds": "wall (s)",
+}
+
+
+def comparison_table(comparison: Comparison, title: str) -> Table:
+    """Return the closing table: a row a policy; means, with 95 % intervals where there is more than one repeat."""
+    from rich.table import Table
+
+    repeats = max(comparison.repeats.values())
+    caption = f"ratio: violations by those of {comparison.policies[0]}"
+    if repeats > 1:
+        caption += f"; means of {repeats} repeats with 95 % intervals"
+    table = Table(title=title, caption=caption)
+    table.add_column("policy", no_wrap=True)
+    for name, heading in HEADINGS.items():
+        table.add_column(heading, justify="right", no_wrap=True)
+        if name == "violations":
+            table.add_column("ratio", justify="right", no_wrap=True)
+    for policy in comparison.policies:
+        cells = [policy]
+        for name in HEADINGS:
+            estimate = comparison.figures[policy][name]
+            cells.append(_cell(estimate))
+            if name == "violations":
+                cells.append("-" if estimate.ratio is None else f"{estimate.ratio:.2f}")
+        table.add_row(*cells)
+    return table
+
+
+def _cell(estimate: Estimate) -> str:
+    digits = 0 if float(estimate.mean).is_integer() or estimate.mean >= 100 else 1
+    text = f"{estimate.mean:,.{digits}f}"
+    return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"

@@ -1,0 +1,100 @@
+"""Policies beside one another: mean over repeats, its 95 % interval, and the ratio to the first policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from cluster.record import RunResult
+
+FIGURES = ("violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds")
+"""What is compared; also the keys of ``plb simulate --json``."""
+CONFIDENCE = 0.95
+
+
+@attrs.frozen
+class Estimate:
+    """A mean over repeats.
+
+    Parameters
+    ----------
+    mean
+        The mean.
+    half_width
+        Half the width of its 95 % interval (Student's t); None for a single repeat.
+    ratio
+        The mean by that of the first policy; None where that is 0.
+    """
+
+    mean: float
+    half_width: float | None
+    ratio: float | None
+
+
+@attrs.frozen
+class Comparison:
+    """The figures of every policy.
+
+    Parameters
+    ----------
+    policies
+        Names, the first being what the others are compared with.
+    repeats
+        Number of finished runs of each.
+    figures
+        Estimates by policy and figure.
+    """
+
+    policies: tuple[str, ...]
+    repeats: dict[str, int]
+    figures: dict[str, dict[str, Estimate]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the means under the stable keys of design section 13."""
+        return {
+            "policies": {
+                policy: {name: estimate.mean for name, estimate in self.figures[policy].items()}
+                for policy in self.policies
+            }
+        }
+
+
+def compare(runs: Iterable[RunResult], policies: Sequence[str]) -> Comparison:
+    """Compare the policies over their runs; policies without a run are left out."""
+    found = list(runs)
+    values = {
+        policy: [{**run.totals, "wall_seconds": run.timings["total"]} for run in found if run.policy == policy]
+        for policy in policies
+    }
+    named = tuple(policy for policy in policies if values[policy])
+    means = {p: {name: float(np.mean([run[name] for run in values[p]])) for name in FIGURES} for p in named}
+    figures = {
+        policy: {
+            name: Estimate(
+                means[policy][name],
+                half_width([float(run[name]) for run in values[policy]]),
+                _ratio(means[policy][name], means[named[0]][name]),
+            )
+            for name in FIGURES
+        }
+        for policy in named
+    }
+    return Comparison(named, {policy: len(values[policy]) for policy in named}, figures)
+
+
+def half_width(values: Sequence[float]) -> float | None:
+    """Return half the width of the 95 % interval of the mean; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    from scipy.stats import t  # type: ignore[import-untyped]
+
+    quantile = float(t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
+    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+
+
+def _ratio(value: float, first: float) -> float | None:
+    return value / first if first else None

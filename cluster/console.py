@@ -1,0 +1,51 @@
+"""What the commands share: clear errors, and where things are printed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+BAD_INPUT = 2
+"""Exit code for bad input."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+WIDTH_OF_FILES = 120
+"""Columns of a table that is not printed on a terminal."""
+
+
+def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """Let a command end with a message and exit code 2, not with a traceback, on any `PlbError`."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        from plb.errors import PlbError
+
+        try:
+            return command(*args, **kwargs)
+        except PlbError as error:
+            typer.secho(f"plb: {error}", err=True, fg=typer.colors.RED)
+            raise typer.Exit(BAD_INPUT) from None
+        except KeyboardInterrupt:
+            typer.secho("plb: interrupted", err=True, fg=typer.colors.RED)
+            raise typer.Exit(INTERRUPTED) from None
+
+    return wrapped
+
+
+def output(*, quiet: bool = False) -> Console:
+    """Return the console for tables on standard output; wide where that is no terminal."""
+    from rich.console import Console
+
+    console = Console(quiet=quiet)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH_OF_FILES)
+    return console

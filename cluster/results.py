@@ -1,0 +1,140 @@
+"""The results directory: a folder of Parquet tables a run, a summary free of timings, and the timings apart.
+
+::
+
+    OUT/summary.json      scenario, seed, hash, versions, split of the tenants, totals of every run
+    OUT/timings.json      wall-clock seconds of every run; the only file that differs between two equal runs
+    OUT/columns.json      type and meaning of every column of every table
+    OUT/runs/POLICY-REPEAT/TABLE.parquet
+    OUT/*.png             plots
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cluster.errors import ResultsExistError
+from cluster.pools import Source
+from cluster.record import RunResult
+from cluster.scenario import Scenario
+from cluster.tables import TABLES, column_guide, columns_of
+
+SUMMARY, TIMINGS, COLUMNS, RUNS = "summary.json", "timings.json", "columns.json", "runs"
+PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
+
+
+class ResultsFolder:
+    """A directory that takes the results of runs as they end.
+
+    Parameters
+    ----------
+    folder
+        The directory; made where it is missing.
+    scenario, source
+        What is run.
+    force
+        True: results that are there already are removed.
+
+    Raises
+    ------
+    ResultsExistError
+        The directory holds files and `force` is False.
+    """
+
+    def __init__(self, folder: Path, scenario: Scenario, source: Source, *, force: bool = False) -> None:
+        self.folder = folder
+        self._head = stamp(scenario, source)
+        self._wanted = len(scenario.run.policies) * scenario.run.repeats
+        self._runs: dict[tuple[str, int], RunResult] = {}
+        check_free(folder, force=force)
+        _clear(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / COLUMNS, column_guide())
+        self._write_summary()
+
+    def add(self, run: RunResult) -> None:
+        """Write the tables of a run, and the summary with it."""
+        self._runs[run.policy, run.repeat] = run
+        folder = self.folder / RUNS / f"{run.policy}-{run.repeat}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, frame in run.tables.items():
+            meanings = {f"column.{column}": spec.meaning for column, spec in columns_of(name).items()}
+            frame.write_parquet(folder / f"{name}.parquet", metadata=meanings)
+        self._write_summary()
+
+    def _write_summary(self) -> None:
+        ordered = [self._runs[key] for key in sorted(self._runs)]
+        complete = len(ordered) == self._wanted and all(run.complete for run in ordered)
+        runs = [{"policy": r.policy, "repeat": r.repeat, "complete": r.complete, **r.totals} for r in ordered]
+        write_json(self.folder / SUMMARY, {**self._head, "complete": complete, "runs": runs})
+        timings = [{"policy": r.policy, "repeat": r.repeat, "seconds": r.timings} for r in ordered]
+        write_json(self.folder / TIMINGS, {"runs": timings})
+
+
+def check_free(folder: Path, *, force: bool = False) -> None:
+    """Raise `ResultsExistError` if a directory holds files and may not be overwritten."""
+    if not force and folder.exists() and any(folder.iterdir()):
+        raise ResultsExistError(folder)
+
+
+def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
+    """Return what results are stamped with: scenario, seed, hash, versions and the split of the tenants."""
+    return {
+        "scenario": scenario.as_json(),
+        "scenario_sha256": scenario.digest(),
+        "seed": scenario.run.seed,
+        "versions": versions(),
+        "split": dict(source.split),
+        "metrics": {metric.name: metric.unit for metric in source.metrics},
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results may depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def read_table(folder: str | Path, table: str) -> pl.DataFrame:
+    """Return a table of all runs in a results directory, by policy and repeat.
+
+    Parameters
+    ----------
+    table
+        Its name; see `cluster.tables.TABLES`.
+    """
+    if table not in TABLES:
+        from plb import UnknownNameError
+
+        raise UnknownNameError("table", table, TABLES, str(folder))
+    paths = sorted((Path(folder) / RUNS).glob(f"*/{table}.parquet"))
+    frames: Iterable[pl.DataFrame] = [pl.read_parquet(path) for path in paths]
+    return pl.concat(frames).sort("policy", "repeat", maintain_order=True)
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write values as JSON, in one piece: a reader sees the old file or the new one, never half of one."""
+    scratch = path.with_suffix(".part")
+    scratch.parent.mkdir(parents=True, exist_ok=True)
+    scratch.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    scratch.replace(path)
+
+
+def _clear(folder: Path) -> None:
+    """Remove the results of an earlier run; files of other kinds stay."""
+    shutil.rmtree(folder / RUNS, ignore_errors=True)
+    for path in [folder / SUMMARY, folder / TIMINGS, folder / COLUMNS, *folder.glob("*.png")]:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,204 @@
+"""The command line and the files that it leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli import app
+from cluster.results import read_table
+from cluster.tables import TABLES, columns_of
+
+SMALL = """
+[cluster]
+nodes = 10
+upgrade_domains = 5
+[workload]
+density = 1.5
+history_tenants = 300
+[run]
+days = 0.1
+seed = 3
+[engine]
+chains = 1
+annealing_rounds = 2
+proposals_per_round = 20
+repetitions = 20
+"""
+
+
+def plb(*arguments: Any) -> Any:
+    """Run the command line."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a small scenario."""
+    path = tmp_path_factory.mktemp("scenario") / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(scenario: Path) -> Path:
+    """Return the results directory of that scenario."""
+    out = scenario.parent / "results"
+    run = plb("simulate", scenario, "--out", out, "--json", scenario.parent / "figures.json")
+    assert run.exit_code == 0, run.output
+    return out
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of all files but the timings and the plots."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".png"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.name != "timings.json"}
+
+
+def test_closing_table_and_files(scenario: Path, tmp_path: Path):
+    """A run ends in a table of the policies and leaves tables, summary, timings and plots."""
+    run = plb("simulate", scenario, "--out", tmp_path / "out")
+    assert run.exit_code == 0
+    for words in ("original", "modified", "violations", "ratio", "10 nodes, density 1.5, 0.1 days"):
+        assert words in run.stdout
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    plots = {"violations.png", "load.png", "load_map.png"}
+    assert names == {"summary.json", "timings.json", "columns.json", "runs"} | plots
+
+
+def test_json_keys(results: Path):
+    """The figures have the stable keys of design section 13."""
+    figures = json.loads((results.parent / "figures.json").read_text())
+    keys = {"violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds"}
+    assert list(figures) == ["policies"]
+    assert {name: set(values) for name, values in figures["policies"].items()} == {"original": keys, "modified": keys}
+
+
+def test_summary_is_stamped(results: Path):
+    """The summary holds seed, hash, versions and split, says that it is complete, and is free of timings."""
+    summary = json.loads((results / "summary.json").read_text())
+    assert summary["complete"] is True
+    assert summary["seed"] == 3
+    assert len(summary["scenario_sha256"]) == 64
+    assert {"plb", "numba", "python"} <= set(summary["versions"])
+    assert summary["split"]["first_tenant"] >= summary["split"]["history_tenants"] == 300
+    assert [(run["policy"], run["repeat"]) for run in summary["runs"]] == [("modified", 0), ("original", 0)]
+    assert "seconds" not in summary["runs"][0]
+    assert len(json.loads((results / "timings.json").read_text())["runs"]) == 2
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_tables_are_documented(results: Path, table: str):
+    """Every table has exactly the documented columns, of the documented types, with their meaning in the file."""
+    frame = read_table(results, table)
+    assert dict(frame.schema) == {name: column.dtype() for name, column in columns_of(table).items()}
+    metadata = pl.read_parquet_metadata(results / "runs" / "original-0" / f"{table}.parquet")
+    assert metadata["column.policy"] == "policy of the run"
+    guide = json.loads((results / "columns.json").read_text())
+    assert set(guide[table]) == set(frame.columns)
+
+
+def test_same_seed_same_bytes(scenario: Path, results: Path, tmp_path: Path):
+    """A second run of the same scenario writes the same bytes, in one process or in two."""
+    for jobs in (1, 2):
+        out = tmp_path / f"jobs{jobs}"
+        run = plb("simulate", scenario, "--out", out, "--jobs", jobs, "--quiet")
+        assert run.exit_code == 0, run.output
+        assert run.stdout == ""
+        assert contents(out) == contents(results)
+
+
+def test_results_are_not_overwritten(scenario: Path, results: Path):
+    """Results are only overwritten with --force; the error says so, and nothing is changed."""
+    before = contents(results)
+    run = plb("simulate", scenario, "--out", results, "--seed", 4)
+    assert run.exit_code == 2
+    assert "--force" in run.stderr
+    assert contents(results) == before
+
+
+def test_options_override_the_scenario(scenario: Path, tmp_path: Path):
+    """Policy, seed, repeats, density and days of the command line come before those of the file."""
+    chosen = ("--policy", "modified", "--seed", 9, "--repeats", 2, "--density", 1.0, "--days", 0.05)
+    assert plb("simulate", scenario, "--out", tmp_path / "out", *chosen).exit_code == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    run, workload = summary["scenario"]["run"], summary["scenario"]["workload"]
+    assert (run["policies"], run["seed"], run["repeats"], run["days"]) == (["modified"], 9, 2, 0.05)
+    assert workload["density"] == 1.0
+    assert [row["repeat"] for row in summary["runs"]] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--policy", "orignal"), "did you mean 'original'"),
+        (("--days", "-1"), "days = -1.0 is not allowed"),
+        (("--density", "50"), "cannot be reached"),
+    ],
+)
+def test_bad_input_is_one_clear_message(scenario: Path, tmp_path: Path, arguments: tuple[str, ...], words: str):
+    """Bad options end with exit code 2 and a message on standard error, without a traceback or a results directory."""
+    run = plb("simulate", scenario, "--out", tmp_path / "out", *arguments)
+    assert run.exit_code == 2
+    assert words in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_scenario_key(tmp_path: Path):
+    """An unknown key of a scenario is named with the nearest right one."""
+    path = tmp_path / "bad.toml"
+    path.write_text("[cluster]\nnodse = 3\n")
+    run = plb("simulate", path)
+    assert run.exit_code == 2
+    assert "line 2, cluster.nodse: unknown key 'nodse'; did you mean 'nodes'?" in run.stderr
+
+
+def test_interrupted_run_leaves_readable_results(scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """After Ctrl-C the directory holds what was simulated, marked as incomplete; the exit code is 130."""
+    from cluster.simulation import Simulation
+
+    meter = Simulation._meter
+
+    def interrupt(simulation: Simulation) -> None:
+        if simulation.env.now >= 3600:
+            raise KeyboardInterrupt
+        meter(simulation)
+
+    monkeypatch.setattr(Simulation, "_meter", interrupt)
+    run = plb("simulate", scenario, "--out", tmp_path / "out")
+    assert run.exit_code == 130
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["complete"] is False
+    assert [row["complete"] for row in summary["runs"]] == [False]
+    assert read_table(tmp_path / "out", "node_load")["time_s"].max() == 3000
+
+
+def test_traces_check(tmp_path: Path):
+    """`plb traces check` prints generated statistics beside published ones, and refuses unknown regions."""
+    run = plb("traces", "check", "region1", "--tenants", 3000, "--json", tmp_path / "check.json")
+    assert "region1: generated beside published" in run.stdout
+    rows = json.loads((tmp_path / "check.json").read_text())["regions"]["region1"]
+    assert {"statistic", "published", "source", "generated", "within"} == set(rows[0])
+    assert run.exit_code == (1 if any(row["within"] is False for row in rows) else 0)
+    assert plb("traces", "check", "region7").exit_code == 2
+
+
+def test_traces_convert_needs_a_source(tmp_path: Path):
+    """`plb traces convert` of a directory without traces is refused in words."""
+    run = plb("traces", "convert", "bitbrains", tmp_path, tmp_path / "out")
+    assert run.exit_code == 2
+    assert "no such file" in run.stderr
+
+
+@pytest.mark.parametrize("command", [(), ("simulate",), ("traces",), ("traces", "check"), ("bench", "engine")])
+def test_help(command: tuple[str, ...]):
+    """Every command explains itself."""
+    run = plb(*command, "--help")
+    assert run.exit_code == 0
+    assert "Usage" in run.stdout

@@ -1,0 +1,116 @@
+"""Scenario files: what they say, and every error at once with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.errors import ScenarioError
+from cluster.scenario import BUILT_IN_POLICIES
+from cluster.scenario_file import read_scenario, scenario_from
+from plb import Metric
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_valid(path: Path):
+    """Every scenario in `examples/` can be read and runs both arms of the paper."""
+    assert set(read_scenario(path).run.policies) == {"original", "modified"}
+
+
+def test_defaults_are_the_papers():
+    """An empty scenario is the cluster of [1] section 8.2."""
+    cluster = scenario_from({}).cluster
+    assert (cluster.nodes, cluster.upgrade_domains, cluster.fault_domains) == (40, 10, 5)
+    assert cluster.capacity == {"cpu": 80.0, "memory": 408.0, "disk": 5000.0}
+    assert cluster.violation_threshold == 0.95
+
+
+def test_built_in_policies_differ_in_one_weight():
+    """The two arms of the study differ in `w_failovers` and in nothing else."""
+    scenario, metrics = scenario_from({}), (Metric("cpu"),)
+    original, modified = (scenario.config(name, metrics) for name in BUILT_IN_POLICIES)
+    different = [name for name in original.__slots__ if getattr(original, name, 0) != getattr(modified, name, 0)]
+    assert different == ["w_failovers"]
+    assert (original.w_failovers, modified.w_failovers) == (0.0, 0.10)
+
+
+def test_policies_override_the_engine():
+    """A policy's fields come on top of [engine], that on top of the defaults; balancing is off unless asked for."""
+    tables = {"engine": {"chains": 2}, "policies": {"x": {"w_failovers": 0.5, "chains": 3}}, "run": {"policies": ["x"]}}
+    config = scenario_from(tables).config("x", (Metric("cpu"),))
+    assert (config.chains, config.w_failovers, config.balancing_interval) == (3, 0.5, None)
+
+
+BAD = """
+[cluster]
+noodes = 4
+nodes = 0
+vcores = "many"
+[workload]
+kind = "regoin"
+density = -1
+[run]
+policies = ["orignal"]
+days = 0
+repeats = 1.5
+[engine]
+w_failover = 1
+chains = 0
+[policies.x]
+combination = "sum"
+[clutser]
+"""
+
+
+def test_all_errors_at_once(tmp_path: Path):
+    """Every problem of a file is reported, with line, key, and the nearest right name or the allowed range."""
+    path = tmp_path / "bad.toml"
+    path.write_text(BAD)
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    found = {(problem.line, problem.place): problem.message for problem in caught.value.problems}
+    expected = {
+        (3, "cluster.noodes"): "did you mean 'nodes'?",
+        (4, "cluster.nodes"): "a whole number >= 1",
+        (5, "cluster.vcores"): "expected a number",
+        (7, "workload.kind"): "'region', 'bitbrains', 'traces'",
+        (8, "workload.density"): "a finite number > 0",
+        (10, "run.policies"): "did you mean 'original'?",
+        (11, "run.days"): "a finite number > 0",
+        (12, "run.repeats"): "expected a whole number",
+        (14, "engine.w_failover"): "did you mean 'w_failovers'?",
+        (15, "engine.chains"): "a whole number >= 1",
+        (17, "policies.x.combination"): "expected one of 'additive', 'service_fabric'",
+        (18, "clutser"): "did you mean 'cluster'?",
+    }
+    assert found.keys() == expected.keys()
+    for place, words in expected.items():
+        assert words in found[place]
+    assert all(str(path) in line for line in str(caught.value).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("[cluster", "not valid TOML"), ("cluster = 3", "3 is not a table"), ("[run]\npolicies = []", "at least one")],
+)
+def test_files_that_are_no_scenarios(tmp_path: Path, text: str, words: str):
+    """Broken TOML, a value in the place of a table and an empty list of policies are each refused in words."""
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match=words):
+        read_scenario(path)
+
+
+def test_missing_file(tmp_path: Path):
+    """A file that is not there is named."""
+    with pytest.raises(ScenarioError, match=r"none\.toml.*No such file"):
+        read_scenario(tmp_path / "none.toml")
+
+
+def test_digest_follows_the_scenario():
+    """Equal scenarios have equal digests; any change gives another one."""
+    one, same, other = scenario_from({}), scenario_from({}), scenario_from({"run": {"seed": 1}})
+    assert one.digest() == same.digest() != other.digest()

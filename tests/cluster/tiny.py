@@ -1,0 +1,103 @@
+"""Tiny clusters with hand-made tenants, for stories with exact event logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from cluster.pools import Source, TracePool
+from cluster.record import RunResult
+from cluster.scenario import Scenario
+from cluster.scenario_file import scenario_from
+from cluster.simulation import Simulation
+from cluster.tenants import TenantSequence
+from plb.model import Role
+from plb.risk import DemandHistory
+from workloads.segments import bounds_of
+from workloads.trace import MetricInfo, TraceSet
+
+DISK = (MetricInfo("disk", "GB"),)
+
+
+@attrs.frozen
+class Tenant:
+    """A tenant with one replica that arrives at a time and has the given disk demand, a value a step of 10 minutes."""
+
+    name: str
+    arrival: int
+    demand: Sequence[float]
+
+
+def traces_of(tenants: Sequence[Tenant], metrics: tuple[MetricInfo, ...] = DISK) -> TraceSet:
+    """Return the traces of tenants with one replica each."""
+    life = np.array([len(tenant.demand) for tenant in tenants], np.int32)
+    count = len(tenants)
+    return TraceSet(
+        metrics=metrics,
+        classes=("any",),
+        tenant=np.array([tenant.name for tenant in tenants]),
+        class_code=np.zeros(count, np.int16),
+        replicas=np.ones(count, np.int8),
+        lifetime_steps=life,
+        censored=np.zeros(count, np.bool_),
+        max_usage=np.array([[max(tenant.demand)] for tenant in tenants], np.float32),
+        series_tenant=np.arange(count, dtype=np.int32),
+        series_role=np.full(count, Role.PRIMARY, np.int8),
+        series_start=bounds_of(life),
+        values=np.array([[value] for tenant in tenants for value in tenant.demand], np.float32),
+    )
+
+
+def source_of(traces: TraceSet, initial: float = 20.0) -> Source:
+    """Return a workload whose history says that every tenant starts at `initial` GB."""
+    one = [[initial]]
+    history = DemandHistory.from_columns(
+        ["disk"],
+        tenant_class=["any"],
+        role=[Role.PRIMARY],
+        lifetime=[1e6],
+        level=one,
+        initial=one,
+        growth=[[0.0]],
+        maximum=one,
+    )
+    return Source(traces.metrics, 600.0, history, np.array([-1]), TracePool(traces), {"rule": "made by hand"})
+
+
+def scenario_of(nodes: int, hours: float, capacity: float = 100.0, **cluster: Any) -> Scenario:
+    """Return a scenario of equal nodes with disk only, without domains that matter."""
+    table = {"nodes": nodes, "capacities": {"disk": capacity}, "upgrade_domains": nodes, "fault_domains": nodes}
+    return scenario_from(
+        {
+            "cluster": table | cluster,
+            "workload": {"density_metric": "disk"},
+            "run": {"days": hours / 24, "policies": ["original"]},
+        }
+    )
+
+
+def simulation_of(scenario: Scenario, tenants: Sequence[Tenant], initial: float = 20.0) -> Simulation:
+    """Return a simulation of these tenants, who must be in the order of their arrival."""
+    traces = traces_of(tenants)
+    arrival = np.array([tenant.arrival for tenant in tenants], np.int64)
+    capacity = scenario.cluster.nodes * scenario.cluster.capacity["disk"]
+    sequence = TenantSequence(traces, arrival, len(tenants), capacity, 0)
+    return Simulation(scenario, source_of(traces, initial), sequence, "original", 0)
+
+
+def story(scenario: Scenario, tenants: Sequence[Tenant], initial: float = 20.0) -> RunResult:
+    """Run these tenants to the end."""
+    return simulation_of(scenario, tenants, initial).run()
+
+
+def small_region(**run: Any) -> dict[str, Any]:
+    """Return the tables of a scenario of ten nodes with tenants of a region, which runs in a second or so."""
+    return {
+        "cluster": {"nodes": 10, "upgrade_domains": 5, "fault_domains": 5},
+        "workload": {"density": 1.5, "history_tenants": 300},
+        "run": {"days": 0.25, "seed": 3, **run},
+        "engine": {"chains": 1, "annealing_rounds": 2, "proposals_per_round": 20, "repetitions": 20},
+    }
