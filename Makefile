@@ -8,6 +8,7 @@ BIN := .venv/bin
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/plb warmup
 	touch $@
 
 run: .venv/installed

@@ -7,6 +7,7 @@ import typer
 from cluster.cli_bench import bench_app
 from cluster.cli_simulate import simulate_command
 from cluster.cli_traces import traces_app
+from cluster.cli_warmup import warmup_command
 
 app = typer.Typer(
     name="plb",
@@ -17,6 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("simulate")(simulate_command)
+app.command("warmup")(warmup_command)
 app.add_typer(traces_app, name="traces")
 app.add_typer(bench_app, name="bench")
 

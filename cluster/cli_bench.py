@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cluster.console import clear_errors
+from cluster.console import clear_errors, output
 
 bench_app = typer.Typer(help="Measure the speed of the engine.", no_args_is_help=True)
 
@@ -23,10 +23,16 @@ def engine_command(
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
 ) -> None:
     """Print scored configurations a second, one thread, beside a loop that does only the arithmetic."""
+    from rich.table import Column, Table
+
     from cluster.bench import bench_engine
     from cluster.results import write_json
 
     figures = bench_engine()
-    typer.echo(str(figures))
+    title = f"{figures.nodes} nodes, {figures.replicas} replicas, 3 metrics, 100 repetitions, one thread"
+    table = Table("scored configurations", Column("", justify="right"), title=title)
+    for what, how_much in figures.rows():
+        table.add_row(what, how_much)
+    output().print(table)
     if json is not None:
         write_json(json, figures.as_json())

@@ -1,11 +1,13 @@
 """Sampled traces anchored at what a replica has shown: it grows from its largest demand by what the trace still grew.
 
 [1] section 5.1 lets a replica follow an eligible trace as recorded. Eligibility bounds the trace's maximum from below
-only, so a replica that has long stopped growing is expected to reach the mean of all larger maxima. Here the trace tells
-how much growth is left at the replica's age, and the replica's own record where that growth starts.
+only, so a replica that has long stopped growing is expected to reach the mean of all larger maxima. Here the trace
+tells how much growth is left at the replica's age, and the replica's own record where that growth starts.
 """
 
 from __future__ import annotations
+
+import math
 
 from plb.arrays import Float, Int, Int32
 from plb.kernel import kernel
@@ -63,7 +65,7 @@ def anchor_peaks(
                     settled_age[row] = max(settled_age[row], duration)
                     left *= 1.0 - age[row] / duration if age[row] < duration else 0.0
                     expected = largest_demand[row, metric] + left
-                steps_up = min(int(-(-expected // steps[metric])), LARGEST_VALUE)
+                steps_up = min(math.ceil(expected / steps[metric]), LARGEST_VALUE)
                 peak[row, metric, k] = steps_up
                 highest = max(highest, steps_up)
             peak_ceiling[row, metric] = highest

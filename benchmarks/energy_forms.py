@@ -1,0 +1,90 @@
+"""Which form of the energy causes the fewest violations? The measurement behind the defaults in docs/energy.md.
+
+For each region the density is chosen by the original energy alone: the lowest multiple of 0.2, from 1.2 up, at which it
+causes at least 20 violations in ten days (seed 7). Then every form meets the same tenants, with seeds not used before.
+
+    python benchmarks/energy_forms.py [--seeds 3] [--days 10] [--jobs 2] [--regions region1,region2]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import attrs
+import numpy as np
+from joblib import Parallel, delayed
+
+from cluster.experiment import prepare
+from cluster.scenario import Scenario
+from cluster.scenario_file import read_scenario
+from cluster.simulation import simulate
+
+FORMS = {
+    "original": {"w_failovers": 0.0},
+    "as recorded, w_I = 1": {"replay": "as_recorded"},
+    "anchored, w_I = 0.1": {"w_imbalance": 0.1},
+    "anchored, w_I = 1": {},
+    "anchored, w_I = 10": {"w_imbalance": 10.0},
+    "anchored, w_I = 100": {"w_imbalance": 100.0},
+    "anchored, product form": {"combination": "service_fabric"},
+}
+ENOUGH_VIOLATIONS = 20
+CHOOSING_SEED = 7
+FIRST_SEED = 100
+
+
+def scenario_for(region: str, density: float, seed: int, days: float) -> Scenario:
+    """Return the quick start in another region, with the forms of the energy as policies."""
+    base = read_scenario(Path(__file__).parent.parent / "examples" / "quickstart.toml")
+    policies = {name: {"w_failovers": 0.1, **fields} for name, fields in FORMS.items()}
+    return attrs.evolve(
+        base,
+        workload=attrs.evolve(base.workload, region=region, density=density),
+        run=attrs.evolve(base.run, seed=seed, days=days, policies=tuple(FORMS)),
+        policies=policies,
+    )
+
+
+def violations(region: str, density: float, seed: int, days: float, form: str) -> int:
+    """Return the violations of one run."""
+    scenario = scenario_for(region, density, seed, days)
+    experiment = prepare(scenario)
+    return int(simulate(scenario, experiment.source, experiment.sequences[0], form).totals["violations"])
+
+
+def density_for(region: str, days: float) -> float:
+    """Return the lowest density at which the original energy causes enough violations."""
+    for fifths in range(6, 30):
+        if violations(region, fifths / 5, CHOOSING_SEED, days, "original") >= ENOUGH_VIOLATIONS:
+            return fifths / 5
+    raise SystemExit(f"{region}: no density up to 6 causes {ENOUGH_VIOLATIONS} violations")
+
+
+def main() -> None:
+    """Measure and print one table a region and the mean ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--days", type=float, default=10.0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--regions", default="region1,region2,region3,region4")
+    options = parser.parse_args()
+    regions = options.regions.split(",")
+    parallel = Parallel(n_jobs=options.jobs)
+    densities = dict(zip(regions, parallel(delayed(density_for)(r, options.days) for r in regions), strict=True))
+    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    cases = [(region, form, seed) for region in regions for form in FORMS for seed in seeds]
+    counts = parallel(delayed(violations)(r, densities[r], s, options.days, f) for r, f, s in cases)
+    found = {case: count for case, count in zip(cases, counts, strict=True)}
+    print(f"| form | {' | '.join(f'{r}, {densities[r]:g}' for r in regions)} | original / form |")
+    print("|---" * (len(regions) + 2) + "|")
+    for form in FORMS:
+        means = [np.mean([found[region, form, seed] for seed in seeds]) for region in regions]
+        original = [np.mean([found[region, "original", seed] for seed in seeds]) for region in regions]
+        ratios = [o / m for o, m in zip(original, means, strict=True) if m > 0]
+        ratio = f"{np.mean(ratios):.2f}" if len(ratios) == len(regions) else f"{np.mean(ratios):.2f} ({len(ratios)})"
+        print(f"| {form} | {' | '.join(f'{mean:.1f}' for mean in means)} | {ratio} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Compile every kernel ahead, so that the first plan of a later process does not wait: `plb warmup`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.risk import DemandHistory
+
+
+def warm_up(report: Callable[[str], None] = lambda _step: None) -> None:
+    """Make small plans that need every kernel of the engine; a second run in the same environment takes a second.
+
+    Parameters
+    ----------
+    report
+        Called with the name of each step before it begins.
+    """
+    engine = _tiny_engine()
+    report("placement")
+    engine.apply(engine.place())
+    report("placement with moves of existing replicas")
+    _fill_up(engine)
+    engine.place()
+    report("repair")
+    for node in ("n0", "n1"):
+        engine.report_load("wide", node, {"cpu": 90.0})
+    engine.repair()
+    report("balancing")
+    engine.balance()
+
+
+def _tiny_engine() -> PlacementAndLoadBalancing:
+    history = DemandHistory.from_columns(
+        ("cpu",),
+        tenant_class=["a", "a"],
+        role=[0, 1],
+        lifetime=[1e6, 1e6],
+        level=[[50.0], [60.0]],
+        initial=[[1.0], [1.0]],
+        growth=[[600.0], [600.0]],
+        maximum=[[100.0], [100.0]],
+    )
+    config = PlbConfig(metrics=[Metric("cpu")], held_out_nodes=1, checks="phase")
+    engine = PlacementAndLoadBalancing(config, history=history)
+    for index in range(4):
+        engine.update_node(
+            Node(f"n{index}", capacities={"cpu": 100}, fault_domain=f"fd:/r{index % 3}", upgrade_domain=f"u{index % 2}")
+        )
+    load = {Role.PRIMARY: {"cpu": 20.0}, Role.SECONDARY: {"cpu": 10.0}}
+    engine.update_service(Service("wide", tenant_class="a", target_replicas=2, default_load=load))
+    engine.update_service(Service("large", tenant_class="a", default_load={Role.PRIMARY: {"cpu": 80.0}}))
+    copies = (Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"))
+    engine.update_partition(Partition("wide", service="wide", replicas=copies))
+    engine.update_partition(Partition("other", service="wide"))
+    return engine
+
+
+def _fill_up(engine: PlacementAndLoadBalancing) -> None:
+    """Leave no node with room for a large replica."""
+    engine.update_service(Service("small", tenant_class="a", default_load={Role.PRIMARY: {"cpu": 20.0}}))
+    for index in range(4):
+        engine.update_partition(
+            Partition(f"small/{index}", service="small", replicas=(Replica(Role.PRIMARY, f"n{index}"),))
+        )
+    engine.update_partition(Partition("large", service="large"))
