@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from workloads.statistics import StatisticRow
 
-traces_app = typer.Typer(help="Check synthetic regions and convert public traces.", no_args_is_help=True)
+traces_app = typer.Typer(help="Check synthetic regions, write their tenants, convert public traces.", no_args_is_help=True)
 
 
 class Reader(StrEnum):
@@ -72,6 +72,29 @@ def convert_command(
     traces, report = read_bitbrains(source, window_days=window_days)
     write_traces(traces, out, {"reader": reader.value, "window_days": window_days})
     typer.echo(f"{report}\nWritten to {out}")
+
+
+@traces_app.command("generate")
+@clear_errors
+def generate_command(
+    region: Annotated[str, typer.Argument(help="Synthetic region.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Directory for the traces.", show_default=False)],
+    tenants: Annotated[int, typer.Option(min=1, help="Number of tenants.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
+) -> None:
+    """Write tenants of a synthetic region in the project's own format."""
+    from cluster.results import check_free
+    from plb.errors import UnknownNameError
+    from workloads.format import write_traces
+    from workloads.regions import REGIONS, generate
+
+    if region not in REGIONS:
+        raise UnknownNameError("region", region, REGIONS)
+    check_free(out, force=force)
+    traces = generate(REGIONS[region], tenants, seed)
+    write_traces(traces, out, {"region": region, "digest": REGIONS[region].digest(), "seed": seed})
+    typer.echo(f"{traces.tenants:,} tenants, {traces.samples:,} rows written to {out}")
 
 
 def statistics_table(region: str, rows: list[StatisticRow]) -> Table:

@@ -23,7 +23,7 @@ ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.n
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """Read a scenario.
+    """Read a scenario; a relative `workload.path` in it counts from the folder of the file.
 
     Raises
     ------
@@ -39,7 +39,12 @@ def read_scenario(path: str | Path) -> Scenario:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(str(path), [ScenarioProblem("not valid TOML", str(error))]) from None
-    return scenario_from(data, source=str(path), text=text, name=file.stem)
+    scenario = scenario_from(data, source=str(path), text=text, name=file.stem)
+    if scenario.workload.path is None:
+        return scenario
+    return attrs.evolve(
+        scenario, workload=attrs.evolve(scenario.workload, path=str(file.parent / scenario.workload.path))
+    )
 
 
 def scenario_from(data: Mapping[str, Any], *, source: str = "scenario", text: str = "", name: str = "") -> Scenario:

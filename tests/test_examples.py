@@ -1,0 +1,58 @@
+"""Every example runs as it stands."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli import app
+from cluster.scenario_file import read_scenario
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+BITBRAINS = EXAMPLES.parent.parent / "shared" / "data" / "bitbrains_rnd"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+SCENARIOS = sorted(EXAMPLES.glob("*.toml"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_script_prints_what_stands_beside_it(script: Path) -> None:
+    """A script prints exactly the text of its ``.out`` file, in a process of its own."""
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert run.stdout == script.with_suffix(".out").read_text()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario_is_valid(scenario: Path) -> None:
+    """A scenario file is read without an error and names at least two policies to compare."""
+    assert len(read_scenario(scenario).run.policies) >= 2
+
+
+def simulate(scenario: str, folder: Path, *options: str) -> dict[str, dict[str, float]]:
+    """Run ``plb simulate`` and return its figures by policy."""
+    figures = folder / "figures.json"
+    arguments = ["simulate", str(EXAMPLES / scenario), "--out", str(folder / "out"), "--json", str(figures), *options]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    policies: dict[str, dict[str, float]] = json.loads(figures.read_text())["policies"]
+    return policies
+
+
+def test_quick_start_compares_the_two_energies(tmp_path: Path) -> None:
+    """The quick start, cut to an hour of simulated time, ends with figures of both policies and its plots."""
+    assert set(simulate("quickstart.toml", tmp_path, "--days", "0.042")) == {"original", "modified"}
+    assert (tmp_path / "out" / "violations.png").exists()
+
+
+def test_own_traces_run_from_the_traces_that_are_shipped(tmp_path: Path) -> None:
+    """A scenario finds its traces relative to its own folder."""
+    assert set(simulate("own_traces.toml", tmp_path)) == {"original", "modified"}
+
+
+@pytest.mark.skipif(not BITBRAINS.exists(), reason="the Bitbrains trace is not here")
+def test_bitbrains_runs_from_the_real_trace(tmp_path: Path) -> None:
+    """The Bitbrains scenario runs from the directory given with ``--traces``."""
+    figures = simulate("bitbrains.toml", tmp_path, "--days", "0.5", "--traces", str(BITBRAINS))
+    assert set(figures) == {"original", "modified"}
