@@ -50,7 +50,7 @@ class Problem(NamedTuple):
     parent: Int
     """(D, N) domain one level up; 0 at a top level."""
     siblings: Int
-    """(D, N) usable domains under the same parent."""
+    """(D, N) usable domains under the same parent; 0 in a domain that is not usable, since no node of it is up."""
     domain_rule: Int
     """(D,) constraint that each level belongs to."""
     fits_expression: Bool

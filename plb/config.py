@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeVar
 
 import attrs
 
@@ -43,6 +44,34 @@ class Checks(Enum):
     OFF = "off"
     PHASE = "phase"
     STEP = "step"
+
+
+Choice = TypeVar("Choice", bound=Enum)
+
+
+def _member(kind: type[Choice], field: str, value: object) -> Choice:
+    """Return the member of `kind` that `value` is or names, or refuse it."""
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = "one of " + ", ".join(str(member.value) for member in kind)
+        raise InvalidValueError("PlbConfig", field, value, allowed) from None
+
+
+def _combination(value: object) -> Combination:
+    return _member(Combination, "combination", value)
+
+
+def _capacity_limit(value: object) -> CapacityLimit:
+    return _member(CapacityLimit, "capacity_limit", value)
+
+
+def _checks(value: object) -> Checks:
+    return _member(Checks, "checks", value)
+
+
+def _replay(value: object) -> Replay:
+    return _member(Replay, "replay", value)
 
 
 def _tuple_of_metrics(metrics: object) -> tuple[Metric, ...]:
@@ -116,17 +145,17 @@ class PlbConfig:
     """
 
     metrics: tuple[Metric, ...] = attrs.field(converter=_tuple_of_metrics)
-    combination: Combination = attrs.field(default=Combination.ADDITIVE, converter=Combination)
+    combination: Combination = attrs.field(default=Combination.ADDITIVE, converter=_combination)
     w_failovers: float = 0.10
     w_imbalance: float = 1.0
     w_fragmentation: float = 1.0
     held_out_nodes: int = 0
-    capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=CapacityLimit)
+    capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
     fault_domain_priority: int = 0
     upgrade_domain_priority: int = 1
     use_move_cost_reports: bool = False
     move_cost_offset: float = 1000.0
-    replay: Replay = attrs.field(default=Replay.ANCHORED, converter=Replay)
+    replay: Replay = attrs.field(default=Replay.ANCHORED, converter=_replay)
     repetitions: int = 100
     chains: int = 4
     threads: int | None = None
@@ -147,9 +176,12 @@ class PlbConfig:
     placement_interval: float | None = 0.0
     repair_interval: float | None = 0.0
     balancing_interval: float | None = 0.0
-    checks: Checks = attrs.field(default=Checks.OFF, converter=Checks)
+    checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)
 
     def __attrs_post_init__(self) -> None:
+        for metric in self.metrics:
+            if not isinstance(metric, Metric):
+                raise InvalidValueError("PlbConfig", "metrics", metric, "a Metric")
         names = [metric.name for metric in self.metrics]
         if not names:
             raise InvalidValueError("PlbConfig", "metrics", (), "at least one Metric")

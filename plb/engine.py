@@ -9,11 +9,13 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.arrays import Float, Int
 from plb.config import PlbConfig
-from plb.errors import ConflictError, InvalidValueError
+from plb.errors import InvalidValueError
 from plb.model import Node, Partition, Role, Service, check_count, check_loads, check_number
-from plb.plan import Move, MoveKind, Plan
+from plb.plan import MoveKind, Plan
 from plb.state import ClusterState
+from plb.steps import UNLIMITED
 
 if TYPE_CHECKING:
     from plb.arrays import Problem
@@ -170,7 +172,7 @@ class PlacementAndLoadBalancing:
             If an index is not that of a replica, a shape does not fit, or a load is negative or not finite; nothing
             is changed then.
         """
-        self._state.set_loads(np.asarray(replica_index, np.int64), np.asarray(loads, np.float64))
+        self._state.set_loads(_indices(replica_index), _numbers(loads))
 
     # what the host asks
 
@@ -190,8 +192,9 @@ class PlacementAndLoadBalancing:
         problem, _ = self._problem(self._now)
         from plb.problem import start_solution
 
-        load = start_solution(problem).node_load
-        found = np.argwhere((load >= problem.threshold) & problem.counted[:, None])
+        load = start_solution(problem, self.config.metric_names).node_load
+        limited = problem.limit < UNLIMITED
+        found = np.argwhere((load >= problem.threshold) & limited & problem.counted[:, None])
         steps, metrics = self._state.steps, self.config.metric_names
         return tuple(
             NodeViolation(
@@ -235,11 +238,11 @@ class PlacementAndLoadBalancing:
 
         Changes nothing outside the engine, nor what the engine knows of the cluster: see `apply`.
         """
-        self._see(now)
-        due = [phase for phase in ("placement", "repair", "balancing") if self._is_due(phase)]
-        for phase in due:
-            self._last_run[phase] = self._now
-        return self._run(due, now, budget, self._state.missing() if "placement" in due else [])
+        at = self._time(now)
+        due = [phase for phase in ("placement", "repair", "balancing") if self._is_due(phase, at)]
+        plan = self._run(due, at, budget, self._state.missing() if "placement" in due else [])
+        self._last_run.update(dict.fromkeys(due, at))
+        return plan
 
     def apply(self, plan: Plan, *, leaving: bool = False) -> None:
         """Note that the moves of a plan were carried out.
@@ -255,8 +258,7 @@ class PlacementAndLoadBalancing:
         ConflictError
             If the cluster has changed so that a move no longer makes sense; nothing is changed then.
         """
-        for move in plan.moves:
-            self._check_move(move)
+        self._state.check_moves(plan.moves, leaving=leaving)
         for move in plan.moves:
             self._state.carry_out(move, leaving=leaving)
 
@@ -272,27 +274,17 @@ class PlacementAndLoadBalancing:
 
     # inside
 
-    def _check_move(self, move: Move) -> None:
-        record = self._state.partition(move.partition)
-        source = None if move.source is None else self._state.node(move.source)
-        self._state.node(move.target)
-        table = self._state.rows
-        rows = [row for row in record.rows if table.role[row] == move.role and not table.leaving[row]]
-        if not any((None if table.node[row] < 0 else table.node[row]) == source for row in rows):
-            raise ConflictError(f"{move}: no such replica is there any more; make a new plan")
-
     def _name_of(self, node: int) -> str | None:
         return None if node < 0 else self._state.nodes[node].name
 
-    def _see(self, now: float | None) -> None:
-        if now is not None:
-            self._now = check_number("engine", "now", now, low=-np.inf)
+    def _time(self, now: float | None) -> float:
+        return self._now if now is None else check_number("engine", "now", now, low=-np.inf)
 
-    def _is_due(self, phase: str) -> bool:
+    def _is_due(self, phase: str, now: float) -> bool:
         interval = getattr(self.config, f"{phase}_interval")
         if interval is None:
             return False
-        return phase not in self._last_run or self._now - self._last_run[phase] >= interval
+        return phase not in self._last_run or now - self._last_run[phase] >= interval
 
     def _problem(self, now: float) -> tuple[Problem, int]:
         from plb.problem import build_problem
@@ -307,12 +299,12 @@ class PlacementAndLoadBalancing:
         from plb.search.annealing import Budget
         from plb.search.run import Run
 
-        self._see(now)
+        at, spending = self._time(now), Budget.of(budget)
         if not self._state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
-        self._searches += 1
-        seed = np.random.SeedSequence([self.seed, self._searches])
-        run = Run(self._state, self._problem(self._now)[0], seed, Budget.of(budget))
+        seed = np.random.SeedSequence([self.seed, self._searches + 1])
+        run = Run(self._state, self._problem(at)[0], seed, spending)
+        self._now, self._searches = at, self._searches + 1
         if "placement" in phases and missing:
             run.place(missing)
         if "repair" in phases:
@@ -320,6 +312,22 @@ class PlacementAndLoadBalancing:
         if "balancing" in phases and not run.changed:
             run.balance()
         return run.plan(missing)
+
+
+def _indices(values: npt.ArrayLike) -> Int:
+    """Return indices of replicas as an array, refusing what is no whole number."""
+    found = np.asarray(values)
+    if found.size and found.dtype.kind not in "iu":
+        raise InvalidValueError("report_loads", "replica_index", found.flat[0].item(), "whole numbers")
+    return found.astype(np.int64)
+
+
+def _numbers(values: npt.ArrayLike) -> Float:
+    """Return loads as an array, refusing what is no number."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidValueError("report_loads", "loads", values, "numbers, one row a replica") from None
 
 
 __all__ = ["MoveKind", "NodeViolation", "PlacedReplica", "PlacementAndLoadBalancing"]

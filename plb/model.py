@@ -6,7 +6,7 @@ Frozen attrs classes, checked when they are made. Arrays, indices and integer lo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
 from types import MappingProxyType
 
@@ -51,11 +51,15 @@ def check_number(
             value = float(value)
         except (TypeError, ValueError):
             raise InvalidValueError(item, field, value, allowed) from None
-    inside = math.isfinite(value) and (value > low if low_open else value >= low)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond every float
+        raise InvalidValueError(item, field, value, allowed) from None
+    inside = math.isfinite(number) and (value > low if low_open else value >= low)
     inside = inside and (value < high if high_open else value <= high)
     if not inside:
         raise InvalidValueError(item, field, value, allowed)
-    return float(value)
+    return number
 
 
 def check_count(item: str, field: str, value: int, *, low: int = 0) -> int:
@@ -153,6 +157,9 @@ class Node:
         check_name("node", self.name)
         item = f"node {self.name}"
         object.__setattr__(self, "capacities", check_loads(item, "capacities", self.capacities))
+        for key, value in self.properties.items():
+            if not isinstance(value, str):
+                raise InvalidValueError(item, f"properties[{key}]", value, "a string")
         object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
 
     @property
@@ -245,6 +252,10 @@ class Replica:
     leaving: bool = attrs.field(default=False, kw_only=True)
 
 
+def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
+    return tuple(replicas)
+
+
 @attrs.frozen
 class Partition:
     """A unit of placement: a set of replicas, at most one a node.
@@ -263,7 +274,7 @@ class Partition:
 
     name: str
     service: str = attrs.field(kw_only=True)
-    replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=tuple)
+    replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
     created: float = attrs.field(default=0.0, kw_only=True)
 
     def __attrs_post_init__(self) -> None:

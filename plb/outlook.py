@@ -37,7 +37,7 @@ class Outlook:
         if history is not None:
             self._columns = [_column(history, name) for name in config.metric_names]
             self._sampler = TraceSampler(history, repetitions=config.repetitions, seed=seed)
-            curves = (history.level, history.initial, history.growth)
+            curves = (history.level, history.initial, history.growth, history.maximum)
             self._curves = [curve[:, self._columns].astype(np.float64) for curve in curves]
         self._steps: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
@@ -97,6 +97,7 @@ class Outlook:
                 self._curves[0],
                 self._curves[1],
                 self._curves[2],
+                self._curves[3],
                 self._trend,
                 self._steps,
             )

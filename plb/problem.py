@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from plb.arrays import TENTHS, Int, Problem, Solution
+from plb.arrays import NOWHERE, TENTHS, Int, Problem, Solution
 from plb.constraints.range import LARGEST_SUM
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
@@ -38,7 +40,7 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook) -> 
     leaving = np.flatnonzero(table.leaving)
     np.add.at(leaving_load, table.node[leaving], table.load[leaving])
     room = table.room
-    movable = table.used & ~table.leaving & ~table.pinned
+    movable = table.used & ~table.leaving & ~table.pinned & (table.arriving == NOWHERE)
     tenths = np.full(room, TENTHS, np.int64)
     return Problem(
         limit=topology.limit,
@@ -82,8 +84,13 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook) -> 
     )
 
 
-def start_solution(problem: Problem) -> Solution:
+def start_solution(problem: Problem, metrics: Sequence[str] = ()) -> Solution:
     """Return the solution in which every replica stands where it stands now.
+
+    Parameters
+    ----------
+    metrics
+        Names of the metrics, for messages; without them their numbers stand.
 
     Raises
     ------
@@ -91,18 +98,18 @@ def start_solution(problem: Problem) -> Solution:
         If n·load² could leave 64 bits.
     """
     solution = fresh_solution(problem, problem.origin.copy())
-    _check_range(problem, solution)
+    _check_range(problem, solution, metrics)
     return solution
 
 
-def _check_range(problem: Problem, solution: Solution) -> None:
+def _check_range(problem: Problem, solution: Solution, metrics: Sequence[str]) -> None:
     """Refuse loads and peaks whose sums could overflow (design section 14)."""
     if (highest_sum := int(solution.ceiling.max(initial=0))) > LARGEST_SUM:
         allowed = f"at most {LARGEST_SUM}: give a coarser Metric(step=...)"
         raise InvalidValueError("demand history", "peaks of one node in steps", highest_sum, allowed)
     nodes = len(problem.limit)
     everything = problem.load.sum(axis=0)
-    for metric in range(problem.limit.shape[1]):
+    for metric, name in enumerate(metrics or range(problem.limit.shape[1])):
         limits = problem.limit[:, metric]
         bounded = limits[limits < UNLIMITED]
         highest = max(int(solution.node_load[:, metric].max(initial=0)), int(bounded.max(initial=0)))
@@ -110,7 +117,7 @@ def _check_range(problem: Problem, solution: Solution) -> None:
             highest = max(highest, int(everything[metric]))
         if nodes * highest**2 >= 2**63:
             raise InvalidValueError(
-                f"metric {metric}", "load of a node in steps", highest, "n·load² < 2^63: a coarser step"
+                f"metric {name}", "load of a node in steps", highest, "n·load² < 2^63: a coarser step"
             )
 
 

@@ -7,6 +7,7 @@ row without a node is a replica that is still to be placed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 
 import attrs
 import numpy as np
@@ -42,6 +43,8 @@ class RowTable:
         self.role: Int = np.zeros(room, np.int64)
         self.leaving: Bool = np.zeros(room, np.bool_)
         self.pinned: Bool = np.zeros(room, np.bool_)
+        self.arriving: Int = np.full(room, NOWHERE, np.int64)
+        """Row of the departing end while a move of the row is under way, else NOWHERE; such a row does not move."""
         self.used: Bool = np.zeros(room, np.bool_)
         self.service: Int = np.zeros(room, np.int64)
         self.created: Float = np.zeros(room)
@@ -68,6 +71,7 @@ class RowTable:
         self.load[row] = 0
         self.largest_demand[row] = 0.0
         self.node[row] = NOWHERE
+        self.arriving[row] = NOWHERE
         self.sibling[row] = row
         for flags in (self.leaving, self.pinned, self.used, self.reported):
             flags[row] = False
@@ -77,6 +81,7 @@ class RowTable:
         old, new = self.room, 2 * self.room
         self.load = np.vstack([self.load[:-1], np.zeros((old + 1, self.load.shape[1]), np.int64)])
         self.node = np.concatenate([self.node, np.full(old, NOWHERE, np.int64)])
+        self.arriving = np.concatenate([self.arriving, np.full(old, NOWHERE, np.int64)])
         self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int64)])
         self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
         for name in ("role", "leaving", "pinned", "used", "service", "created", "key", "reported"):
@@ -126,17 +131,17 @@ class ClusterState:
     def put_service(self, service: Service) -> None:
         """Add a service, or replace the one of this name; partitions that exist keep their replicas."""
         item = f"service {service.name}"
+        index = self.service_index.get(service.name)
+        if index is not None and service.stateful != self.services[index].stateful:
+            raise ConflictError(f"{item}: stateful cannot change")
         for role, load in service.default_load.items():
             self.steps.copy().loads(item, f"default_load[{role.name}]", load)
         expression = self._expression(item, service.placement_constraint)
-        index = self.service_index.get(service.name)
         if index is None:
             self.service_index[service.name] = len(self.services)
             self.services.append(service)
             self.service_expression.append(expression)
         else:
-            if service.stateful != self.services[index].stateful:
-                raise ConflictError(f"{item}: stateful cannot change")
             self.services[index] = service
             self.service_expression[index] = expression
 
@@ -235,8 +240,9 @@ class ClusterState:
         for replica, node in later:
             row = free[replica.role].pop(0) if free[replica.role] else self._new_slot(record, replica.role, defaults)
             matched.append((row, replica, node))
+        secondaries = {node for _, replica, node in matched if replica.role == Role.SECONDARY}
         for row, replica, node in matched:
-            self._note_promotion(record, row, node, old_node)
+            self._note_promotion(record, row, node, old_node, secondaries)
             table.node[row], table.pinned[row] = node, replica.pinned
         for role, rows in free.items():
             for row in rows:
@@ -250,13 +256,15 @@ class ClusterState:
                 self._inherit_load(record, row, replica.role)
         self._link(record)
 
-    def _note_promotion(self, record: PartitionRecord, row: int, node: int, old_node: dict[int, int]) -> None:
+    def _note_promotion(
+        self, record: PartitionRecord, row: int, node: int, old_node: dict[int, int], secondaries: set[int]
+    ) -> None:
         """Draw anew when a secondary became the primary and the old primary did not take its place."""
         before = old_node.get(row, NOWHERE)
         if self.rows.role[row] != Role.PRIMARY or before in (NOWHERE, node):
             return
         others = {at for other, at in old_node.items() if other != row}
-        if node in others:
+        if node in others and before not in secondaries:
             record.promotions += 1
             self.rows.key[row] = self._key(record, record.rows.index(row))
 
@@ -285,13 +293,18 @@ class ClusterState:
         self.rows.load[row] = defaults[role]
         self.rows.service[row] = record.service
         self.rows.created[row] = record.created
-        self.rows.key[row] = self._key(record, len(record.rows))
+        self.rows.key[row] = self._free_key(record)
         record.rows.append(row)
         self.row_partition[row] = record.name
         return row
 
     def _key(self, record: PartitionRecord, slot: int) -> int:
         return replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
+
+    def _free_key(self, record: PartitionRecord) -> int:
+        """Return the key of the first slot number that no row of the partition has: no two rows share their draws."""
+        taken = {int(self.rows.key[row]) for row in record.rows}
+        return next(key for slot in count() if (key := self._key(record, slot)) not in taken)
 
     def _inherit_load(self, record: PartitionRecord, leaving: int, role: Role) -> None:
         """Let a departing end carry what the slot that moved carries, until its own report."""
@@ -300,6 +313,9 @@ class ClusterState:
             self.rows.load[leaving] = self.rows.load[twins[-1]]
 
     def _release(self, row: int) -> None:
+        for other in self.partitions[self.row_partition[row]].rows:
+            if self.rows.arriving[other] == row:
+                self.rows.arriving[other] = NOWHERE
         del self.row_partition[row]
         self.rows.release(row)
 
@@ -331,6 +347,8 @@ class ClusterState:
 
     def set_loads(self, rows: Int, loads: Float) -> None:
         """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
+        if rows.ndim != 1:
+            raise InvalidValueError("report_loads", "replica_index.shape", rows.shape, "one dimension")
         if loads.shape != (len(rows), len(self.steps.metrics)):
             expected = f"shape ({len(rows)}, {len(self.steps.metrics)})"
             raise InvalidValueError("report_loads", "loads.shape", loads.shape, expected)
@@ -338,7 +356,10 @@ class ClusterState:
             return
         if rows.min() < 0 or rows.max() >= self.rows.room or not self.rows.used[rows].all():
             bad = next(int(row) for row in rows if not (0 <= row < self.rows.room and self.rows.used[row]))
-            raise InvalidValueError("report_loads", "replica_index", bad, "an index from replica_index()")
+            raise InvalidValueError("report_loads", "replica_index", bad, "an index from replicas()")
+        if len(np.unique(rows)) < len(rows):
+            bad = int(np.flatnonzero(np.bincount(rows) > 1)[0])
+            raise InvalidValueError("report_loads", "replica_index", bad, "each index at most once")
         if not np.isfinite(loads).all() or loads.min() < 0:
             at, metric = np.argwhere(~np.isfinite(loads) | (loads < 0))[0]
             name = self.steps.metrics[metric].name
@@ -360,6 +381,32 @@ class ClusterState:
 
     # carrying out plans
 
+    def check_moves(self, moves: Iterable[Move], *, leaving: bool) -> None:
+        """Raise `ConflictError` if `moves` cannot be carried out one after the other; changes nothing."""
+        table = self.rows
+        node: dict[int, int] = {}  # where rows stand after the moves looked at so far
+        held: set[tuple[str, int]] = set()  # nodes that departing ends will hold
+        for move in moves:
+            record = self.partition(move.partition)
+            source = NOWHERE if move.source is None else self.node(move.source)
+            target = self.node(move.target)
+            at = {row: node.get(row, int(table.node[row])) for row in record.rows}
+            standing = [row for row in record.rows if not table.leaving[row]]
+            row = next((row for row in standing if table.role[row] == move.role and at[row] == source), NOWHERE)
+            on_target = [row for row in record.rows if at[row] == target]
+            if row == NOWHERE:
+                raise ConflictError(f"{move}: no such replica is there any more; make a new plan")
+            if move.kind is MoveKind.SWAP:
+                partners = [other for other in on_target if other in standing and table.role[other] == Role.SECONDARY]
+                if not partners:
+                    raise ConflictError(f"{move}: no secondary is on {move.target} any more; make a new plan")
+                node[partners[0]] = source
+            elif on_target or (move.partition, target) in held:
+                raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
+            if leaving and move.kind is MoveKind.MOVE:
+                held.add((move.partition, source))
+            node[row] = target
+
     def carry_out(self, move: Move, *, leaving: bool) -> None:
         """Let the replica of a move stand on its target; with `leaving`, keep a departing end on the source."""
         record = self.partition(move.partition)
@@ -373,6 +420,7 @@ class ClusterState:
         if leaving and move.kind is MoveKind.MOVE:
             end = self._new_slot(record, move.role, {move.role: table.load[row].copy()})
             table.node[end], table.leaving[end] = source, True
+            table.arriving[row] = end
             self._link(record)
 
     def _slot_on(self, record: PartitionRecord, role: Role, node: int) -> int:
@@ -387,8 +435,8 @@ class ClusterState:
         index = self.node(node, f"partition {partition}")
         for row in record.rows:
             if self.rows.leaving[row] and self.rows.node[row] == index:
-                record.rows.remove(row)
                 self._release(row)
+                record.rows.remove(row)
                 self._link(record)
                 return
         raise ConflictError(f"partition {partition}: no replica is leaving node {node}")

@@ -113,7 +113,8 @@ def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
         parent[level] = _codes(above)
         for group in np.unique(parent[level]):
             inside = parent[level] == group
-            siblings[level, inside] = len(np.unique(domain[level, inside & up]))
+            usable = np.unique(domain[level, inside & up])
+            siblings[level, inside & np.isin(domain[level], usable)] = len(usable)
     return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
 
 

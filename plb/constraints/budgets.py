@@ -12,8 +12,8 @@ _SERVICE_MOVES = int(Rule.SERVICE_MOVES)
 
 
 @kernel(inline=True)
-def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int, target: int) -> int:
-    """Return the budget that `row` on `target` would overdraw, or NO_REFUSAL.
+def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int, target: int, partner: int) -> int:
+    """Return the budget that a proposal would overdraw, or NO_REFUSAL.
 
     A proposal that makes no more moves than there are now is never refused.
 
@@ -21,17 +21,46 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int
     ----------
     moves
         Moves of the whole solution after the proposal, in tenths.
+    row, target, partner
+        The proposal, see `plb.search.transition`.
     """
     if moves > problem.max_moves * TENTHS:
         return _MOVES
-    origin = problem.origin[row]
-    if origin == NOWHERE or target == origin:
-        return NO_REFUSAL
-    at_origin = solution.node[row] == origin
-    if solution.node_moves[target] >= problem.max_node_moves:
-        return _NODE_MOVES
-    if at_origin and solution.node_moves[origin] >= problem.max_node_moves:
-        return _NODE_MOVES
-    if at_origin and solution.service_moves[problem.service[row]] >= problem.max_service_moves[problem.service[row]]:
+    here = solution.node[row]
+    home = problem.origin[row]
+    other_home = problem.origin[partner] if partner != NOWHERE else NOWHERE
+    for node in (target, here, home, other_home):
+        change = _touches(home, target, node) - _touches(home, here, node)
+        if partner != NOWHERE:
+            change += _touches(other_home, here, node) - _touches(other_home, target, node)
+        if change > 0 and solution.node_moves[node] + change > problem.max_node_moves:
+            return _NODE_MOVES
+    change = _is_move(home, target) - _is_move(home, here)
+    other_change = _is_move(other_home, here) - _is_move(other_home, target)
+    service = problem.service[row]
+    if partner != NOWHERE:
+        other_service = problem.service[partner]
+        if other_service == service:
+            change += other_change
+        elif _overdraws(solution.service_moves[other_service], other_change, problem.max_service_moves[other_service]):
+            return _SERVICE_MOVES
+    if _overdraws(solution.service_moves[service], change, problem.max_service_moves[service]):
         return _SERVICE_MOVES
     return NO_REFUSAL
+
+
+@kernel(inline=True)
+def _is_move(home: int, place: int) -> int:
+    """Return 1 if a row from `home` that stands on `place` is a move of the plan, else 0."""
+    return int(home != NOWHERE and place != NOWHERE and place != home)
+
+
+@kernel(inline=True)
+def _touches(home: int, place: int, node: int) -> int:
+    """Return how many ends on `node` a row from `home` has that stands on `place`."""
+    return _is_move(home, place) * (int(home == node) + int(place == node))
+
+
+@kernel(inline=True)
+def _overdraws(moves: int, change: int, budget: int) -> bool:
+    return change > 0 and moves + change > budget

@@ -6,7 +6,7 @@ from plb.arrays import NOWHERE, Problem, Solution
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.capacity import exceeds_capacity
 from plb.constraints.domains import spreads_badly
-from plb.constraints.exclusion import is_excluded
+from plb.constraints.exclusion import is_excluded, swap_is_excluded
 from plb.constraints.range import exceeds_range
 from plb.kernel import kernel
 
@@ -72,7 +72,8 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
 def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> int:
     """Return the first enforced rule that refuses `row` and `partner` to change nodes, or NO_REFUSAL.
 
-    A primary and a secondary of one partition change nodes when they swap roles, so only capacity can refuse them.
+    A primary and a secondary of one partition change nodes when they swap roles: neither domains nor placement
+    constraints can refuse that.
     """
     here = solution.node[row]
     there = solution.node[partner]
@@ -86,6 +87,8 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
             return refused
     elif not (problem.counted[here] and problem.counted[there]):
         return _NODE
+    elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
+        return _EXCLUSION
     if enforced >> _CAPACITY & 1 and (
         exceeds_capacity(
             problem.limit, problem.leaving_load, solution.node_load, problem.load[row], problem.load[partner], there

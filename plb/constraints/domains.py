@@ -1,7 +1,7 @@
 """Fault and upgrade domains: the replicas of a partition spread as evenly as they can (semantics.md section 4).
 
 With r replicas under a parent that has k usable domains, every domain holds between floor(r/k) and ceil(r/k) of them,
-at every level of the tree. Replicas that are leaving do not count.
+at every level of the tree. Replicas that are leaving, or in a domain without a usable node, do not count.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def spreads_badly(
     other = sibling[row]
     while other != row:
         at = node[other]
-        if at != NOWHERE and not leaving[other]:
+        if at != NOWHERE and not leaving[other] and siblings[at] > 0:
             if parent[at] == parent[target]:
                 beside_target += 1
                 in_target += domain[at] == domain[target]
@@ -44,8 +44,8 @@ def spreads_badly(
                 beside_source += 1
                 in_source += domain[at] == domain[source]
         other = sibling[other]
-    stays_inside = source != NOWHERE and parent[source] == parent[target]
     if source != NOWHERE and siblings[source] > 0:
+        stays_inside = parent[source] == parent[target]
         left = beside_source + 1 if stays_inside else beside_source
         if in_source < left // siblings[source]:
             return True
@@ -57,7 +57,7 @@ def spreads_badly(
     if in_target + 1 > (floor if replicas % domains == 0 else floor + 1):
         return True
     return in_target >= floor > 0 and _some_domain_below(
-        domain, parent, node, sibling, leaving, row, target, domains, floor
+        domain, parent, siblings, node, sibling, leaving, row, target, floor
     )
 
 
@@ -65,12 +65,12 @@ def spreads_badly(
 def _some_domain_below(
     domain: Int,
     parent: Int,
+    siblings: Int,
     node: Int,
     sibling: Int,
     leaving: Bool,
     row: int,
     target: int,
-    domains: int,
     floor: int,
 ) -> bool:
     """Tell whether, without `row`, some usable domain beside that of `target` holds fewer than `floor` replicas."""
@@ -78,7 +78,7 @@ def _some_domain_below(
     other = sibling[row]
     while other != row:
         at = node[other]
-        if at != NOWHERE and not leaving[other] and parent[at] == parent[target]:
+        if at != NOWHERE and not leaving[other] and siblings[at] > 0 and parent[at] == parent[target]:
             inside = 0
             first = True
             again = sibling[row]
@@ -92,7 +92,7 @@ def _some_domain_below(
                 return True
             occupied += first
         other = sibling[other]
-    return occupied < domains
+    return occupied < int(siblings[target])
 
 
 @kernel
@@ -114,7 +114,7 @@ def misses_of_spread(domain: Int, parent: Int, siblings: Int, node: Int, sibling
     other = sibling[row]
     while other != row:
         where = node[other]
-        if where != NOWHERE and not leaving[other] and parent[where] == parent[at]:
+        if where != NOWHERE and not leaving[other] and siblings[where] > 0 and parent[where] == parent[at]:
             replicas += 1
             inside += domain[where] == domain[at]
         other = sibling[other]

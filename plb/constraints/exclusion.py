@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plb.arrays import Int
+from plb.arrays import NOWHERE, Int
 from plb.kernel import kernel
 
 
@@ -10,16 +10,48 @@ from plb.kernel import kernel
 def is_excluded(node: Int, origin: Int, sibling: Int, row: int, target: int) -> bool:
     """Tell whether a replica of the same partition stands on `target`, or stood there before this search.
 
-    A node that a sibling leaves in the same plan stays closed, so that the moves of a plan can run in any order.
+    A node that a sibling leaves in the same plan stays closed, so that the moves of a plan can run in any order. For
+    the same reason a row that has swapped roles with a sibling can only swap back.
 
     Parameters
     ----------
     node, origin, sibling
         (M,) each, see `plb.arrays`.
     """
+    home = origin[row]
     other = sibling[row]
     while other != row:
-        if node[other] == target or origin[other] == target:
+        if node[other] == target or origin[other] == target or (home != NOWHERE and node[other] == home):
             return True
+        other = sibling[other]
+    return False
+
+
+@kernel(inline=True)
+def swap_is_excluded(node: Int, origin: Int, sibling: Int, row: int, partner: int) -> bool:
+    """Tell whether a swap of `row` and its sibling `partner` would leave moves that need an order.
+
+    Two siblings may take each other's origin, which is one swap in the plan, or come back from that; else neither may
+    stand where a sibling stood before this search.
+
+    Parameters
+    ----------
+    node, origin, sibling
+        (M,) each, see `plb.arrays`.
+    """
+    here = node[row]
+    there = node[partner]
+    crosses = here == origin[row] and there == origin[partner]
+    returns = there == origin[row] and here == origin[partner]
+    if crosses or returns:
+        return False
+    if here == origin[row] or there == origin[partner]:
+        return True
+    other = sibling[row]
+    while other != row:
+        if other != partner:
+            on_origin = node[other] != NOWHERE and (node[other] == origin[row] or node[other] == origin[partner])
+            if on_origin or origin[other] == here or origin[other] == there:
+                return True
         other = sibling[other]
     return False

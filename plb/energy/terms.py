@@ -84,6 +84,8 @@ class Imbalance(_SummedTerm):
         """Return I as standard deviation over mean of the node loads."""
         problem = configuration.problem
         load = _node_load(configuration)[problem.counted].astype(np.float64)
+        if not len(load):
+            return 0.0
         mean = load.mean(axis=0)
         spread = np.divide(load.std(axis=0), mean, out=np.zeros_like(mean), where=mean > 0)
         weight = problem.metric_weight

@@ -1,8 +1,13 @@
-"""Sampled traces anchored at what a replica has shown: it grows from its largest demand by what the trace still grew.
+"""Sampled traces anchored at what a replica has shown.
 
-[1] section 5.1 lets a replica follow an eligible trace as recorded. Eligibility bounds the trace's maximum from below
+[1] section 5.1 lets a replica follow an eligible trace as recorded. Eligibility bounds the trace's maxima from below
 only, so a replica that has long stopped growing is expected to reach the mean of all larger maxima. Here the trace
-tells how much growth is left at the replica's age, and the replica's own record where that growth starts.
+tells how demand goes on, and the replica's own record from where:
+
+- a metric with trend grows from the largest demand seen by what the trace still grows after this age;
+- a metric without trend keeps the trace's level in proportion to the largest demand seen. Maxima of a bursty metric
+  take a day to show, so until then this weighs as much as the share of the day that has passed, the recorded level the
+  rest.
 """
 
 from __future__ import annotations
@@ -12,6 +17,9 @@ import math
 from plb.arrays import Float, Int, Int32
 from plb.kernel import kernel
 from plb.steps import LARGEST_VALUE
+
+RECORD_SECONDS = 86_400.0
+"""Seconds after which the largest demand of a metric without trend has shown itself: a day."""
 
 
 @kernel
@@ -26,12 +34,14 @@ def anchor_peaks(
     level: Float,
     initial: Float,
     growth: Float,
+    maximum: Float,
     trend: Int,
     steps: Float,
 ) -> None:
-    """Fill in the peaks of `rows`: the largest demand seen plus what the sampled trace still grows from this age on.
+    """Fill in the peaks of `rows`.
 
-    ``peak = LBMax + M − demand(age)`` with the curve of `plb.risk.demand`; a metric without trend keeps its level.
+    With trend ``peak = LBMax + M − demand(age)``, with the curve of `plb.risk.demand`; without trend
+    ``peak = w·U90·LBMax/max + (1 − w)·U90``, w the share of `RECORD_SECONDS` that has passed.
 
     Parameters
     ----------
@@ -45,7 +55,7 @@ def anchor_peaks(
         (M, K) rows of the history.
     age, largest_demand
         (M,) seconds and (M, R) user units.
-    level, initial, growth
+    level, initial, growth, maximum
         (T, R) of the history, user units and seconds.
     trend
         (R,) 1 for a metric with trend, else 0.
@@ -65,6 +75,10 @@ def anchor_peaks(
                     settled_age[row] = max(settled_age[row], duration)
                     left *= 1.0 - age[row] / duration if age[row] < duration else 0.0
                     expected = largest_demand[row, metric] + left
+                elif maximum[at, metric] > largest_demand[row, metric]:
+                    settled_age[row] = max(settled_age[row], RECORD_SECONDS)
+                    known = min(1.0, age[row] / RECORD_SECONDS)
+                    expected *= 1.0 - known + known * largest_demand[row, metric] / maximum[at, metric]
                 steps_up = min(math.ceil(expected / steps[metric]), LARGEST_VALUE)
                 peak[row, metric, k] = steps_up
                 highest = max(highest, steps_up)

@@ -58,7 +58,8 @@ def place_rows(
         if len(placed):
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
             result = anneal_chains(problem, solution, choice, config, annealing, budget)
-            solution, reason = result.solution, result.end_reason
+            solution = result.solution
+            reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
         left = left[solution.node[left] == NOWHERE]
         if not len(left):

@@ -89,7 +89,8 @@ def draw_proposal(
         partner = _swap_partner(problem, row, rng)
     elif kind < choice.swap_probability + choice.exchange_probability:
         partner = _random_of(choice.movable, rng)
-        if partner == row or are_siblings(problem, row, partner):
+        too_many = solution.counts[DISPLACED] + 2 > choice.migrations
+        if too_many or partner == row or are_siblings(problem, row, partner):
             partner = NOWHERE
     else:
         return row, _random_of(problem.targets, rng), NOWHERE
@@ -139,10 +140,7 @@ def refusal(problem: Problem, solution: Solution, enforced: int, row: int, targe
     if refused != NO_REFUSAL:
         return refused
     moves = moves_after(problem, solution, row, target, partner)
-    refused = refusal_of_budget(problem, solution, moves, row, target)
-    if refused == NO_REFUSAL and partner != NOWHERE:
-        refused = refusal_of_budget(problem, solution, moves, partner, solution.node[row])
-    return refused
+    return refusal_of_budget(problem, solution, moves, row, target, partner)
 
 
 @kernel(inline=True)

@@ -35,13 +35,14 @@ class Run:
     def __init__(self, state: ClusterState, problem: Problem, seed: np.random.SeedSequence, budget: Budget) -> None:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
-        self.start = start_solution(problem)
+        self.start = start_solution(problem, self.config.metric_names)
         self.solution: Solution = self.start
         self._seeds = dict(zip(Phase, seed.spawn(len(Phase)), strict=True))
         self._reasons: dict[int, Reason] = {}
         self._phases: list[Phase] = []
         self._tally = new_tally()
         self._end = EndReason.NOTHING_TO_DO
+        self._out_of_time = False
 
     @property
     def changed(self) -> bool:
@@ -92,7 +93,7 @@ class Run:
             phases=tuple(self._phases),
             proposals=proposals_of(self._tally) if self._phases else Proposals(),
             bound_by=tuple(rule.name.lower() for rule in BUDGETS if self._tally[FIRST_RULE + rule]),
-            reproducible=self._end is not EndReason.OUT_OF_TIME,
+            reproducible=not self._out_of_time,
         )
 
     def _masks(self) -> list[int]:
@@ -108,6 +109,7 @@ class Run:
         """Go on from the result of a phase, and note why each row moved."""
         before = self.solution
         self.solution, self._end = result.solution, result.end_reason
+        self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
         moved = np.flatnonzero((self.solution.node != before.node) | (before.node == NOWHERE))
