@@ -91,7 +91,7 @@ class PlbConfig:
     w_failovers
         Weight of the expected failovers beside the moves ([1] section 8.2: 0.10). 0 is the original energy.
     w_imbalance
-        Weight of the imbalance in the additive form.
+        Weight of the imbalance in the additive form; the default is the best of those in docs/energy.md.
     w_fragmentation
         Weight of the demand on held-out nodes.
     held_out_nodes
@@ -147,7 +147,7 @@ class PlbConfig:
     metrics: tuple[Metric, ...] = attrs.field(converter=_tuple_of_metrics)
     combination: Combination = attrs.field(default=Combination.ADDITIVE, converter=_combination)
     w_failovers: float = 0.10
-    w_imbalance: float = 1.0
+    w_imbalance: float = 10.0
     w_fragmentation: float = 1.0
     held_out_nodes: int = 0
     capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
