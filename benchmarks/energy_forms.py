@@ -79,7 +79,7 @@ def main() -> None:
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
     cases = [(region, form, seed) for region in regions for form in FORMS for seed in seeds]
     counts = parallel(delayed(violations)(r, densities[r], s, options.days, f) for r, f, s in cases)
-    found = {case: count for case, count in zip(cases, counts, strict=True)}
+    found = dict(zip(cases, counts, strict=True))
     print(f"| form | {' | '.join(f'{r}, {densities[r]:g}' for r in regions)} | original / form |")
     print("|---" * (len(regions) + 2) + "|")
     for form in FORMS:
