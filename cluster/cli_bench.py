@@ -26,8 +26,9 @@ def engine_command(
     from rich.table import Column, Table
 
     from cluster.bench import bench_engine
-    from cluster.results import write_json
+    from cluster.results import check_file, write_json
 
+    check_file(json)
     figures = bench_engine()
     title = f"{figures.nodes} nodes, {figures.replicas} replicas, 3 metrics, 100 repetitions, one thread"
     table = Table("scored configurations", Column("", justify="right"), title=title)

@@ -45,7 +45,7 @@ def simulate_command(
     All policies face the same tenants. The directory takes Parquet tables a run, summary.json, timings.json,
     columns.json and plots. Ctrl-C ends a run early and keeps what there is.
     """
-    from cluster.results import ResultsFolder, check_free, write_json
+    from cluster.results import ResultsFolder, check_file, check_free, write_json
     from cluster.scenario_file import read_scenario
 
     chosen = override(
@@ -53,6 +53,7 @@ def simulate_command(
     )
     folder = out or Path("results") / chosen.name
     check_free(folder, force=force)
+    check_file(json)
     experiment = _prepare(chosen, quiet)
     results = ResultsFolder(folder, chosen, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)
@@ -142,7 +143,7 @@ def _close(
         title=scenario.name,
     )
     console = output(quiet=quiet)
-    console.print(comparison_table(comparison, _title(scenario, experiment)))
+    console.print(comparison_table(comparison, _title(scenario, experiment), _cut_short(runs)))
     console.print(f"Tables, summary and plots: {folder}", highlight=False)
 
 
@@ -164,7 +165,17 @@ HEADINGS = {
 }
 
 
-def comparison_table(comparison: Comparison, title: str) -> Table:
+def _cut_short(runs: list[RunResult]) -> str:
+    """Say which runs do not reach the end, so that nobody compares their figures with those of whole runs."""
+    cut = [
+        f"{run.policy}, repeat {run.repeat + 1} covers {run.totals['simulated_seconds'] / 86400:.2f} days only"
+        for run in runs
+        if not run.complete
+    ]
+    return "; ".join(cut)
+
+
+def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
     """Return the closing table: a row a policy; means, with 95 % intervals where there is more than one repeat."""
     from rich.table import Table
 
@@ -172,6 +183,8 @@ def comparison_table(comparison: Comparison, title: str) -> Table:
     caption = f"ratio: violations by those of {comparison.policies[0]}"
     if repeats > 1:
         caption += f"; means of {repeats} repeats with 95 % intervals"
+    if remark:
+        caption += f"\n[red]interrupted: {remark}[/red]"
     table = Table(title=title, caption=caption)
     table.add_column("policy", no_wrap=True)
     for name, heading in HEADINGS.items():

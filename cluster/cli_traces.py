@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from workloads.statistics import StatisticRow
 
-traces_app = typer.Typer(help="Check synthetic regions, write their tenants, convert public traces.", no_args_is_help=True)
+traces_app = typer.Typer(
+    help="Check synthetic regions, write their tenants, convert public traces.", no_args_is_help=True
+)
 
 
 class Reader(StrEnum):
@@ -35,7 +37,7 @@ def check_command(
     """Print the statistics of synthetic regions beside the published ones; exit code 1 if one is missed."""
     import attrs
 
-    from cluster.results import write_json
+    from cluster.results import check_file, write_json
     from plb.errors import UnknownNameError
     from workloads.regions import REGIONS
     from workloads.statistics import check_region
@@ -44,6 +46,7 @@ def check_command(
     for name in names:
         if name not in REGIONS:
             raise UnknownNameError("region", name, REGIONS)
+    check_file(json)
     found = {}
     for name in names:
         found[name] = check_region(REGIONS[name], tenants, seed)
@@ -62,16 +65,22 @@ def convert_command(
     out: Annotated[Path, typer.Argument(help="Directory for the converted traces.", show_default=False)],
     window_days: Annotated[float, typer.Option(help="Longest life of a tenant, days.")] = 7.0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
 ) -> None:
     """Convert public traces into the project's own format, and say what became of their rows."""
-    from cluster.results import check_free
+    import attrs
+
+    from cluster.results import check_file, check_free, write_json
     from workloads.bitbrains import read_bitbrains
     from workloads.format import write_traces
 
     check_free(out, force=force)
+    check_file(json)
     traces, report = read_bitbrains(source, window_days=window_days)
     write_traces(traces, out, {"reader": reader.value, "window_days": window_days})
     typer.echo(f"{report}\nWritten to {out}")
+    if json is not None:
+        write_json(json, attrs.asdict(report))
 
 
 @traces_app.command("generate")
@@ -82,9 +91,10 @@ def generate_command(
     tenants: Annotated[int, typer.Option(min=1, help="Number of tenants.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
 ) -> None:
     """Write tenants of a synthetic region in the project's own format."""
-    from cluster.results import check_free
+    from cluster.results import check_file, check_free, write_json
     from plb.errors import UnknownNameError
     from workloads.format import write_traces
     from workloads.regions import REGIONS, generate
@@ -92,9 +102,12 @@ def generate_command(
     if region not in REGIONS:
         raise UnknownNameError("region", region, REGIONS)
     check_free(out, force=force)
+    check_file(json)
     traces = generate(REGIONS[region], tenants, seed)
     write_traces(traces, out, {"region": region, "digest": REGIONS[region].digest(), "seed": seed})
     typer.echo(f"{traces.tenants:,} tenants, {traces.samples:,} rows written to {out}")
+    if json is not None:
+        write_json(json, {"tenants": traces.tenants, "rows": traces.samples})
 
 
 def statistics_table(region: str, rows: list[StatisticRow]) -> Table:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from cluster.console import clear_errors, output
 
 
 @clear_errors
-def warmup_command() -> None:
+def warmup_command(
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+) -> None:
     """Compile the engine's kernels ahead, so that later commands start at once. Takes about a minute."""
+    import time
+
+    from cluster.results import check_file, write_json
     from cluster.warmup import warm_up
 
+    check_file(json)
+    begun = time.perf_counter()
     console = output()
     with console.status("compiling the kernels") as status:
         warm_up(lambda step: status.update(f"compiling the kernels: {step}"))
     console.print("The kernels are compiled.")
+    if json is not None:
+        write_json(json, {"seconds": time.perf_counter() - begun})

@@ -23,7 +23,7 @@ WIDTH_OF_FILES = 120
 
 
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
-    """Let a command end with a message and exit code 2, not with a traceback, on any `PlbError`."""
+    """Let a command end with a message, not with a traceback, on a `PlbError` or a file that cannot be used."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -33,6 +33,11 @@ def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
             return command(*args, **kwargs)
         except PlbError as error:
             typer.secho(f"plb: {error}", err=True, fg=typer.colors.RED)
+            raise typer.Exit(BAD_INPUT) from None
+        except OSError as error:
+            if error.filename is None:
+                raise
+            typer.secho(f"plb: {error.filename}: {error.strerror}", err=True, fg=typer.colors.RED)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt:
             typer.secho("plb: interrupted", err=True, fg=typer.colors.RED)

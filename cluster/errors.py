@@ -54,7 +54,7 @@ class DensityError(PlbError, ValueError):
 
 
 class ResultsExistError(PlbError, FileExistsError):
-    """A results directory holds files already.
+    """A results directory holds files already, or is a file.
 
     Parameters
     ----------
@@ -63,5 +63,9 @@ class ResultsExistError(PlbError, FileExistsError):
     """
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(f"{folder}: holds files already; give another --out, or --force to overwrite it")
+        if folder.is_dir():
+            message = f"{folder}: holds files already; give another directory, or --force to overwrite it"
+        else:
+            message = f"{folder}: is a file; give a directory"
+        super().__init__(message)
         self.folder = folder

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 DAY = 86400.0
+PLOTS = ("violations", "load", "load_map")
+"""Names of the plots that `save_plots` writes."""
 COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a")
 DOTS_PER_INCH = 130
 

@@ -123,6 +123,9 @@ def _check_metrics(scenario: Scenario, source: Source) -> None:
     if scenario.workload.density_metric not in scenario.cluster.capacity:
         message = f"needs a capacity of {scenario.workload.density_metric!r}, the metric of the tenant density"
         raise ScenarioError(scenario.name, [ScenarioProblem("cluster.capacities", message)])
+    if scenario.cluster.capacity[scenario.workload.density_metric] <= 0:
+        message = f"a capacity of 0 of {scenario.workload.density_metric!r} leaves the tenant density undefined"
+        raise ScenarioError(scenario.name, [ScenarioProblem("cluster.capacities", message)])
 
 
 def _from_region(workload: Workload) -> Source:

@@ -12,9 +12,10 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
-import shutil
 from collections.abc import Iterable, Mapping
+from errno import EACCES, EISDIR
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 import polars as pl
 
 from cluster.errors import ResultsExistError
+from cluster.plots import PLOTS
 from cluster.pools import Source
 from cluster.record import RunResult
 from cluster.scenario import Scenario
@@ -80,9 +82,20 @@ class ResultsFolder:
 
 
 def check_free(folder: Path, *, force: bool = False) -> None:
-    """Raise `ResultsExistError` if a directory holds files and may not be overwritten."""
-    if not force and folder.exists() and any(folder.iterdir()):
+    """Raise `ResultsExistError` if a directory holds files and may not be overwritten, or is no directory."""
+    if folder.exists() and (not folder.is_dir() or (not force and any(folder.iterdir()))):
         raise ResultsExistError(folder)
+
+
+def check_file(path: Path | None) -> None:
+    """Raise `OSError` if a file cannot be written at this place; better before a long run than after it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, "is a directory; give the name of a file", str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(EACCES, "cannot be written to", str(path.parent))
 
 
 def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
@@ -134,7 +147,11 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove the results of an earlier run; files of other kinds stay."""
-    shutil.rmtree(folder / RUNS, ignore_errors=True)
-    for path in [folder / SUMMARY, folder / TIMINGS, folder / COLUMNS, *folder.glob("*.png")]:
+    """Remove the results of an earlier run; whatever else is in the directory stays."""
+    tables = [path for name in TABLES for path in (folder / RUNS).glob(f"*/{name}.parquet")]
+    plots = [folder / f"{name}.png" for name in PLOTS]
+    for path in [folder / SUMMARY, folder / TIMINGS, folder / COLUMNS, *plots, *tables]:
         path.unlink(missing_ok=True)
+    for emptied in [*{path.parent for path in tables}, folder / RUNS]:
+        if emptied.is_dir() and not any(emptied.iterdir()):
+            emptied.rmdir()

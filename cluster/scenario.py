@@ -107,6 +107,11 @@ class Cluster(_Section):
     interruption_seconds: float = _number(30.0)
     metering_minutes: int = _count(10, low=1)
 
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        for name, value in (self.capacities or {}).items():
+            check_number("cluster", f"capacities.{name}", value)
+
     @property
     def capacity(self) -> Mapping[str, float]:
         """Capacity of a node by metric."""
@@ -209,6 +214,11 @@ class Scenario:
         object.__setattr__(self, "policies", known)
         if not self.run.policies:
             raise InvalidValueError("run", "policies", (), "at least one policy")
+        if len(set(self.run.policies)) < len(self.run.policies):
+            raise InvalidValueError("run", "policies", list(self.run.policies), "every policy once")
+        for name in (self.name, *known):
+            if not name.strip() or name in (".", "..") or set(name) & set("/\\\0"):
+                raise InvalidValueError("scenario", "name", name, "a name that a directory can have, without / or \\")
         for name in self.run.policies:
             if name not in known:
                 raise UnknownNameError("policy", name, known, "run.policies")

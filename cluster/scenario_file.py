@@ -35,6 +35,8 @@ def read_scenario(path: str | Path) -> Scenario:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise ScenarioError(str(path), [ScenarioProblem("file", error.strerror or str(error))]) from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(str(path), [ScenarioProblem("file", f"is no text in UTF-8 ({error})")]) from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -93,7 +95,7 @@ class _Reader:
     def _policy_names(self, data: Mapping[str, Any], policies: Iterable[str]) -> None:
         run = data.get("run", {})
         named = run.get("policies", []) if isinstance(run, Mapping) else []
-        known = [*BUILT_IN_POLICIES, *policies]
+        known = list(dict.fromkeys([*BUILT_IN_POLICIES, *policies]))
         if named == []:
             return
         for name in named if isinstance(named, list) else []:
@@ -109,6 +111,9 @@ class _Reader:
             values[key] = self._value(f"{place}.{key}", value, hints[key])
             if len(self.problems) == before:
                 self._try(f"{place}.{key}", lambda key=key: check_field(place, fields[key], values[key]))
+        if self.problems:
+            return None
+        self._try(place, lambda: kind(**values))
         return None if self.problems else kind(**values)
 
     def _engine_fields(self, place: str, table: Any) -> dict[str, Any]:
@@ -141,6 +146,9 @@ class _Reader:
                 self._add(f"{place}.{key}" if place else key, f"unknown key {key!r}{_nearest(key, names)}")
 
     def _value(self, place: str, value: Any, kind: Any) -> Any:
+        if get_origin(kind) is tuple and not isinstance(value, list | tuple):
+            self._add(place, f"{value!r} is not allowed: expected a list, such as [{value!r}]")
+            return None
         try:
             return self._converter.structure(value, kind)
         except Exception as error:

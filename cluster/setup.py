@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -24,18 +25,19 @@ def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
 def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:
     """Return the nodes; node i is in upgrade domain i mod U and fault domain i mod F, as far as these differ.
 
-    Where U is a multiple of F (10 and 5), ``i mod F`` would put each upgrade domain inside one fault domain, so the
-    fault domain takes the next place after every round over the upgrade domains.
+    Where U and F have a common factor (10 and 5), ``i mod F`` would put each upgrade domain into few fault domains, so
+    the fault domain takes the next place whenever the pairs begin to repeat.
     """
     names = {metric.name for metric in metrics}
     capacity = {name: value for name, value in cluster.capacity.items() if name in names}
     width = len(str(cluster.nodes - 1))
+    period = math.lcm(cluster.upgrade_domains, cluster.fault_domains)
     return [
         Node(
             f"n{number:0{width}d}",
             capacities=capacity,
             upgrade_domain=f"ud{number % cluster.upgrade_domains}",
-            fault_domain=f"fd:/fd{(number + number // cluster.upgrade_domains) % cluster.fault_domains}",
+            fault_domain=f"fd:/fd{(number + number // period) % cluster.fault_domains}",
         )
         for number in range(cluster.nodes)
     ]

@@ -7,7 +7,7 @@ departure new tenants are admitted until it is reached again. What a policy fail
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -19,9 +19,10 @@ from cluster.pools import Source, TenantPool
 from cluster.scenario import Scenario
 from cluster.streams import stream
 from plb.model import Role
-from workloads.trace import TraceSet, concatenate
+from workloads.trace import MetricInfo, TraceSet, concatenate
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 @attrs.frozen(eq=False)
@@ -87,7 +88,8 @@ def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantS
     metric = [info.name for info in source.metrics].index(workload.density_metric)
     total = cluster.nodes * cluster.capacity[workload.density_metric]
     rng = stream(scenario.run.seed, "tenants", repeat)
-    admission = _Admission(source.pool, rng, metric, workload.density * total)
+    limit = _limit(scenario, source.metrics)
+    admission = _Admission(source.pool, rng, metric, workload.density * total, limit)
     fill = admission.fill(0)
     spread = np.arange(len(fill)) * scenario.run.fill_hours * 3600.0 / max(len(fill), 1)
     admission.start(fill, np.floor(spread).astype(np.int64))
@@ -101,8 +103,9 @@ def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantS
 class _Admission:
     """Admits tenants of a pool, in its order, whenever the density has fallen below the target."""
 
-    def __init__(self, pool: TenantPool, rng: np.random.Generator, metric: int, target: float) -> None:
+    def __init__(self, pool: TenantPool, rng: np.random.Generator, metric: int, target: float, limit: Floats) -> None:
         self._batches = pool.batches(rng)
+        self._limit, self._demand = limit, np.zeros_like(limit)
         self._metric, self._target = metric, target
         self._parts: list[TraceSet] = []
         self._stock: Iterator[tuple[float, int]] = iter(())
@@ -148,11 +151,26 @@ class _Admission:
             batch = next(self._batches, None)
             if batch is None:
                 raise DensityError(self._shortage(density, time))
+            if not self.arrival and self._parts:  # still the initial fill
+                self._check_demand(density)
             self._parts.append(batch)
             pairs = zip(promised(batch, self._metric).tolist(), lifetime_seconds(batch).tolist(), strict=True)
             self._stock = iter(pairs)
             found = next(self._stock, None)
         return found
+
+    def _check_demand(self, density: float) -> None:
+        """Raise `DensityError` if those who were admitted already need more than the cluster has."""
+        self._demand += first_demand(self._parts[-1], self._parts[-1].tenants)
+        if (self._demand >= self._limit).any():
+            metric = int((self._demand >= self._limit).argmax())
+            info = self._parts[-1].metrics[metric]
+            raise DensityError(
+                f"the tenant density cannot be reached: with {density / self._target:.2g} of it reached, the first "
+                f"{len(self._lifetime)} tenants need {self._demand[metric]:.6g} {info.unit} of {info.name} at once, "
+                f"and the whole cluster has {self._limit[metric]:.6g} below its violation threshold; use a lower "
+                "workload.density or more nodes"
+            )
 
     def _shortage(self, density: float, time: int) -> str:
         share = density / self._target
@@ -169,16 +187,21 @@ def _check_feasible(scenario: Scenario, traces: TraceSet, first: int) -> None:
     if most > nodes:
         name = traces.class_names()[int(traces.replicas.argmax())]
         raise DensityError(f"tenants of class {name} have {most} replicas, but the cluster only {nodes} nodes")
-    demand = first_demand(traces, first)
-    for column, metric in enumerate(traces.metrics):
-        capacity = scenario.cluster.capacity.get(metric.name, np.inf)
-        limit = scenario.cluster.violation_threshold * capacity * nodes
-        if demand[column] >= limit:
+    demand, limits = first_demand(traces, first), _limit(scenario, traces.metrics)
+    for metric, needed, limit in zip(traces.metrics, demand.tolist(), limits.tolist(), strict=True):
+        if needed >= limit:
             raise DensityError(
                 f"a tenant density of {scenario.workload.density:g} cannot be reached: the first {first} tenants "
-                f"need {demand[column]:.6g} {metric.unit} of {metric.name} at once, and the whole cluster has "
+                f"need {needed:.6g} {metric.unit} of {metric.name} at once, and the whole cluster has "
                 f"{limit:.6g} below its violation threshold; use a lower workload.density or more nodes"
             )
+
+
+def _limit(scenario: Scenario, metrics: Sequence[MetricInfo]) -> Floats:
+    """Return the load at which the whole cluster is at its threshold, by metric; infinite without a capacity."""
+    cluster = scenario.cluster
+    capacity = np.array([cluster.capacity.get(metric.name, np.inf) for metric in metrics])
+    return np.asarray(cluster.violation_threshold * cluster.nodes * capacity)
 
 
 def first_demand(traces: TraceSet, tenants: int) -> npt.NDArray[Any]:

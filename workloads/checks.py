@@ -14,6 +14,9 @@ from workloads.errors import TraceError, TraceProblem
 ROWS_LISTED = 5
 """Rows of one kind of problem in one column that are named; the others are counted."""
 
+LARGEST = float(np.finfo(np.float32).max)
+"""Samples are kept as 32-bit floats."""
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -55,10 +58,21 @@ class Checker:
         return len(self.problems) == before
 
     def numbers(self, frame: pl.DataFrame, names: list[str]) -> None:
-        """Check that these columns are finite and at least 0."""
+        """Check that these columns are at least 0, and finite as 32-bit floats."""
         for name in names:
             values = frame[name].to_numpy()
-            self.bad_rows(~(np.isfinite(values) & (values >= 0)), name, values, "a finite number >= 0")
+            self.bad_rows(
+                ~((values >= 0) & (values <= LARGEST)), name, values, f"a finite number >= 0, < {LARGEST:.2g}"
+            )
+
+    def read(self) -> pl.DataFrame:
+        """Return the file as a data frame, or raise `TraceError` where its contents are damaged."""
+        try:
+            return pl.read_parquet(self.file)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            self.add(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
+        self.raise_problems()
+        raise AssertionError
 
     def raise_problems(self) -> None:
         """Raise `TraceError` with all problems, if there are any."""
@@ -69,7 +83,7 @@ class Checker:
 def _is_kind(dtype: pl.DataType, kind: str) -> bool:
     if kind == "text":
         return dtype in (pl.String, pl.Categorical, pl.Enum)
-    return dtype == pl.Boolean if kind == "flag" else dtype.is_numeric()
+    return dtype == pl.Boolean if kind == "flag" else dtype.is_integer() or dtype.is_float()
 
 
 def _text(value: object) -> str:

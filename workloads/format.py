@@ -74,9 +74,9 @@ def read_traces(path: str | Path) -> TraceSet:
         checker = Checker(folder / TENANTS_FILE)
         checker.add("other metrics or another step in the metadata", f"those of {TRACES_FILE}")
         checker.raise_problems()
-    tenants = pl.read_parquet(folder / TENANTS_FILE)
+    tenants = Checker(folder / TENANTS_FILE).read()
     check_tenants(tenants, header, folder / TENANTS_FILE)
-    samples = pl.read_parquet(folder / TRACES_FILE)
+    samples = Checker(folder / TRACES_FILE).read()
     series = check_samples(samples, tenants, header, folder / TRACES_FILE)
     return _trace_set(header, tenants, samples, series)
 

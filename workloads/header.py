@@ -52,7 +52,10 @@ class Header:
 
 def read_header(path: Path, kind: str) -> Header:
     """Return the header of a file, or raise `TraceError` where it is no file of this kind and version."""
-    expected = f'JSON with format {kind!r}, version {VERSION}, step_s > 0 and metrics [{{"name", "unit", "trend"}}]'
+    expected = (
+        f"JSON with format {kind!r}, version {VERSION}, step_s a whole number >= 1 "
+        'and metrics [{"name", "unit", "trend"}]'
+    )
     try:
         text = pl.read_parquet_metadata(path).get(KEY)
     except FileNotFoundError:
@@ -64,7 +67,8 @@ def read_header(path: Path, kind: str) -> Header:
     try:
         content = json.loads(text or "null")
         header = _header(content)
-        good = content["format"] == kind and content["version"] == VERSION and header.step_seconds > 0
+        good = content["format"] == kind and content["version"] == VERSION
+        good = good and header.step_seconds >= 1 and header.step_seconds.is_integer()
     except (TypeError, KeyError, ValueError):
         good = False
     if not good:
@@ -74,6 +78,8 @@ def read_header(path: Path, kind: str) -> Header:
 
 def _header(content: dict[str, Any]) -> Header:
     metrics = tuple(MetricInfo(str(m["name"]), str(m["unit"]), bool(m["trend"])) for m in content["metrics"])
+    if any(not isinstance(m["trend"], bool) for m in content["metrics"]):
+        raise ValueError("trend must be true or false")
     if not metrics or len({metric.name for metric in metrics}) < len(metrics):
         raise ValueError("metrics must be there, and differ in name")
     return Header(

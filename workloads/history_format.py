@@ -71,8 +71,8 @@ def read_history(path: str | Path) -> DemandHistory:
     """
     file = Path(path)
     names = [metric.name for metric in read_header(file, "history").metrics]
-    frame = pl.read_parquet(file)
     check = Checker(file)
+    frame = check.read()
     numbers = ["lifetime_s", *(prefix + name for prefix in MATRICES.values() for name in names)]
     wanted = {"tenant_class": "text", "role": "text", "censored": "flag"} | dict.fromkeys(numbers, "number")
     if check.columns(frame, wanted):

@@ -47,7 +47,8 @@ def check_tenants(tenants: pl.DataFrame, header: Header, path: Path) -> None:
         if optional:
             _check_whole(check, tenants, "family", -(2**62), 2**62)
         life = tenants["lifetime_s"].to_numpy() / header.step_seconds
-        whole = np.isfinite(life) & (life > 0.5) & (np.abs(life - np.rint(life)) < TIME_TOLERANCE)
+        finite = np.where(np.isfinite(life), life, 0.0)
+        whole = (finite > 0.5) & (np.abs(finite - np.rint(finite)) < TIME_TOLERANCE)
         expected = f"a positive multiple of the step, {header.step_seconds:g}"
         check.bad_rows(~whole, "lifetime_s", tenants["lifetime_s"], expected)
         check.numbers(tenants, maxima)

@@ -202,3 +202,24 @@ def test_help(command: tuple[str, ...]):
     run = plb(*command, "--help")
     assert run.exit_code == 0
     assert "Usage" in run.stdout
+
+
+def test_force_keeps_what_is_not_ours(scenario: Path, tmp_path: Path):
+    """--force removes the results of an earlier run, not the pictures and notes of the user."""
+    (tmp_path / "out" / "runs").mkdir(parents=True)
+    own = [tmp_path / "out" / "photo.png", tmp_path / "out" / "runs" / "notes.txt"]
+    for path in own:
+        path.write_text("mine")
+    assert plb("simulate", str(scenario), "--out", str(tmp_path / "out"), "--force", "--quiet").exit_code == 0
+    assert all(path.read_text() == "mine" for path in own)
+
+
+def test_files_that_cannot_be_written(scenario: Path, tmp_path: Path):
+    """A file in the place of a directory, or the reverse, is refused by name before anything runs."""
+    (tmp_path / "file").write_text("")
+    for arguments in (("--out", "file"), ("--out", "file/below"), ("--out", "new", "--json", ".")):
+        paths = [word if word.startswith("--") else str(tmp_path / word) for word in arguments]
+        run = plb("simulate", str(scenario), *paths, "--quiet")
+        assert run.exit_code == 2, run.output
+        assert str(tmp_path) in run.output
+    assert not (tmp_path / "new").exists()

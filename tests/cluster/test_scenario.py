@@ -94,13 +94,31 @@ def test_all_errors_at_once(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("[cluster", "not valid TOML"), ("cluster = 3", "3 is not a table"), ("[run]\npolicies = []", "at least one")],
+    [
+        ("[cluster", "not valid TOML"),
+        ("cluster = 3", "3 is not a table"),
+        ("[run]\npolicies = []", "at least one"),
+        ("[run]\npolicies = 'original'", "expected a list"),
+        ("[run]\npolicies = ['original', 'original']", "every policy once"),
+        ("[policies.'a/b']\nchains = 1", "a name that a directory can have"),
+        ("name = ''", "a name that a directory can have"),
+        ("[cluster]\ncapacities = { cpu = 8, disk = nan }", "capacities.disk = nan is not allowed"),
+        ("[cluster]\ncapacities = { cpu = -1 }", "a finite number >= 0"),
+    ],
 )
 def test_files_that_are_no_scenarios(tmp_path: Path, text: str, words: str):
     """Broken TOML, a value in the place of a table and an empty list of policies are each refused in words."""
     path = tmp_path / "bad.toml"
     path.write_text(text)
     with pytest.raises(ScenarioError, match=words):
+        read_scenario(path)
+
+
+def test_file_that_is_no_text(tmp_path: Path):
+    """Bytes that are no UTF-8 are refused in words."""
+    path = tmp_path / "bad.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ScenarioError, match="no text in UTF-8"):
         read_scenario(path)
 
 

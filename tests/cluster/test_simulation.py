@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import polars as pl
 import pytest
 
 from cluster.experiment import Experiment, prepare
+from cluster.scenario import Cluster
 from cluster.scenario_file import scenario_from
 from cluster.setup import InitialDemand, metrics_of, nodes_of
 from cluster.simulation import Simulation
@@ -135,3 +138,12 @@ def test_initial_demand_comes_from_the_class(experiment: Experiment):
     assert estimate["memory"] == pytest.approx(np.percentile(history.initial[of_class, 1], 90.0))
     fallback = InitialDemand(history, 50.0).of("none such", Role.PRIMARY, metrics)
     assert fallback["disk"] == pytest.approx(np.percentile(history.initial[:, 2], 50.0))
+
+
+@pytest.mark.parametrize("upgrade", [1, 2, 3, 4, 9, 10])
+@pytest.mark.parametrize("fault", [1, 2, 4, 5, 10])
+def test_every_domain_has_nodes(upgrade: int, fault: int):
+    """Nodes are spread evenly over both kinds of domain, whatever their numbers."""
+    nodes = nodes_of(Cluster(nodes=360, upgrade_domains=upgrade, fault_domains=fault), ())
+    assert Counter(Counter(node.upgrade_domain for node in nodes).values()) == {360 // upgrade: upgrade}
+    assert Counter(Counter(str(node.fault_domain) for node in nodes).values()) == {360 // fault: fault}

@@ -104,6 +104,15 @@ def test_demand_above_the_cluster():
         make_tenants(scenario, source)
 
 
+def test_absurd_density_is_refused_at_once():
+    """A density far out of reach is refused after the first tenants, not after all the region has to offer."""
+    tables = small_region()
+    tables["workload"]["density"] = 1e12
+    scenario = scenario_from(tables)
+    with pytest.raises(DensityError, match="whole cluster has"):
+        make_tenants(scenario, read_source(scenario))
+
+
 def test_more_replicas_than_nodes():
     """Tenants with more replicas than there are nodes are refused."""
     tables = small_region()
@@ -123,6 +132,7 @@ def test_more_replicas_than_nodes():
         ({"workload": {"density_metric": "cup", "history_tenants": 5}}, UnknownNameError, "did you mean 'cpu'"),
         ({"cluster": {"capacities": {"cpus": 3}}, "workload": {"history_tenants": 5}}, UnknownNameError, "'cpu'"),
         ({"cluster": {"capacities": {"disk": 3}}, "workload": {"history_tenants": 5}}, ScenarioError, "density"),
+        ({"cluster": {"capacities": {"cpu": 0}}, "workload": {"history_tenants": 5}}, ScenarioError, "density"),
     ],
 )
 def test_workloads_that_do_not_exist(tables, error, words):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trace_strategies import assert_same
 
 from plb.errors import InvalidValueError
 from plb.model import Role
+from tests.workloads.trace_strategies import assert_same
 from workloads.classes import CLASSES, LOCAL, METRICS
 from workloads.compression import compress
 from workloads.parameters import AIMED_SHARE, PUBLISHED_SHARE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from trace_strategies import one_tenant, trace_sets
 
 from plb.errors import UnknownNameError
+from tests.workloads.trace_strategies import one_tenant, trace_sets
 from workloads.compression import GROWN, compress, compress_columns, compression_effect, model_curves
 from workloads.regions import REGIONS, generate
 from workloads.segments import maximum, minimum

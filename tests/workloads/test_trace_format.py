@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
-from trace_strategies import METRICS, assert_same, one_tenant, trace_sets
 
+from tests.workloads.trace_strategies import METRICS, assert_same, one_tenant, trace_sets
 from workloads.compression import compress
 from workloads.errors import MAX_LISTED, TraceError, TraceProblem
 from workloads.format import (
@@ -126,6 +126,9 @@ FAULTS = [
     ("no replica is wanted", TENANTS_FILE, put(1, "replicas", 0), 1, "replicas", "a whole number from 1"),
     ("a lifetime is no multiple", TENANTS_FILE, put(1, "lifetime_s", 700.0), 1, "lifetime_s", "multiple of the step"),
     ("a limit is negative", TENANTS_FILE, put(2, "max_disk", -5.0), 2, "max_disk", "a finite number >= 0"),
+    ("a limit is too large", TENANTS_FILE, lambda f: f.with_columns(max_cpu=pl.lit(1e300)), 1, "max_cpu", "a finite"),
+    ("a lifetime is infinite", TENANTS_FILE, put(1, "lifetime_s", float("inf")), 1, "lifetime_s", "multiple of the"),
+    ("a column is decimal", TRACES_FILE, lambda f: f.cast({"cpu": pl.Decimal(20, 3)}), None, "cpu", "numbers"),
     ("there is no tenant", TENANTS_FILE, lambda f: f.head(0), None, None, "at least one tenant"),
 ]
 
@@ -181,7 +184,7 @@ def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no Parquet file"):
         read_traces(tmp_path)
     pl.DataFrame({"tenant": ["a"]}).write_parquet(tmp_path / TRACES_FILE)
-    with pytest.raises(TraceError, match="step_s > 0"):
+    with pytest.raises(TraceError, match="step_s a whole number"):
         read_traces(tmp_path)
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trace_strategies import assert_same, one_tenant, trace_sets
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
+from tests.workloads.trace_strategies import assert_same, one_tenant, trace_sets
 from workloads.trace import TraceSet, concatenate, split_tenants
 
 

@@ -1,0 +1,598 @@
+"""Bad input is refused with a message that names item, field and range, and leaves the engine exactly as it was."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import (
+    ConflictError,
+    Energy,
+    InvalidValueError,
+    Metric,
+    Move,
+    MoveKind,
+    Node,
+    Partition,
+    Phase,
+    PlacementAndLoadBalancing,
+    Plan,
+    PlbConfig,
+    PlbError,
+    Reason,
+    Replica,
+    Role,
+    Service,
+    UnknownNameError,
+)
+
+from .strategies import clusters, examples
+
+NAN, INF = math.nan, math.inf
+PRIMARY, SECONDARY, INSTANCE = Role
+
+
+def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
+    """Return a deep copy of all that the engine knows, arrays as bytes."""
+
+    def frozen(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value.dtype.str, value.shape, value.tobytes()
+        if isinstance(value, Mapping):
+            return {key: frozen(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [frozen(item) for item in value]
+        if attrs.has(type(value)) and not isinstance(value, type):
+            return {field.name: frozen(getattr(value, field.name)) for field in attrs.fields(type(value))}
+        if hasattr(value, "__dict__") and type(value).__module__.startswith("plb") and not callable(value):
+            return {key: frozen(item) for key, item in vars(value).items() if key != "_sampler"}
+        return value if callable(value) else copy.copy(value)
+
+    own = ("_state", "_outlook", "_searches", "_last_run", "_now")
+    return {name: frozen(getattr(engine, name)) for name in own}
+
+
+Call = Callable[[PlacementAndLoadBalancing], object]
+
+
+def db(*replicas: Replica, service: str = "db", name: str = "db/0") -> Partition:
+    """Return the partition under test with other replicas."""
+    return Partition(name, service=service, replicas=replicas)
+
+
+def swap(source: str, target: str, kind: MoveKind = MoveKind.SWAP, role: Role = PRIMARY, name: str = "db/0") -> Move:
+    """Return a move of a plan that somebody else made."""
+    return Move(kind, name, role, source, target, Reason(Phase.BALANCING, "energy"), 1.0)
+
+
+def apply(engine: PlacementAndLoadBalancing, *moves: Move, leaving: bool = False) -> None:
+    """Apply a plan of the given moves."""
+    engine.apply(attrs.evolve(empty_plan(), moves=moves), leaving=leaving)
+
+
+def empty_plan() -> Plan:
+    """Return an empty plan without asking the engine for one."""
+    nothing = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
+    return Plan((), nothing, nothing)
+
+
+CALLS: list[tuple[str, Call, type[PlbError], str]] = [
+    (
+        "a load on an unknown node",
+        lambda e: e.report_load("db/0", "n9", {"cpu": 1}),
+        UnknownNameError,
+        "partition db/0: unknown node 'n9'",
+    ),
+    (
+        "a load of an unknown partition",
+        lambda e: e.report_load("db/7", "n0", {"cpu": 1}),
+        UnknownNameError,
+        "unknown partition 'db/7'; did you mean 'db/0'?",
+    ),
+    (
+        "a load of an unknown metric",
+        lambda e: e.report_load("db/0", "n0", {"cpu": 2, "memroy": 1}),
+        UnknownNameError,
+        "partition db/0 on node n0: load: unknown metric 'memroy'; did you mean 'memory'?",
+    ),
+    (
+        "a load where no replica is",
+        lambda e: e.report_load("db/0", "n2", {"cpu": 1}),
+        ConflictError,
+        "partition db/0: has no replica on node n2",
+    ),
+    (
+        "a negative load",
+        lambda e: e.report_load("db/0", "n0", {"memory": 3, "cpu": -1}),
+        InvalidValueError,
+        "partition db/0 on node n0: load[cpu] = -1 is not allowed; expected a finite number >= 0",
+    ),
+    (
+        "a load that is no number",
+        lambda e: e.report_load("db/0", "n0", {"cpu": NAN}),
+        InvalidValueError,
+        "load[cpu] = nan is not allowed; expected a finite number >= 0",
+    ),
+    (
+        "an infinite load",
+        lambda e: e.report_load("db/0", "n0", {"cpu": INF}),
+        InvalidValueError,
+        "load[cpu] = inf is not allowed",
+    ),
+    (
+        "a load in words",
+        lambda e: e.report_load("db/0", "n0", {"cpu": "much"}),
+        InvalidValueError,
+        "load[cpu] = 'much' is not allowed",
+    ),
+    (
+        "a load beyond every float",
+        lambda e: e.report_load("db/0", "n0", {"cpu": 10**400}),
+        InvalidValueError,
+        "partition db/0 on node n0: load[cpu] = 1000",
+    ),
+    (
+        "a load of more than 2^30 steps",
+        lambda e: e.report_load("db/0", "n0", {"memory": 1, "cpu": 2.0**40}),
+        InvalidValueError,
+        "load[cpu] = 1099511627776.0 is not allowed; expected at most 32768 at a step of 3.05176e-05",
+    ),
+    (
+        "a node of unknown metric",
+        lambda e: e.update_node(Node("n3", capacities={"cpu": 1, "disc": 1})),
+        UnknownNameError,
+        "node n3: capacities: unknown metric 'disc'",
+    ),
+    (
+        "a known node with an unknown metric",
+        lambda e: e.update_node(Node("n0", capacities={"gpu": 1})),
+        UnknownNameError,
+        "node n0: capacities: unknown metric 'gpu'",
+    ),
+    (
+        "a capacity that is too large for the step",
+        lambda e: e.update_node(Node("n0", capacities={"cpu": 2.0**40})),
+        InvalidValueError,
+        "node n0: capacities[cpu] = 1099511627776.0 is not allowed; expected at most",
+    ),
+    (
+        "a service with an unknown metric",
+        lambda e: e.update_service(Service("new", default_load={PRIMARY: {"gpu": 1}})),
+        UnknownNameError,
+        "service new: default_load[PRIMARY]: unknown metric 'gpu'",
+    ),
+    (
+        "a service with a broken constraint",
+        lambda e: e.update_service(Service("new", placement_constraint="ssd = true")),
+        InvalidValueError,
+        "service new: placement_constraint = 'ssd = true' is not allowed; expected an operator among "
+        "== != >= <= < > ^ !^ && || ! at character 5",
+    ),
+    (
+        "a service that changes its kind",
+        lambda e: e.update_service(Service("db", stateful=False, placement_constraint="zone == z1")),
+        ConflictError,
+        "service db: stateful cannot change",
+    ),
+    (
+        "a service with partitions is removed",
+        lambda e: e.remove_service("db"),
+        ConflictError,
+        "service db: still has partition db/0; remove its partitions first",
+    ),
+    ("an unknown service is removed", lambda e: e.remove_service("dbs"), UnknownNameError, "unknown service 'dbs'"),
+    (
+        "an unknown partition is removed",
+        lambda e: e.remove_partition("db/9"),
+        UnknownNameError,
+        "unknown partition 'db/9'",
+    ),
+    (
+        "a partition of an unknown service",
+        lambda e: e.update_partition(db(service="dbs")),
+        UnknownNameError,
+        "partition db/0: unknown service 'dbs'; did you mean 'db'?",
+    ),
+    (
+        "a partition that changes its service",
+        lambda e: e.update_partition(db(service="other")),
+        ConflictError,
+        "partition db/0: belongs to service db; it cannot change",
+    ),
+    (
+        "a replica on an unknown node",
+        lambda e: e.update_partition(db(Replica(PRIMARY, "n1"), Replica(SECONDARY, "m1"))),
+        UnknownNameError,
+        "partition db/0: unknown node 'm1'",
+    ),
+    (
+        "an instance of a stateful service",
+        lambda e: e.update_partition(db(Replica(PRIMARY, "n1"), Replica(INSTANCE, "n2"))),
+        InvalidValueError,
+        "partition db/0: replicas = <Role.INSTANCE: 2> is not allowed; expected PRIMARY or SECONDARY for service db",
+    ),
+    (
+        "a primary of a stateless service",
+        lambda e: e.update_partition(db(Replica(PRIMARY, "n1"), service="web", name="web/0")),
+        InvalidValueError,
+        "partition web/0: replicas = <Role.PRIMARY: 0> is not allowed; expected INSTANCE for service web",
+    ),
+    (
+        "a bulk report of the wrong width",
+        lambda e: e.report_loads([0, 1], [[1.0], [2.0]]),
+        InvalidValueError,
+        "report_loads: loads.shape = (2, 1) is not allowed; expected shape (2, 2)",
+    ),
+    (
+        "a bulk report of the wrong length",
+        lambda e: e.report_loads([0, 1], [[1.0, 2.0]]),
+        InvalidValueError,
+        "report_loads: loads.shape = (1, 2) is not allowed; expected shape (2, 2)",
+    ),
+    (
+        "a bulk report on one index without an array",
+        lambda e: e.report_loads(0, [[1.0, 2.0]]),
+        InvalidValueError,
+        "report_loads: replica_index.shape = () is not allowed",
+    ),
+    (
+        "a bulk report of nested indices",
+        lambda e: e.report_loads([[0], [1]], [[1.0, 2.0]] * 2),
+        InvalidValueError,
+        "report_loads: replica_index.shape = (2, 1) is not allowed",
+    ),
+    (
+        "a bulk report on a free row",
+        lambda e: e.report_loads([0, 60], [[1.0, 2.0]] * 2),
+        InvalidValueError,
+        "report_loads: replica_index = 60 is not allowed; expected an index from replicas()",
+    ),
+    (
+        "a bulk report on a negative row",
+        lambda e: e.report_loads([-1, 0], [[1.0, 2.0]] * 2),
+        InvalidValueError,
+        "report_loads: replica_index = -1 is not allowed",
+    ),
+    (
+        "a bulk report far outside",
+        lambda e: e.report_loads([10**9], [[1.0, 2.0]]),
+        InvalidValueError,
+        "report_loads: replica_index = 1000000000 is not allowed",
+    ),
+    (
+        "a bulk report on one row twice",
+        lambda e: e.report_loads([1, 0, 1], [[1.0, 2.0]] * 3),
+        InvalidValueError,
+        "report_loads: replica_index = 1 is not allowed; expected each index at most once",
+    ),
+    (
+        "a bulk report on half a row",
+        lambda e: e.report_loads([0.5], [[1.0, 2.0]]),
+        InvalidValueError,
+        "report_loads: replica_index = 0.5 is not allowed; expected whole numbers",
+    ),
+    (
+        "a bulk report with a gap",
+        lambda e: e.report_loads([0, 1], [[1.0, 2.0], [3.0, NAN]]),
+        InvalidValueError,
+        "partition db/0: load[memory] = nan is not allowed; expected a finite number >= 0",
+    ),
+    (
+        "a bulk report below zero",
+        lambda e: e.report_loads([0, 1], [[1.0, 2.0], [-3.0, 2.0]]),
+        InvalidValueError,
+        "partition db/0: load[cpu] = -3.0 is not allowed",
+    ),
+    (
+        "a bulk report in words",
+        lambda e: e.report_loads([0], [["a", "b"]]),
+        InvalidValueError,
+        "report_loads: loads = [['a', 'b']] is not allowed; expected numbers, one row a replica",
+    ),
+    (
+        "a bulk report of rows of several lengths",
+        lambda e: e.report_loads([0, 1], [[1.0, 2.0], [1.0]]),
+        InvalidValueError,
+        "report_loads: loads = [[1.0, 2.0], [1.0]] is not allowed",
+    ),
+    (
+        "a bulk report that is too large",
+        lambda e: e.report_loads([0, 1], [[1.0, 2.0], [2.0**40, 2.0]]),
+        InvalidValueError,
+        "report_loads: load[cpu] = 1099511627776.0 is not allowed; expected at most",
+    ),
+    (
+        "a plan for an unknown partition",
+        lambda e: e.place("db/9"),
+        UnknownNameError,
+        "unknown partition 'db/9'",
+    ),
+    ("a time that is no number", lambda e: e.refresh(NAN), InvalidValueError, "engine: now = nan is not allowed"),
+    (
+        "a budget below zero",
+        lambda e: e.refresh(9.0, budget=-5),
+        InvalidValueError,
+        "budget: proposals = -5 is not allowed; expected a whole number >= 0",
+    ),
+    (
+        "a departing end that is none",
+        lambda e: e.vacate("db/0", "n0"),
+        ConflictError,
+        "partition db/0: no replica is leaving node n0",
+    ),
+    (
+        "a stale swap whose secondary is gone",
+        lambda e: apply(e, swap("n0", "n2")),
+        ConflictError,
+        "swap primary of db/0 from n0 to n2: no secondary is on n2 any more; make a new plan",
+    ),
+    (
+        "a stale move whose replica is gone",
+        lambda e: apply(e, swap("n2", "n1", MoveKind.MOVE)),
+        ConflictError,
+        "move primary of db/0 from n2 to n1: no such replica is there any more; make a new plan",
+    ),
+    (
+        "a stale move onto a replica of the partition",
+        lambda e: apply(e, swap("n0", "n1", MoveKind.MOVE)),
+        ConflictError,
+        "move primary of db/0 from n0 to n1: a replica of the partition is on n1; make a new plan",
+    ),
+    (
+        "a plan whose second move is stale",
+        lambda e: apply(e, swap("n0", "n1"), swap("n2", "n0", MoveKind.MOVE, SECONDARY)),
+        ConflictError,
+        "move secondary of db/0 from n2 to n0: no such replica is there any more",
+    ),
+    (
+        "a plan that adds a replica twice",
+        lambda e: apply(
+            e,
+            swap(None, "n1", MoveKind.ADD, INSTANCE, "web/new"),
+            swap(None, "n2", MoveKind.ADD, INSTANCE, "web/new"),
+        ),
+        ConflictError,
+        "add instance of web/new on n2: no such replica is there any more",
+    ),
+    (
+        "a plan that moves onto a departing end",
+        lambda e: apply(e, swap("n0", "n2", MoveKind.MOVE), swap("n1", "n0", MoveKind.MOVE, SECONDARY), leaving=True),
+        ConflictError,
+        "move secondary of db/0 from n1 to n0: a replica of the partition is on n0",
+    ),
+    (
+        "a plan with an unknown node",
+        lambda e: apply(e, swap("n0", "n9", MoveKind.MOVE)),
+        UnknownNameError,
+        "unknown node 'n9'",
+    ),
+]
+
+
+@pytest.fixture
+def engine(small_cluster) -> PlacementAndLoadBalancing:
+    """Return an engine in the midst of its work, with a second service and a replica to place."""
+    made = small_cluster.engine()
+    made.update_service(Service("other"))
+    made.update_partition(Partition("web/new", service="web"))
+    made.refresh(1.0, budget=100)
+    return made
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [row[1:] for row in CALLS], ids=[row[0] for row in CALLS])
+def test_bad_call_is_refused_and_changes_nothing(call, error, message, engine):
+    """The message says what is wrong and where; every array and map is what it was; the next plan too."""
+    before = snapshot(engine)
+    with pytest.raises(error, match=re.escape(message)):
+        call(engine)
+    assert snapshot(engine) == before
+
+
+def test_refresh_without_nodes_is_refused_and_changes_nothing():
+    """No phase counts as having run, no time as seen."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
+    before = snapshot(engine)
+    with pytest.raises(InvalidValueError, match="engine: nodes = 0 is not allowed; expected at least one node"):
+        engine.refresh(5.0)
+    assert snapshot(engine) == before
+
+
+VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
+    ("a node without a name", lambda: Node("  "), InvalidValueError, "node: name = '  ' is not allowed"),
+    (
+        "a negative capacity",
+        lambda: Node("n0", capacities={"cpu": -1}),
+        InvalidValueError,
+        "node n0: capacities[cpu] = -1 is not allowed; expected a finite number >= 0",
+    ),
+    (
+        "a capacity that is no number",
+        lambda: Node("n0", capacities={"cpu": NAN}),
+        InvalidValueError,
+        "node n0: capacities[cpu] = nan is not allowed",
+    ),
+    (
+        "an infinite capacity",
+        lambda: Node("n0", capacities={"cpu": INF}),
+        InvalidValueError,
+        "node n0: capacities[cpu] = inf is not allowed",
+    ),
+    (
+        "a property that is no text",
+        lambda: Node("n0", properties={"ssd": True}),
+        InvalidValueError,
+        "node n0: properties[ssd] = True is not allowed; expected a string",
+    ),
+    (
+        "two replicas on a node",
+        lambda: db(Replica(PRIMARY, "n0"), Replica(SECONDARY, "n0")),
+        ConflictError,
+        "partition db/0: two replicas on node n0; at most one is allowed",
+    ),
+    (
+        "a replica beside a departing one",
+        lambda: db(Replica(PRIMARY, "n0"), Replica(SECONDARY, "n0", leaving=True)),
+        ConflictError,
+        "partition db/0: two replicas on node n0",
+    ),
+    (
+        "two primaries",
+        lambda: db(Replica(PRIMARY, "n0"), Replica(PRIMARY, "n1")),
+        ConflictError,
+        "partition db/0: two primaries, on nodes n0 and n1",
+    ),
+    (
+        "a creation that is never",
+        lambda: Partition("p", service="s", created=INF),
+        InvalidValueError,
+        "partition p: created = inf is not allowed",
+    ),
+    (
+        "a service of no replicas",
+        lambda: Service("s", target_replicas=0),
+        InvalidValueError,
+        "service s: target_replicas = 0 is not allowed; expected a whole number >= 1",
+    ),
+    (
+        "half a replica",
+        lambda: Service("s", target_replicas=1.5),
+        InvalidValueError,
+        "service s: target_replicas = 1.5 is not allowed",
+    ),
+    (
+        "an unknown move cost",
+        lambda: Service("s", move_cost="huge"),
+        InvalidValueError,
+        "service s: move_cost = 'huge' is not allowed; expected one of zero, low, medium, high",
+    ),
+    (
+        "a default load of the wrong role",
+        lambda: Service("s", stateful=False, default_load={PRIMARY: {"cpu": 1}}),
+        InvalidValueError,
+        "service s: default_load = <Role.PRIMARY: 0> is not allowed; expected roles among ['INSTANCE']",
+    ),
+    (
+        "a negative default load",
+        lambda: Service("s", default_load={PRIMARY: {"cpu": -1}}),
+        InvalidValueError,
+        "service s: default_load[PRIMARY][cpu] = -1 is not allowed",
+    ),
+    (
+        "a step that is no power of two",
+        lambda: Metric("cpu", step=0.3),
+        InvalidValueError,
+        "metric cpu: step = 0.3 is not allowed; expected a power of two, at most 1",
+    ),
+    (
+        "a step above one",
+        lambda: Metric("cpu", step=2.0),
+        InvalidValueError,
+        "metric cpu: step = 2.0 is not allowed; expected a finite number > 0 and <= 1",
+    ),
+    (
+        "a threshold of zero",
+        lambda: Metric("cpu", violation_threshold=0),
+        InvalidValueError,
+        "metric cpu: violation_threshold = 0 is not allowed; expected a finite number > 0 and <= 1",
+    ),
+    (
+        "no metrics",
+        lambda: PlbConfig(metrics=[]),
+        InvalidValueError,
+        "PlbConfig: metrics = () is not allowed; expected at least one Metric",
+    ),
+    (
+        "a metric that is a name",
+        lambda: PlbConfig(metrics=["cpu"]),
+        InvalidValueError,
+        "PlbConfig: metrics = 'cpu' is not allowed; expected a Metric",
+    ),
+    (
+        "a metric twice",
+        lambda: PlbConfig(metrics=[Metric("cpu"), Metric("cpu")]),
+        ConflictError,
+        "PlbConfig: metrics has a name twice",
+    ),
+    (
+        "an unknown combination",
+        lambda: PlbConfig(metrics=[Metric("cpu")], combination="product"),
+        InvalidValueError,
+        "PlbConfig: combination = 'product' is not allowed; expected one of additive, service_fabric",
+    ),
+    (
+        "an unknown grade of checks",
+        lambda: PlbConfig(metrics=[Metric("cpu")], checks="always"),
+        InvalidValueError,
+        "PlbConfig: checks = 'always' is not allowed; expected one of off, phase, step",
+    ),
+    (
+        "an unknown capacity limit",
+        lambda: PlbConfig(metrics=[Metric("cpu")], capacity_limit="none"),
+        InvalidValueError,
+        "PlbConfig: capacity_limit = 'none' is not allowed; expected one of threshold, capacity",
+    ),
+    (
+        "a share above one",
+        lambda: PlbConfig(metrics=[Metric("cpu")], swap_probability=1.1),
+        InvalidValueError,
+        "PlbConfig: swap_probability = 1.1 is not allowed; expected a finite number >= 0 and <= 1",
+    ),
+    (
+        "no chains",
+        lambda: PlbConfig(metrics=[Metric("cpu")], chains=0),
+        InvalidValueError,
+        "PlbConfig: chains = 0 is not allowed; expected a whole number >= 1",
+    ),
+    (
+        "a priority that is none",
+        lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_priority=2),
+        InvalidValueError,
+        "PlbConfig: fault_domain_priority = 2 is not allowed; expected -1 (off), 0 (hard) or 1 (soft)",
+    ),
+    (
+        "a seed below zero",
+        lambda: PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=-1),
+        InvalidValueError,
+        "engine: seed = -1 is not allowed; expected a whole number >= 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "message"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES])
+def test_bad_value_is_refused_when_it_is_made(make, error, message):
+    """Values of the model and settings check themselves, before an engine sees them."""
+    with pytest.raises(error, match=re.escape(message)):
+        make()
+
+
+def test_history_without_a_metric_of_the_engine_is_refused(small_cluster):
+    """A history must know every metric that the engine weighs."""
+    from plb.risk import DemandHistory
+
+    history = DemandHistory.from_columns(
+        ("cpu",), tenant_class=["a"], role=[0], lifetime=[1], level=[[1]], initial=[[0]], growth=[[0]], maximum=[[1]]
+    )
+    with pytest.raises(UnknownNameError, match="demand history: unknown metric 'memory'"):
+        PlacementAndLoadBalancing(PlbConfig(metrics=small_cluster.metrics), history=history)
+
+
+@examples(60)
+@given(clusters(), st.sampled_from(range(len(CALLS))))
+def test_plan_after_a_refused_call_is_the_plan_without_it(cluster, row):
+    """Whatever the cluster: a call that raises might as well not have been made."""
+    bothered, left_alone = cluster.engine(), cluster.engine()
+    before = snapshot(bothered)
+    try:
+        CALLS[row][1](bothered)
+    except PlbError:
+        assert snapshot(bothered) == before
+        assert bothered.refresh(0.0, budget=120) == left_alone.refresh(0.0, budget=120)

@@ -1,0 +1,216 @@
+"""Budgets hold, and a plan says which of them bound and why its search ended."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import (
+    InvalidValueError,
+    Metric,
+    MoveKind,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Role,
+    Service,
+)
+from plb.constraints import Rule
+from plb.search.annealing import Budget
+
+from .oracle import placement_of
+from .strategies import all_clusters, clusters, examples
+
+END_REASONS = {
+    "nothing to do",
+    "no replica may move",
+    "the budget of proposals is used up",
+    "the energy no longer changes",
+    "the time limit was reached",
+}
+
+limits = st.none() | st.integers(0, 3)
+
+
+@examples(150)
+@given(
+    clusters(), st.none() | st.integers(0, 3), st.none() | st.integers(0, 3), st.sampled_from(["balance", "refresh"])
+)
+def test_budgets_of_moves_hold(cluster, max_moves, max_moves_per_node, verb):
+    """In all, at each node and of each service; new replicas do not count, a swap of roles is one move."""
+    engine = cluster.engine(max_moves=max_moves, max_moves_per_node=max_moves_per_node)
+    plan = engine.balance(budget=240) if verb == "balance" else engine.refresh(0.0, budget=240)
+    moves = [move for move in plan.moves if move.kind is not MoveKind.ADD]
+    assert len(moves) <= (math.inf if max_moves is None else max_moves)
+    ends = Counter(node for move in moves for node in (move.source, move.target))
+    assert max(ends.values(), default=0) <= (math.inf if max_moves_per_node is None else max_moves_per_node)
+    for service in cluster.services:
+        of_service = sum(cluster.service_of(move.partition).name == service.name for move in moves)
+        assert of_service <= (math.inf if service.max_moves is None else service.max_moves), service.name
+    assert set(plan.bound_by) <= {"moves", "node_moves", "service_moves"}
+    assert set(plan.bound_by) == {name for name in plan.proposals.refused_by_rule if name.endswith("moves")}
+
+
+@examples(80)
+@given(all_clusters())
+def test_share_to_move_holds(cluster):
+    """A balancing plan moves at most the configured share of the movable replicas, rounded up."""
+    engine = cluster.engine()
+    movable = [r for r in placement_of(engine, cluster).values() if r.node and not (r.leaving or r.pinned)]
+    plan = engine.balance(budget=240)
+    assert len(plan.moves) <= math.ceil(engine.config.max_share_to_move * len(movable))
+
+
+@examples(100)
+@given(all_clusters(), st.integers(0, 500), st.sampled_from(["place", "repair", "balance"]))
+def test_counts_of_proposals_add_up(cluster, budget, verb):
+    """Drawn within the budget; scored, refused and fruitless draws share them out; accepted ones were scored."""
+    engine = cluster.engine(temperature_probes=0, upgrade_domain_priority=0, fault_domain_priority=0)
+    plan = getattr(engine, verb)(budget=budget)
+    counts = plan.proposals
+    assert counts.drawn <= budget
+    assert counts.scored + sum(counts.refused_by_rule.values()) <= counts.drawn
+    assert counts.reached_monte_carlo <= counts.scored
+    assert counts.accepted + sum(counts.rejected_by_term.values()) <= counts.scored
+    assert set(counts.refused_by_rule) <= {rule.name.lower() for rule in Rule}
+    assert plan.end_reason in END_REASONS
+    assert plan.reproducible
+    total = counts + counts
+    assert total.drawn == 2 * counts.drawn
+    assert sum(total.refused_by_rule.values()) == 2 * sum(counts.refused_by_rule.values())
+
+
+def web(nodes: int = 4, replicas: int = 8, *, spread: int = 1, **config: object) -> PlacementAndLoadBalancing:
+    """Instances of growing load, all on the first `spread` nodes."""
+    config = {"w_imbalance": 100.0, **config}
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **config), seed=5)
+    for index in range(nodes):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}))
+    engine.update_service(Service("web", stateful=False))
+    for index in range(replicas):
+        engine.update_partition(Partition(f"web/{index}", service="web", replicas=[_instance(f"n{index % spread}")]))
+        engine.report_load(f"web/{index}", f"n{index % spread}", {"cpu": index + 3})
+    return engine
+
+
+def _instance(node: str):
+    from plb import Replica
+
+    return Replica(Role.INSTANCE, node)
+
+
+@pytest.mark.parametrize(
+    ("config", "service", "bound"),
+    [
+        ({"max_moves": 1}, {}, "moves"),
+        ({"max_moves_per_node": 1}, {}, "node_moves"),
+        ({}, {"max_moves": 1}, "service_moves"),
+    ],
+    ids=["in all", "at one node", "of one service"],
+)
+def test_plan_names_the_budget_that_bound(config, service, bound):
+    """One move, and the budget that refused more of them."""
+    engine = web(max_share_to_move=1.0, **config)
+    engine.update_service(Service("web", stateful=False, **service))
+    plan = engine.balance()
+    assert len(plan.moves) == 1
+    assert plan.bound_by == (bound,)
+    assert plan.proposals.refused_by_rule[bound] > 0
+
+
+def test_budget_of_no_moves_moves_nothing():
+    """max_moves = 0 leaves nothing for a search to propose."""
+    plan = web(max_moves=0).balance()
+    assert plan.moves == ()
+    assert plan.end_reason == "no replica may move"
+
+
+def test_end_reasons_are_those_of_the_search():
+    """Nothing to do; the budget; convergence; the clock."""
+    assert web(spread=4, replicas=0).balance().end_reason == "nothing to do"
+    assert web().balance(budget=200).end_reason == "the budget of proposals is used up"
+    assert web(annealing_rounds=500).balance().end_reason == "the energy no longer changes"
+
+
+def test_time_limit_that_cut_marks_the_plan():
+    """A plan that the clock cut short says so and is not reproducible; one that converged first is."""
+    restless = web(nodes=8, replicas=60, temperature_decay=1.0, initial_temperature=50.0)
+    cut = restless.balance(budget=Budget(seconds=0.0))
+    assert cut.end_reason == "the time limit was reached"
+    assert not cut.reproducible
+    done = web().balance(budget=Budget(seconds=60.0))
+    assert done.end_reason == "the energy no longer changes"
+    assert done.reproducible
+
+
+def test_mark_of_a_cut_search_survives_later_phases():
+    """If the clock cuts the placement short, the plan is not reproducible even if repair then ends by itself."""
+    engine = web(nodes=8, replicas=60, spread=8, temperature_decay=1.0, initial_temperature=50.0)
+    engine.update_service(Service("new", stateful=False, default_load={Role.INSTANCE: {"cpu": 9}}))
+    for index in range(60):
+        engine.update_partition(Partition(f"new/{index}", service="new"))
+    engine.update_service(Service("pair", stateful=False, target_replicas=2))
+    assert not engine.place(budget=Budget(seconds=0.0)).reproducible
+    assert not engine.refresh(0.0, budget=Budget(seconds=0.0)).reproducible
+
+
+def test_budget_that_is_ample_in_seconds_but_short_in_proposals_is_reproducible():
+    """Both bounds may be given; the one on proposals alone ends this search."""
+    plan = web().balance(budget=Budget(proposals=200, seconds=60.0))
+    assert plan.end_reason == "the budget of proposals is used up"
+    assert plan.reproducible
+    assert plan == web().balance(budget=200)
+
+
+@pytest.mark.parametrize("budget", [-1, 1.5, "many", True])
+def test_budget_that_is_no_count_is_refused(budget):
+    """A number of proposals is a whole number from 0; the engine plans on as if it had not been asked."""
+    engine = web()
+    with pytest.raises(InvalidValueError, match=r"budget: proposals = .* is not allowed; expected a whole number >= 0"):
+        engine.balance(budget=budget)
+    assert engine.balance() == web().balance()
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
+def test_budget_of_impossible_seconds_is_refused(seconds):
+    """Seconds are finite and not negative."""
+    with pytest.raises(InvalidValueError, match="budget: seconds"):
+        Budget(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("config", "budget"),
+    [({}, 0), ({}, 1), ({}, 3), ({"annealing_rounds": 0}, None), ({"chains": 1}, 7), ({"chains": 9}, 8)],
+    ids=["no proposals", "fewer than chains", "just fewer", "no rounds", "one chain", "more chains than proposals"],
+)
+def test_smallest_budgets_end_at_once(config, budget):
+    """A search without proposals still places what is missing, by its random walk, and moves nothing else."""
+    engine = web(**config)
+    engine.update_partition(Partition("new", service="web"))
+    plan = engine.place(budget=budget)
+    assert [move.kind for move in plan.moves] == [MoveKind.ADD]
+    assert plan.proposals.drawn <= (budget or 0)
+    balanced = engine.balance(budget=budget)
+    assert balanced.proposals.drawn <= (budget or 0)
+    assert balanced.end_reason == "the budget of proposals is used up"
+
+
+@pytest.mark.parametrize("verb", ["place", "repair", "balance"])
+def test_cluster_whose_nodes_are_all_down_gets_an_empty_plan(verb):
+    """Nothing may be placed, nothing moves, and no search fails for want of nodes."""
+    engine = web()
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}, up=False))
+    engine.update_partition(Partition("new", service="web"))
+    plan = getattr(engine, verb)()
+    assert plan.moves == ()
+    assert plan.energy_after == plan.energy_before
+    assert plan.energy_before.imbalance == 0
+    assert [str(u) for u in plan.unplaced] == (
+        ["instance of new fits on none of 4 nodes: ruled out 4 by node"] if verb == "place" else []
+    )

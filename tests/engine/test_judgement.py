@@ -1,0 +1,81 @@
+"""Early rejection saves work and never changes a verdict."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.configuration import Configuration
+from plb.search.annealing import new_tally
+from plb.search.proposal import ACCEPTED, DRAWN, REACHED_MONTE_CARLO, REJECTED, SCORED, judge
+
+from .strategies import all_clusters, clusters, configuration_of, examples, walks
+
+
+@examples(150)
+@given(all_clusters(), st.data())
+def test_judge_gives_the_exact_energy_if_it_is_low_enough(cluster, data):
+    """For any threshold: the energy of a full evaluation if that is at most the threshold, else a rejection."""
+    configuration = configuration_of(cluster.engine())
+    problem = configuration.problem
+    for proposal in data.draw(walks(configuration, usable_only=True)):
+        whole = Configuration(problem, configuration.solution.copy())
+        whole.apply(proposal)
+        energy, present = whole.energy, configuration.energy
+        least = min(energy, present)
+        thresholds = [energy, math.nextafter(energy, -math.inf), present, least - 1.0, math.inf, 0.0]
+        thresholds.append(data.draw(st.floats(least - 10.0, max(energy, present) + 10.0)))
+        for highest in thresholds:
+            tally = new_tally()
+            verdict = judge(
+                problem, configuration.solution, highest, proposal.row, proposal.target, proposal.partner, tally
+            )
+            assert verdict == (energy if energy <= highest else REJECTED)
+            assert tally[SCORED] == 1
+            assert tally[REACHED_MONTE_CARLO] <= 1
+            assert tally[DRAWN] == tally[ACCEPTED] == 0
+            assert tally.sum() - tally[SCORED] - tally[REACHED_MONTE_CARLO] == (verdict == REJECTED), "one term named"
+        configuration.apply(proposal)
+
+
+@examples(60)
+@given(clusters(with_history=True), st.data())
+def test_judging_changes_nothing(cluster, data):
+    """A proposal that is only judged leaves every array as it was, scratch aside."""
+    configuration = configuration_of(cluster.engine())
+    before = configuration.solution.copy()
+    for proposal in data.draw(walks(configuration, steps=1, usable_only=True)):
+        judge(
+            configuration.problem,
+            configuration.solution,
+            configuration.energy,
+            proposal.row,
+            proposal.target,
+            proposal.partner,
+            new_tally(),
+        )
+        for name in set(before._fields) - {"hit"}:
+            assert getattr(before, name).tobytes() == getattr(configuration.solution, name).tobytes(), name
+
+
+@examples(60)
+@given(clusters(with_history=True), st.data())
+def test_weight_of_zero_skips_the_monte_carlo_term(cluster, data):
+    """With w_failovers = 0, the original energy, no repetition is ever looked at."""
+    configuration = configuration_of(cluster.engine(w_failovers=0.0))
+    for proposal in data.draw(walks(configuration, usable_only=True)):
+        tally = new_tally()
+        verdict = judge(
+            configuration.problem,
+            configuration.solution,
+            math.inf,
+            proposal.row,
+            proposal.target,
+            proposal.partner,
+            tally,
+        )
+        configuration.apply(proposal)
+        assert verdict == configuration.energy
+        assert tally[REACHED_MONTE_CARLO] == 0

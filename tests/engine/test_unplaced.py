@@ -1,0 +1,183 @@
+"""A replica that found no place: which rule ruled out how many nodes, and the sentences made of it."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+
+from plb import (
+    Metric,
+    Node,
+    Partition,
+    Phase,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Reason,
+    Replica,
+    Role,
+    Service,
+    Unplaced,
+)
+
+from .oracle import (
+    after_plan,
+    domain_groups,
+    fits,
+    node_loads,
+    placement_of,
+    uneven_spreads,
+)
+from .strategies import CONSTRAINTS, all_clusters, examples
+
+
+@examples(200)
+@given(all_clusters())
+def test_counts_are_those_of_an_ordered_elimination(cluster):
+    """Every node counts once, at the first rule it fails: down, excluded, placement, domains, capacity."""
+    engine = cluster.engine(move_replicas_for_placement=False)
+    before = placement_of(engine, cluster)
+    plan = engine.place(budget=120)
+    after = after_plan(before, plan)
+    for refusal in plan.unplaced:
+        ruled_out = dict.fromkeys(("node", "exclusion", "placement", "domain", "capacity"), 0)
+        index = next(
+            i for i, r in after.items() if (r.partition, r.role, r.node) == (refusal.partition, refusal.role, None)
+        )
+        for node in cluster.nodes:
+            rule = first_rule_failed(cluster, engine.config, before, after, index, node)
+            if rule is not None:
+                ruled_out[rule] += 1
+        said = dict(refusal.ruled_out)
+        said["domain"] = said.pop("fault_domain", 0) + said.pop("upgrade_domain", 0)
+        assert {**dict.fromkeys(ruled_out, 0), **said} == ruled_out
+        assert refusal.nodes == len(cluster.nodes)
+        assert sum(said.values()) <= refusal.nodes
+
+
+def first_rule_failed(cluster, config, before, after, index, node):
+    """Return the first rule that keeps the waiting slot `index` off `node`, judged from what the user said."""
+    replica = after[index]
+    siblings = [r for r in after.values() if r.partition == replica.partition]
+    if not node.up:
+        return "node"
+    if any(r.node == node.name for r in siblings):
+        return "exclusion"
+    if not CONSTRAINTS[cluster.service_of(replica.partition).placement_constraint](node.properties):
+        return "placement"
+    there = {**after, index: attrs.evolve(replica, node=node.name)}
+    if any(spreads_worse(cluster, kind, after, there, replica.partition, node.name) for kind in kinds(config)):
+        return "domain"
+    old = node_loads(cluster, before, after, leaving=True)[node.name]
+    new = node_loads(cluster, before, there, leaving=True)[node.name]
+    grown = [metric for metric in new if new[metric] > old[metric]]
+    return "capacity" if any(not fits(cluster, config, node, metric, new[metric]) for metric in grown) else None
+
+
+def kinds(config):
+    """Return the domain constraints that are on."""
+    on = {"fault": config.fault_domain_priority >= 0, "upgrade": config.upgrade_domain_priority >= 0}
+    return [kind for kind, is_on in on.items() if is_on]
+
+
+def spreads_worse(cluster, kind, after, there, partition, node):
+    """Tell whether a new replica on `node` makes a spread uneven, or leaves an uneven one with a fuller domain."""
+    levels = domain_groups(cluster, kind)
+    broken = uneven_spreads(cluster, kind, there) - uneven_spreads(cluster, kind, after)
+    mine = {(partition, level, groups[node][0]) for level, groups in enumerate(levels)}
+    if broken & mine:
+        return True
+    up = {n.name for n in cluster.nodes if n.up}
+    for level, groups in enumerate(levels):
+        if (partition, level, groups[node][0]) not in uneven_spreads(cluster, kind, there):
+            continue
+        counts = {group: 0 for name, group in groups.items() if name in up and group[0] == groups[node][0]}
+        for replica in there.values():
+            standing = replica.partition == partition and replica.node is not None and not replica.leaving
+            if standing and groups[replica.node] in counts:
+                counts[groups[replica.node]] += 1
+        here = counts.pop(groups[node])
+        floor, ceiling = np.divmod(here + sum(counts.values()), len(counts) + 1)
+        ceiling = floor + (ceiling > 0)
+        if here > 1 and (here > ceiling or (here - 1 >= floor > 0 and min(counts.values(), default=floor) < floor)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("refusal", "text"),
+    [
+        (
+            Unplaced("db/0", Role.PRIMARY, {"node": 1, "capacity": 2}, 3),
+            "primary of db/0 fits on none of 3 nodes: ruled out 1 by node, 2 by capacity",
+        ),
+        (
+            Unplaced("db/0", Role.SECONDARY, {"exclusion": 1}, 3),
+            "secondary of db/0 fits on 2 of 3 nodes: ruled out 1 by exclusion",
+        ),
+        (Unplaced("web/0", Role.INSTANCE, {}, 2), "instance of web/0 fits on 2 of 2 nodes"),
+    ],
+    ids=["nowhere", "somewhere by now", "everywhere by now"],
+)
+def test_refusal_reads_as_a_sentence(refusal, text):
+    """A refusal is a value; asked for words, it gives numbers and rules."""
+    assert str(refusal) == text
+
+
+def test_service_that_wants_more_replicas_than_nodes_leaves_the_rest_unplaced():
+    """Five instances on three nodes: three are placed, two are excluded from every node."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
+    for index in range(3):
+        engine.update_node(Node(f"n{index}"))
+    engine.update_service(Service("web", stateful=False, target_replicas=5))
+    engine.update_partition(Partition("web/0", service="web"))
+    plan = engine.place()
+    assert {move.target for move in plan.moves} == {"n0", "n1", "n2"}
+    assert [dict(u.ruled_out) for u in plan.unplaced] == [{"exclusion": 3}] * 2
+    assert plan.explain("web/0").count("Add instance of web/0 on") == 3
+    assert plan.explain("web/0").endswith("fits on none of 3 nodes: ruled out 3 by exclusion.")
+
+
+def test_each_rule_is_named_for_the_node_that_it_rules_out():
+    """One node down, one taken, one of the wrong zone, one in a crowded rack, one full."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], move_replicas_for_placement=False), seed=3)
+    right = {"zone": "z1"}
+    racks = {"down": "a", "taken": "b", "wrong": "a", "crowded": "b", "full": "c"}
+    for name, rack in racks.items():
+        engine.update_node(
+            Node(
+                name,
+                capacities={"cpu": 1 if name == "full" else 100},
+                fault_domain=f"fd:/{rack}",
+                properties={"zone": "z0"} if name == "wrong" else right,
+                up=name != "down",
+            )
+        )
+    load = {Role.INSTANCE: {"cpu": 5}}
+    engine.update_service(
+        Service("web", stateful=False, target_replicas=2, placement_constraint="zone == z1", default_load=load)
+    )
+    engine.update_partition(Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "taken")]))
+    plan = engine.place("web/0")
+    assert dict(plan.unplaced[0].ruled_out) == {
+        "node": 1,
+        "exclusion": 1,
+        "placement": 1,
+        "fault_domain": 1,
+        "capacity": 1,
+    }
+
+
+def test_reasons_read_as_words():
+    """Each kind of reason has its phrase."""
+    numbers = {"load": 21.0, "limit": 19.0}
+    phrases = [
+        (Reason(Phase.REPAIR, "capacity", "n0", "cpu", numbers), "cpu of node n0 is 21, above its limit of 19"),
+        (Reason(Phase.REPAIR, "fault_domain", "n0"), "fault domain rule broken on node n0"),
+        (Reason(Phase.BALANCING, "energy"), "lowers the energy"),
+        (Reason(Phase.PLACEMENT, "new replica"), "a replica is missing"),
+        (Reason(Phase.PLACEMENT, "make room"), "make room"),
+    ]
+    for reason, phrase in phrases:
+        assert str(reason) == phrase

@@ -1,0 +1,61 @@
+"""Imports point downwards, and `import plb` stays light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("numba", "scipy", "polars", "matplotlib", "simpy", "typer", "rich", "hypothesis", "torch")
+SLOWEST_IMPORT = 0.7
+"""Seconds, of which most go to NumPy and attrs; the best of a few runs, as other tests run beside this one."""
+
+IMPORT = """
+import sys, time
+begun = time.perf_counter()
+import plb
+print(time.perf_counter() - begun, *sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def python(code: str) -> str:
+    """Run code in a fresh interpreter and return what it prints."""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_import_of_plb_is_light_and_fast():
+    """It loads none of the heavy libraries and takes well under a second."""
+    seconds = []
+    for _ in range(3):
+        taken, *modules = python(IMPORT).split()
+        assert not set(HEAVY) & set(modules)
+        seconds.append(float(taken))
+    assert min(seconds) < SLOWEST_IMPORT
+
+
+def test_making_an_engine_loads_no_compiler():
+    """Numba comes with the first plan or history, not with the cluster's description."""
+    code = """
+import sys
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service
+engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
+engine.update_node(Node("n0"))
+engine.update_service(Service("web", stateful=False))
+engine.update_partition(Partition("web/0", service="web"))
+print("numba" in sys.modules)
+"""
+    assert python(code).strip() == "False"
+
+
+def test_contracts_between_layers_are_kept():
+    """Cluster > workloads > plb, as pyproject.toml says: checked by import-linter."""
+    linter = Path(sys.executable).with_name("lint-imports")
+    if not linter.exists():
+        pytest.skip("import-linter is not installed")
+    done = subprocess.run([str(linter), "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
