@@ -77,6 +77,8 @@ class Move:
         Why.
     cost
         What the move counts in the energy's movement term.
+    index
+        Which of the partition's replicas it is, as in `PlacedReplica`; -1: any one that `role` and `source` fit.
     """
 
     kind: MoveKind
@@ -86,6 +88,7 @@ class Move:
     target: str
     reason: Reason
     cost: float
+    index: int = -1
 
     def __str__(self) -> str:
         role = self.role.name.lower()

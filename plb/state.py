@@ -392,7 +392,8 @@ class ClusterState:
             target = self.node(move.target)
             at = {row: node.get(row, int(table.node[row])) for row in record.rows}
             standing = [row for row in record.rows if not table.leaving[row]]
-            row = next((row for row in standing if table.role[row] == move.role and at[row] == source), NOWHERE)
+            fitting = [row for row in standing if table.role[row] == move.role and at[row] == source]
+            row = _preferred(fitting, move.index)
             on_target = [row for row in record.rows if at[row] == target]
             if row == NOWHERE:
                 raise ConflictError(f"{move}: no such replica is there any more; make a new plan")
@@ -413,7 +414,7 @@ class ClusterState:
         source = NOWHERE if move.source is None else self.node(move.source)
         target = self.node(move.target)
         table = self.rows
-        row = self._slot_on(record, move.role, source)
+        row = self._slot_on(record, move.role, source, move.index)
         if move.kind is MoveKind.SWAP:
             table.node[self._slot_on(record, Role.SECONDARY, target)] = source
         table.node[row] = target
@@ -423,11 +424,10 @@ class ClusterState:
             table.arriving[row] = end
             self._link(record)
 
-    def _slot_on(self, record: PartitionRecord, role: Role, node: int) -> int:
+    def _slot_on(self, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
         table = self.rows
-        return next(
-            row for row in record.rows if table.role[row] == role and table.node[row] == node and not table.leaving[row]
-        )
+        standing = [row for row in record.rows if table.node[row] == node and not table.leaving[row]]
+        return _preferred([row for row in standing if table.role[row] == role], index)
 
     def vacate(self, partition: str, node: str) -> None:
         """Forget the departing end of a move on `node`."""
@@ -440,3 +440,8 @@ class ClusterState:
                 self._link(record)
                 return
         raise ConflictError(f"partition {partition}: no replica is leaving node {node}")
+
+
+def _preferred(rows: Sequence[int], wanted: int) -> int:
+    """Return the row that is wanted if it is among `rows`, else the first, or NOWHERE."""
+    return wanted if wanted in rows else next(iter(rows), NOWHERE)

@@ -113,6 +113,7 @@ def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, k
         target=state.nodes[int(solution.node[row])].name,
         reason=reason,
         cost=cost / TENTHS,
+        index=row,
     )
 
 

@@ -173,7 +173,9 @@ def after_plan(before: Placement, plan: Plan) -> Placement:
                 if (r.partition, r.role, r.node, r.leaving) == (partition, role, node, False)
             )
 
-        index = find(move.role, move.source)
+        index = move.index
+        moved = after[index]
+        assert (moved.partition, moved.role, moved.node) == (move.partition, move.role, move.source), move
         if move.kind is MoveKind.SWAP:
             partner = find(Role.SECONDARY, move.target)
             after[partner] = attrs.evolve(after[partner], node=move.source)

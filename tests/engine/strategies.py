@@ -213,6 +213,7 @@ def clusters(
             name,
             weight=draw(st.sampled_from([1.0, 0.5, 0.0])),
             violation_threshold=draw(st.sampled_from([0.95, 1, 0.5])),
+            step=draw(st.sampled_from([None, 0.25])),
         )
         for name in METRICS[: draw(st.integers(1, 3))]
     )
@@ -285,7 +286,8 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     one are mostly small and alike, and such clusters are at rest.
     """
     random = draw(st.builds(Random, st.integers(0, 2**20)))
-    metrics = tuple(Metric(name) for name in METRICS[: draw(st.integers(1, 3))])
+    step = draw(st.sampled_from([None, 0.25]))
+    metrics = tuple(Metric(name, step=step) for name in METRICS[: draw(st.integers(1, 3))])
     racks = draw(st.sampled_from(["none", "flat", "nested"]))
     tight = draw(st.sampled_from([200, 60, 30]))
     cluster_nodes = tuple(

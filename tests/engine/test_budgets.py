@@ -17,6 +17,7 @@ from plb import (
     Partition,
     PlacementAndLoadBalancing,
     PlbConfig,
+    Replica,
     Role,
     Service,
 )
@@ -93,15 +94,11 @@ def web(nodes: int = 4, replicas: int = 8, *, spread: int = 1, **config: object)
         engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}))
     engine.update_service(Service("web", stateful=False))
     for index in range(replicas):
-        engine.update_partition(Partition(f"web/{index}", service="web", replicas=[_instance(f"n{index % spread}")]))
+        engine.update_partition(
+            Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index % spread}")])
+        )
         engine.report_load(f"web/{index}", f"n{index % spread}", {"cpu": index + 3})
     return engine
-
-
-def _instance(node: str):
-    from plb import Replica
-
-    return Replica(Role.INSTANCE, node)
 
 
 @pytest.mark.parametrize(
@@ -214,3 +211,86 @@ def test_cluster_whose_nodes_are_all_down_gets_an_empty_plan(verb):
     assert [str(u) for u in plan.unplaced] == (
         ["instance of new fits on none of 4 nodes: ruled out 4 by node"] if verb == "place" else []
     )
+
+
+@pytest.mark.parametrize(
+    ("per_node", "of_first", "of_second", "moves", "bound"),
+    [
+        (None, None, None, 2, ()),
+        (2, 1, 1, 2, ()),
+        (1, None, None, 0, ("node_moves",)),
+        (None, 0, None, 0, ("service_moves",)),
+        (None, None, 0, 0, ("service_moves",)),
+    ],
+    ids=[
+        "an exchange is two moves",
+        "each node is touched twice, each service once",
+        "one move a node is too few",
+        "the first service may not move",
+        "nor may the second alone",
+    ],
+)
+def test_exchange_counts_both_of_its_moves(per_node, of_first, of_second, moves, bound):
+    """An exchange of replicas of two services counts twice at each node and once for each service."""
+    config = PlbConfig(
+        metrics=[Metric("cpu")],
+        w_imbalance=100.0,
+        max_moves=2,
+        max_moves_per_node=per_node,
+        swap_probability=0.0,
+        exchange_probability=1.0,
+        max_share_to_move=1.0,
+    )
+    engine = PlacementAndLoadBalancing(config, seed=1)
+    for name in ("a", "b"):
+        engine.update_node(Node(name, capacities={"cpu": 100}))
+    engine.update_service(Service("first", stateful=False, max_moves=of_first))
+    engine.update_service(Service("second", stateful=False, max_moves=of_second))
+    for service, node, load in (("first", "a", 12), ("second", "b", 4)):
+        engine.update_partition(Partition(service, service=service, replicas=[Replica(Role.INSTANCE, node)]))
+        engine.report_load(service, node, {"cpu": load})
+    engine.update_service(Service("fixed", stateful=False))
+    fixed = Replica(Role.INSTANCE, "a", pinned=True)
+    engine.update_partition(Partition("fixed", service="fixed", replicas=[fixed]))
+    engine.report_load("fixed", "a", {"cpu": 6})
+    plan = engine.balance(budget=400)
+    assert len(plan.moves) == moves
+    assert set(bound) <= set(plan.bound_by)
+
+
+def test_exchange_within_one_service_counts_twice_for_it():
+    """A service that may move one replica cannot exchange two of its own."""
+    for most, moves in ((1, 0), (2, 2)):
+        engine = web(
+            nodes=2, replicas=2, spread=2, swap_probability=0.0, exchange_probability=1.0, max_share_to_move=1.0
+        )
+        engine.update_service(Service("fixed", stateful=False))
+        fixed = Replica(Role.INSTANCE, "n1", pinned=True)
+        engine.update_partition(Partition("fixed", service="fixed", replicas=[fixed]))
+        engine.report_load("fixed", "n1", {"cpu": 9})
+        engine.report_load("web/1", "n1", {"cpu": 12})
+        engine.update_service(Service("web", stateful=False, max_moves=most))
+        plan = engine.balance(budget=400)
+        assert len(plan.moves) == moves
+        assert ("service_moves" in plan.bound_by) == (moves == 0)
+
+
+def test_exchange_that_would_displace_one_too_many_is_not_drawn():
+    """Where the share allows three moves of twelve replicas, exchanges alone make two."""
+    for seed in range(10):
+        config = PlbConfig(
+            metrics=[Metric("cpu")],
+            w_imbalance=100.0,
+            swap_probability=0.0,
+            exchange_probability=1.0,
+            max_share_to_move=0.25,
+        )
+        engine = PlacementAndLoadBalancing(config, seed=seed)
+        for name in ("a", "b"):
+            engine.update_node(Node(name))
+        engine.update_service(Service("web", stateful=False))
+        for index in range(12):
+            node = "ab"[index % 2]
+            engine.update_partition(Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, node)]))
+            engine.report_load(f"web/{index}", node, {"cpu": 20 + index if node == "a" else index})
+        assert len(engine.balance(budget=2000).moves) == 2
