@@ -286,7 +286,7 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     one are mostly small and alike, and such clusters are at rest.
     """
     random = draw(st.builds(Random, st.integers(0, 2**20)))
-    step = draw(st.sampled_from([None, 0.25]))
+    step, parts = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads meet limits exactly more often
     metrics = tuple(Metric(name, step=step) for name in METRICS[: draw(st.integers(1, 3))])
     racks = draw(st.sampled_from(["none", "flat", "nested"]))
     tight = draw(st.sampled_from([200, 60, 30]))
@@ -330,7 +330,8 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     )
     loads = {
         (p.name, r.node): {
-            metric.name: random.randint(0, 48) / 4 * (3 if r.role == Role.PRIMARY else 1) for metric in metrics
+            metric.name: random.randint(0, 12 * parts) / parts * (3 if r.role == Role.PRIMARY else 1)
+            for metric in metrics
         }
         for p in made
         for r in p.replicas

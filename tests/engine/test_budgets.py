@@ -276,21 +276,25 @@ def test_exchange_within_one_service_counts_twice_for_it():
 
 
 def test_exchange_that_would_displace_one_too_many_is_not_drawn():
-    """Where the share allows three moves of twelve replicas, exchanges alone make two."""
-    for seed in range(10):
+    """Two exchanges would balance both metrics, but make four moves where the share allows three."""
+    metrics = [Metric("cpu"), Metric("memory"), Metric("count")]
+    for share, most in ((0.75, 3), (1.0, 4)):
         config = PlbConfig(
-            metrics=[Metric("cpu")],
-            w_imbalance=100.0,
+            metrics=metrics,
+            w_imbalance=1000.0,
             swap_probability=0.0,
             exchange_probability=1.0,
-            max_share_to_move=0.25,
+            max_share_to_move=share,
         )
-        engine = PlacementAndLoadBalancing(config, seed=seed)
+        engine = PlacementAndLoadBalancing(config, seed=0)
         for name in ("a", "b"):
             engine.update_node(Node(name))
         engine.update_service(Service("web", stateful=False))
-        for index in range(12):
-            node = "ab"[index % 2]
-            engine.update_partition(Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, node)]))
-            engine.report_load(f"web/{index}", node, {"cpu": 20 + index if node == "a" else index})
-        assert len(engine.balance(budget=2000).moves) == 2
+        loads = {"a": [(20, 0), (0, 20), (20, 20)], "b": [(0, 0), (0, 0), (0, 0)]}
+        for node, index in ((node, index) for node in loads for index in range(3)):
+            replica = Replica(Role.INSTANCE, node, pinned=index == 2)
+            engine.update_partition(Partition(f"web/{node}{index}", service="web", replicas=[replica]))
+            cpu, memory = loads[node][index]
+            engine.report_load(f"web/{node}{index}", node, {"cpu": cpu, "memory": memory, "count": 1})
+        moves = len(engine.balance(budget=2000).moves)
+        assert moves == 4 if most == 4 else 0 < moves <= 3
