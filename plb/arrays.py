@@ -14,6 +14,7 @@ import numpy.typing as npt
 Int = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Float = npt.NDArray[np.float64]
+Float32 = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
 
 NOWHERE = -1

@@ -77,8 +77,8 @@ class PlacementAndLoadBalancing:
         Seed of every random draw. The same seed, inputs and budgets give the same plans, whatever the number of
         threads.
     history
-        Past tenants as demand models; with it, plans know the expected failovers of each configuration. Needed for
-        ``w_failovers`` to have an effect.
+        Past tenants as demand models; with it and a ``w_failovers`` above 0, plans know the expected failovers of each
+        configuration.
     """
 
     def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:

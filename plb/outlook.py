@@ -7,14 +7,16 @@ import numpy as np
 from plb.arrays import Float, Int, Int32
 from plb.config import PlbConfig, Replay
 from plb.errors import UnknownNameError
-from plb.risk.anchoring import anchor_peaks
+from plb.risk.anchoring import anchor_peaks, recorded_peaks
 from plb.risk.demand import DemandHistory
-from plb.risk.sampling import TraceSampler
+from plb.risk.sampling import NONE, TraceDraws, TraceSampler
 from plb.state import ClusterState
 
 
 class Outlook:
-    """The sampled demand of every row of a `ClusterState`; without history it has no repetitions and costs nothing.
+    """The sampled demand of every row of a `ClusterState`.
+
+    Without history, or where ``w_failovers`` is 0, it has no repetitions and costs nothing.
 
     Attributes
     ----------
@@ -28,17 +30,18 @@ class Outlook:
     """
 
     def __init__(self, config: PlbConfig, history: DemandHistory | None, seed: int) -> None:
-        self.history = history
+        columns = [] if history is None else [_column(history, name) for name in config.metric_names]
+        self.history = history if config.w_failovers else None
         self._metrics = len(config.metrics)
-        self.repetitions = 0 if history is None else config.repetitions
+        self._columns = columns
+        self.repetitions = 0 if self.history is None else config.repetitions
         self._anchored = config.replay is Replay.ANCHORED
         self._trend = np.array([metric.trend for metric in config.metrics], np.int64)
         self._sampler: TraceSampler | None = None
-        if history is not None:
-            self._columns = [_column(history, name) for name in config.metric_names]
-            self._sampler = TraceSampler(history, repetitions=config.repetitions, seed=seed)
-            curves = (history.level, history.initial, history.growth, history.maximum)
-            self._curves = [curve[:, self._columns].astype(np.float64) for curve in curves]
+        if self.history is not None:
+            self._sampler = TraceSampler(self.history, repetitions=config.repetitions, seed=seed)
+            curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
+            self._curves = np.stack([curve[:, columns] for curve in curves], axis=2)
         self._steps: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
         self._allocate(0)
@@ -49,6 +52,9 @@ class Outlook:
         self.trace: Int32 = np.full((room, self.repetitions), -1, np.int32)
         self._key = np.zeros(room, np.uint64)
         self._group = np.full(room, -1, np.int64)
+        self._widening = np.full(room, NONE, np.int8)
+        self._drawn_age: Float = np.zeros(room)
+        self._drawn_demand: Float = np.zeros((room, self._metrics))
         self._valid_age: Float = np.full(room, -1.0)
         self._valid_demand: Float = np.full((room, self._metrics), -1.0)
         self._settled_age: Float = np.full(room, np.inf)
@@ -69,8 +75,10 @@ class Outlook:
         classes = np.array([_class_code(self.history, s.tenant_class) for s in state.services] or [-1])
         group = classes[table.service] * 4 + table.role
         age = np.maximum(0.0, now - table.created)
-        stale = (table.key != self._key) | (group != self._group) | (age > self._valid_age)
-        stale |= (table.largest_demand > self._valid_demand).any(axis=1)
+        other = (table.key != self._key) | (group != self._group)
+        other |= (age < self._drawn_age) | (table.largest_demand < self._drawn_demand).any(axis=1)
+        self._widening[other] = NONE
+        stale = other | (age > self._valid_age) | (table.largest_demand > self._valid_demand).any(axis=1)
         rows = np.flatnonzero(stale & table.used & ~table.leaving)
         if len(rows):
             self._draw(rows, state, classes, age)
@@ -94,10 +102,7 @@ class Outlook:
                 self.trace,
                 age,
                 table.largest_demand,
-                self._curves[0],
-                self._curves[1],
-                self._curves[2],
-                self._curves[3],
+                self._curves,
                 self._trend,
                 self._steps,
             )
@@ -109,13 +114,17 @@ class Outlook:
         table = state.rows
         demand = np.zeros((len(rows), len(self._sampler.history.metrics)))
         demand[:, self._columns] = table.largest_demand[rows]
-        draws = self._sampler.draw(table.key[rows], classes[table.service[rows]], table.role[rows], age[rows], demand)
+        before = TraceDraws(self.trace[rows], self._widening[rows], self._valid_age[rows], self._valid_demand[rows])
+        draws = self._sampler.draw(
+            table.key[rows], classes[table.service[rows]], table.role[rows], age[rows], demand, before=before
+        )
         self.trace[rows] = draws.trace
-        self.peak[rows] = self._level[draws.trace].transpose(0, 2, 1)
-        self.peak_ceiling[rows] = self.peak[rows].max(axis=2)
-        self._settled_age[rows], self._anchored_age[rows] = np.inf, -1.0
+        self._widening[rows] = draws.widening
+        self._drawn_age[rows], self._drawn_demand[rows] = age[rows], table.largest_demand[rows]
         self._valid_age[rows] = draws.valid_age
         self._valid_demand[rows] = draws.valid_demand[:, self._columns]
+        recorded_peaks(self.peak, self.peak_ceiling, rows, self.trace, self._level)
+        self._settled_age[rows], self._anchored_age[rows] = np.inf, -1.0
 
     def _levels(self) -> Int32:
         """Return the level of every trace in steps, (T, R) in the order of the engine's metrics."""

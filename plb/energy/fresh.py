@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.arrays import NOWHERE, Int, Int32, Problem, Solution
-from plb.energy.failovers import count_violations
+from plb.energy.failovers import count_all_violations
 from plb.energy.fragmentation import fragmentation_after
 from plb.energy.imbalance import imbalance
 from plb.kernel import kernel
@@ -32,8 +32,7 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
     if repetitions:
         _sum_peaks(aggregate, problem.peak, node, standing)
         np.add.at(ceiling, node[standing], problem.peak_ceiling[standing])
-        for index in np.flatnonzero(problem.counted):
-            violating[index] = count_violations(aggregate[index], problem.threshold[index])
+        count_all_violations(aggregate, problem.threshold, problem.counted, violating)
     displaced = np.flatnonzero((problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin))
     displaced_at = np.full(len(node), NOWHERE, np.int64)
     displaced_at[displaced] = np.arange(len(displaced))

@@ -14,12 +14,30 @@ from __future__ import annotations
 
 import math
 
-from plb.arrays import Float, Int, Int32
+from plb.arrays import Float, Float32, Int, Int32
 from plb.kernel import kernel
 from plb.steps import LARGEST_VALUE
 
+# Positions in curves
+LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
 RECORD_SECONDS = 86_400.0
 """Seconds after which the largest demand of a metric without trend has shown itself: a day."""
+
+
+@kernel
+def recorded_peaks(peak: Int32, peak_ceiling: Int, rows: Int, trace: Int32, level: Int32) -> None:
+    """Fill in the peaks of `rows` as their traces were recorded; `level` has shape (T, R), in steps.
+
+    The other parameters are those of `anchor_peaks`.
+    """
+    for row in rows:
+        for metric in range(peak.shape[1]):
+            highest = 0
+            for k in range(peak.shape[2]):
+                steps_up = level[trace[row, k], metric]
+                peak[row, metric, k] = steps_up
+                highest = max(highest, steps_up)
+            peak_ceiling[row, metric] = highest
 
 
 @kernel
@@ -31,10 +49,7 @@ def anchor_peaks(
     trace: Int32,
     age: Float,
     largest_demand: Float,
-    level: Float,
-    initial: Float,
-    growth: Float,
-    maximum: Float,
+    curves: Float32,
     trend: Int,
     steps: Float,
 ) -> None:
@@ -55,8 +70,8 @@ def anchor_peaks(
         (M, K) rows of the history.
     age, largest_demand
         (M,) seconds and (M, R) user units.
-    level, initial, growth, maximum
-        (T, R) of the history, user units and seconds.
+    curves
+        (T, R, 4) level, initial, growth and maximum of the history, user units and seconds.
     trend
         (R,) 1 for a metric with trend, else 0.
     steps
@@ -68,17 +83,17 @@ def anchor_peaks(
             highest = 0
             for k in range(peak.shape[2]):
                 at = trace[row, k]
-                expected = level[at, metric]
+                expected = float(curves[at, metric, LEVEL])
                 if trend[metric]:
-                    left = expected - initial[at, metric]
-                    duration = growth[at, metric]
+                    left = expected - curves[at, metric, INITIAL]
+                    duration = float(curves[at, metric, GROWTH])
                     settled_age[row] = max(settled_age[row], duration)
                     left *= 1.0 - age[row] / duration if age[row] < duration else 0.0
                     expected = largest_demand[row, metric] + left
-                elif maximum[at, metric] > largest_demand[row, metric]:
+                elif curves[at, metric, MAXIMUM] > largest_demand[row, metric]:
                     settled_age[row] = max(settled_age[row], RECORD_SECONDS)
                     known = min(1.0, age[row] / RECORD_SECONDS)
-                    expected *= 1.0 - known + known * largest_demand[row, metric] / maximum[at, metric]
+                    expected *= 1.0 - known + known * largest_demand[row, metric] / curves[at, metric, MAXIMUM]
                 steps_up = min(math.ceil(expected / steps[metric]), LARGEST_VALUE)
                 peak[row, metric, k] = steps_up
                 highest = max(highest, steps_up)

@@ -99,6 +99,8 @@ class TraceSampler:
         role: npt.ArrayLike,
         age: npt.ArrayLike,
         largest_demand: npt.ArrayLike,
+        *,
+        before: TraceDraws | None = None,
     ) -> TraceDraws:
         """Draw K traces for each of m replicas.
 
@@ -114,6 +116,9 @@ class TraceSampler:
             Seconds since creation, at least 0, shape (m,).
         largest_demand
             Largest demand seen so far (LBMax), user units, at least 0, shape (m, R).
+        before
+            What this sampler drew for the same replicas when their age and largest demand were at most these; a
+            widening of -1 where it drew nothing. It changes no result, but spares looking again for what still stands.
 
         Raises
         ------
@@ -124,8 +129,8 @@ class TraceSampler:
         """
         keys = np.ascontiguousarray(key, np.uint64)
         known = self._checked(len(keys), tenant_class, role, age, largest_demand)
-        trace = np.empty((len(keys), self.repetitions), np.int32)
-        widening = np.empty(len(keys), np.int8)
+        trace = np.empty((len(keys), self.repetitions), np.int32) if before is None else before.trace.copy()
+        widening = np.full(len(keys), NONE, np.int8) if before is None else before.widening.copy()
         valid_age, valid_demand = np.full_like(known[2], np.inf), np.full_like(known[3], np.inf)
         scratch = np.empty(len(self.history), np.int32)
         with np.errstate(over="ignore"):
@@ -179,14 +184,17 @@ def draw_batch(
 ) -> None:
     """Fill `trace` (m, K) and `widening` (m,) from `keys`, `codes`, `roles`, `ages` (m,) and `largest_demands` (m, R).
 
-    `scratch` (T,) holds the eligible rows of one replica where they had to be collected.
+    Where `widening` is not NONE at first, `trace` holds what was drawn at that level before. `scratch` (T,) holds the
+    eligible rows of one replica where they had to be collected.
     """
     for i in range(len(keys)):
         stream = replica_stream(seed, keys[i])
-        level = 0 if codes[i] >= 0 else UNKNOWN_CLASS_START
+        known = widening[i]
+        level = known if known != NONE else (0 if codes[i] >= 0 else UNKNOWN_CLASS_START)
         while True:
             low, high = row_range(level, codes[i], roles[i], table.group_start)
-            if draw_at_level(stream, level, low, high, ages[i], largest_demands[i], table, scratch, trace[i]):
+            kept = level == known
+            if draw_at_level(stream, level, low, high, ages[i], largest_demands[i], table, scratch, trace[i], kept):
                 break
             level += 1
         widening[i] = level
@@ -203,15 +211,19 @@ def draw_at_level(
     table: TraceTable,
     scratch: Rows,
     trace: Rows,
+    kept: bool,
 ) -> bool:
     """Fill `trace` (K,) from the eligible rows of [low, high) and return True, or return False if there are none.
 
-    The range is scanned once at the most, at the first repetition whose draws all miss.
+    With `kept`, rows of `trace` that are still eligible stay. The range is scanned once at the most, at the first
+    repetition whose draws all miss.
     """
     if low == high:
         return False
     collected = NONE
     for repetition in range(len(trace)):
+        if kept and is_eligible(trace[repetition], level, age, largest_demand, table):
+            continue
         words = repetition_stream(stream, repetition)
         row = first_eligible(words, level, low, high, age, largest_demand, table)
         if row == NONE:

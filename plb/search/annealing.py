@@ -306,6 +306,7 @@ def anneal_chains(
     else:
         chains = [run(chain, stream) for chain, stream in enumerate(streams)]
     best = min(chains, key=lambda chain: (chain.schedule[BEST_ENERGY], chain.schedule[BEST_MOVEMENT]))
+    return_to_best(problem, best.solution, best.schedule, best.journal)
     if config.checks is not Checks.OFF:
         compare_with_fresh(problem, best.solution, "end of annealing")
     tally = np.sum([chain.tally for chain in chains], axis=0)
@@ -323,6 +324,7 @@ class _Chain:
 
     solution: Solution
     schedule: Float
+    journal: Journal
     tally: Int
     timed_out: bool
 
@@ -336,7 +338,7 @@ def _run_chain(
     stream: np.random.SeedSequence,
     deadline: float | None,
 ) -> _Chain:
-    """Run one chain to its end and leave `solution` at the best it saw."""
+    """Run one chain on `solution` to its end; its journal leads back to the best it saw."""
     rng = np.random.Generator(np.random.PCG64(stream))
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
@@ -351,8 +353,7 @@ def _run_chain(
         if checks is Checks.STEP:
             compare_with_fresh(problem, solution, f"proposal {tally[DRAWN]}")
         timed_out = deadline is not None and time.perf_counter() >= deadline
-    return_to_best(problem, solution, schedule, journal)
-    return _Chain(solution, schedule, tally, timed_out and schedule[END] == _RUNNING)
+    return _Chain(solution, schedule, journal, tally, timed_out and schedule[END] == _RUNNING)
 
 
 def _settings(config: PlbConfig, budget: Budget) -> Settings:

@@ -112,10 +112,9 @@ class Run:
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
-        moved = np.flatnonzero((self.solution.node != before.node) | (before.node == NOWHERE))
-        for row in moved:
-            if self.solution.node[row] != NOWHERE:
-                self._reasons.setdefault(int(row), self._reason(phase, int(row), before, breaches))
+        moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
+        for row in np.flatnonzero(moved).tolist():
+            self._reasons.setdefault(row, self._reason(phase, row, before, breaches))
 
     def _reason(self, phase: Phase, row: int, before: Solution, breaches: Breaches | None) -> Reason:
         origin = int(before.node[row])

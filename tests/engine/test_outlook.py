@@ -27,7 +27,7 @@ def draws_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> np.ndarray:
 @given(clusters(with_history=True), st.data())
 def test_reports_redraw_only_what_is_no_longer_eligible(cluster, data):
     """While the eligible set shrinks within one level, draws that are in it stay; the rest come from it."""
-    engine = cluster.engine()
+    engine = cluster.engine(w_failovers=0.1)
     history = engine._outlook.history
     classes = {p.name: cluster.service_of(p.name).tenant_class for p in cluster.partitions}
     created = {p.name: p.created for p in cluster.partitions}
@@ -73,7 +73,7 @@ def test_reports_redraw_only_what_is_no_longer_eligible(cluster, data):
 @given(all_clusters())
 def test_moves_and_swaps_redraw_nothing(cluster):
     """Draws, age and largest demand belong to the role slot and go with it, wherever a plan puts it."""
-    engine = cluster.engine(swap_probability=0.5, w_imbalance=100.0)
+    engine = cluster.engine(swap_probability=0.5, w_imbalance=100.0, w_failovers=0.1)
     table = engine._state.rows
     draws = draws_of(engine)
     demand, created = table.largest_demand.copy(), table.created.copy()
@@ -122,6 +122,11 @@ def index_of(engine: PlacementAndLoadBalancing, node: str) -> int:
     return next(r.index for r in engine.replicas("db/0") if r.node == node and not r.leaving)
 
 
+def rows_of(engine: PlacementAndLoadBalancing) -> list[int]:
+    """Return the rows of the role slots, in order."""
+    return [r.index for r in engine.replicas("db/0") if not r.leaving]
+
+
 def test_move_that_the_host_reports_redraws_nothing(engine):
     """A secondary that stands elsewhere in the next update keeps index, draws and largest demand."""
     draws, row = draws_of(engine), index_of(engine, "n2")
@@ -165,6 +170,29 @@ def test_age_redraws_what_did_not_live_as_long(engine):
     assert engine._outlook.update(engine._state, 1001.0) == 3
 
 
+@pytest.mark.parametrize("now", [400.0, 1500.0])
+def test_partition_that_is_made_anew_draws_as_a_new_one(engine, now):
+    """A tenant who left and came back under the same name is young again: what its namesake had drawn is void."""
+    first = draws_of(engine)[rows_of(engine)]
+    engine.report_load("db/0", "n0", {"cpu": 38.0})
+    old = draws_of(engine, now)[rows_of(engine)]
+    engine.remove_partition("db/0")
+    engine.update_partition(attrs.evolve(db(("n0", PRIMARY), ("n1", SECONDARY), ("n2", SECONDARY)), created=now))
+    for index, load in enumerate((9.0, 2.0, 3.0)):
+        engine.report_load("db/0", f"n{index}", {"cpu": load})
+    assert not np.array_equal(old, first)
+    assert np.array_equal(draws_of(engine, now)[rows_of(engine)], first)
+
+
+def test_engine_without_weight_on_failovers_samples_nothing(engine):
+    """The original energy does not pay for a term that it does not have."""
+    made = PlacementAndLoadBalancing(
+        attrs.evolve(engine.config, w_failovers=0.0), seed=2, history=engine._outlook.history
+    )
+    assert made._outlook.repetitions == 0
+    assert made._outlook.peak.nbytes == 0
+
+
 def test_slots_of_a_partition_never_share_their_draws(engine):
     """Also after slots were given up and others taken: each has a key of its own."""
     engine.update_service(Service("db", target_replicas=2, tenant_class="gold"))
@@ -181,7 +209,7 @@ def test_slots_of_a_partition_never_share_their_draws(engine):
 def test_draws_do_not_depend_on_what_else_there_is(cluster, order):
     """The draws of a partition are those it has in an engine with other partitions, added in another order."""
     other = attrs.evolve(cluster, partitions=tuple(cluster.partitions[i] for i in order if i < len(cluster.partitions)))
-    one, two = cluster.engine(), other.engine()
+    one, two = cluster.engine(w_failovers=0.1), other.engine(w_failovers=0.1)
     traces, twins = draws_of(one), draws_of(two)
     for partition in cluster.partitions:
         rows, others = ([r.index for r in e.replicas(partition.name) if not r.leaving] for e in (one, two))

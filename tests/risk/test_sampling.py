@@ -154,6 +154,23 @@ def test_a_draw_that_is_still_eligible_is_kept(
     assert (after.trace[0][still] == before.trace[0][still]).all()
 
 
+@pytest.mark.kernels
+@NO_DEADLINE
+@given(histories(), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 10), st.integers(0, 10)), min_size=2))
+def test_drawing_on_from_earlier_draws_gives_what_drawing_anew_gives(
+    history: DemandHistory, seen: list[tuple[int, int, int]]
+) -> None:
+    """What was drawn before spares work and changes nothing, however age and demand have grown since."""
+    sampler = TraceSampler(history, repetitions=30, seed=11)
+    replica = ([7, 8], [0, -1], [Role.PRIMARY, Role.SECONDARY])
+    before = None
+    for age, *demand in np.maximum.accumulate(np.array(seen, np.float64)):
+        anew = sampler.draw(*replica, [age, age], [demand, demand])
+        on = sampler.draw(*replica, [age, age], [demand, demand], before=before)
+        assert same(on, anew)
+        before = on
+
+
 def test_kept_draws_survive_a_shrink_by_least_hash() -> None:
     """Where 64 draws miss, the row of least hash is kept as well while it is eligible."""
     history = lifetimes_in_order(5000)
