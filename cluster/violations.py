@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.ledger import Floats, Metering
-from plb.plan import Move, MoveKind
+from plb.plan import Move
 
 SHARE_OF_ROUNDING = 1e-4
 """The engine counts in steps and rounds up: within this share of its capacity below a threshold, it is asked."""
@@ -63,13 +63,7 @@ def needs_repair(metering: Metering, threshold: Floats) -> bool:
 
 def nodes_relieved(moves: Iterable[Move]) -> set[str]:
     """Return the nodes for whose capacity a plan moves something, or swaps roles."""
-    relieved = set()
-    for move in moves:
-        if move.reason.rule == "capacity" and move.reason.node is not None:
-            relieved.add(move.reason.node)
-        if move.kind is MoveKind.SWAP and move.source is not None:
-            relieved |= {move.source, move.target}
-    return relieved
+    return {move.reason.node for move in moves if move.reason.rule == "capacity" and move.reason.node is not None}
 
 
 def classify(

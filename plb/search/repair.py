@@ -13,6 +13,7 @@ import numpy as np
 
 from plb.arrays import DISPLACED, NOWHERE, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
+from plb.constraints import NO_REFUSAL
 from plb.constraints.domains import misses_of_spread
 from plb.kernel import kernel
 from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
@@ -25,7 +26,7 @@ from plb.search.attempts import (
     try_move,
     undo_attempt,
 )
-from plb.search.proposal import Choice
+from plb.search.proposal import Choice, refusal
 from plb.search.transition import present_energy
 
 
@@ -201,13 +202,15 @@ def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.
         for metric in range(problem.limit.shape[1]):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
                 row = _random_leaver(problem, solution, node, metric, rng)
-                if row == NOWHERE or attempt.length[0] >= attempt.row.shape[0]:
+                if row == NOWHERE or attempt.length[0] + 2 > attempt.row.shape[0]:
                     break
                 target = random_target(problem, solution, enforced, row, node, rng)
-                if target == NOWHERE and not _move_another(problem, solution, enforced, node, metric, rng, attempt):
-                    break
                 if target != NOWHERE:
                     try_move(problem, solution, attempt, row, target)
+                    continue
+                relieved = _move_another(problem, solution, enforced, node, metric, rng, attempt)
+                if not relieved and not _swap_another(problem, solution, enforced, node, metric, rng, attempt):
+                    break
 
 
 @kernel
@@ -243,6 +246,36 @@ def _move_another(
             if target != NOWHERE:
                 try_move(problem, solution, attempt, row, target)
                 return True
+    return False
+
+
+@kernel
+def _swap_another(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    node: int,
+    metric: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
+) -> bool:
+    """Swap any replica on `node`, where none can move away, with one of another role that carries less; tell if so."""
+    rows = solution.node.shape[0]
+    first = int(rng.random() * rows)
+    for index in range(rows):
+        row = (first + index) % rows
+        if solution.node[row] != node or not problem.movable[row]:
+            continue
+        other = problem.sibling[row]
+        while other != row:
+            place = solution.node[other]
+            lighter = problem.load[other, metric] < problem.load[row, metric]
+            swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
+            if lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL:
+                try_move(problem, solution, attempt, row, place)
+                try_move(problem, solution, attempt, other, node)
+                return True
+            other = problem.sibling[other]
     return False
 
 

@@ -55,11 +55,19 @@ def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons:
     swaps = _swapped(problem, solution, changed)
     partners = set(swaps.values())
     ordered = _executable_order(problem, solution, [int(r) for r in changed if r not in swaps and r not in partners])
-    moves = [_move(state, problem, solution, row, MoveKind.SWAP, reasons[row]) for row in swaps]
+    moves = [
+        _move(state, problem, solution, row, MoveKind.SWAP, _reason_of_swap(reasons[row], reasons[other]))
+        for row, other in swaps.items()
+    ]
     for row in ordered:
         kind = MoveKind.ADD if problem.origin[row] == NOWHERE else MoveKind.MOVE
         moves.append(_move(state, problem, solution, row, kind, reasons[row]))
     return moves
+
+
+def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
+    """Return why a pair changed roles: a swap may be for the sake of the node that the secondary leaves."""
+    return secondary if primary.node is None else primary
 
 
 def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, int]:

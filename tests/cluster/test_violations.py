@@ -54,11 +54,18 @@ CASES = [
     ),
     ("a move for another node does not resolve this one", [[0, 0], [0, 96.0]], None, [move("n0")], "both"),
     (
-        "a swap of roles relieves both its nodes",
+        "a swap of roles for the node that the secondary leaves: a violation",
+        [[0, 0], [9.6, 0]],
+        None,
+        [move("n1", "capacity", "cpu", MoveKind.SWAP)],
+        [(1, 0, "violation")],
+    ),
+    (
+        "a swap of roles for the energy resolves nothing",
         [[9.6, 0], [0, 0]],
         None,
         [move(None, "energy", None, MoveKind.SWAP)],
-        [(0, 0, "violation")],
+        [(0, 0, "unresolved")],
     ),
     (
         "a hair below the threshold, where the engine rounds up and moves: a violation",

@@ -235,3 +235,23 @@ def test_domain_without_a_node_that_is_up_counts_for_nothing():
         standing = [Replica(Role.INSTANCE, "c0"), Replica(Role.INSTANCE, "a0")]
         engine.update_partition(Partition("web/0", service="web", replicas=standing))
         assert engine.place().moves[0].target in ("b0", "b1")
+
+
+@pytest.mark.parametrize("overloaded", ["primary", "secondary"])
+def test_swap_tells_which_of_its_nodes_was_overloaded(overloaded):
+    """On two nodes only a swap of roles can help; its reason is the node without room, whichever replica leaves it."""
+    config = PlbConfig(metrics=[Metric("cpu", violation_threshold=1.0)], max_share_to_move=1.0, swap_probability=0.5)
+    engine = PlacementAndLoadBalancing(config)
+    engine.update_node(Node("small", capacities={"cpu": 50}))
+    engine.update_node(Node("large", capacities={"cpu": 100}))
+    engine.update_service(Service("db", target_replicas=2))
+    heavy, light = (Role.PRIMARY, Role.SECONDARY) if overloaded == "primary" else (Role.SECONDARY, Role.PRIMARY)
+    engine.update_partition(
+        Partition("db/0", service="db", replicas=[Replica(heavy, "small"), Replica(light, "large")])
+    )
+    engine.report_load("db/0", "small", {"cpu": 60})
+    engine.report_load("db/0", "large", {"cpu": 20})
+    plan = engine.repair()
+    assert [(move.kind, move.reason.rule, move.reason.node) for move in plan.moves] == [
+        (MoveKind.SWAP, "capacity", "small")
+    ]
