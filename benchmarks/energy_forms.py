@@ -9,11 +9,13 @@ causes at least 20 violations in ten days (seed 7). Then every form meets the sa
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 import attrs
 import numpy as np
-from joblib import Parallel, delayed
 
 from cluster.experiment import prepare
 from cluster.scenario import Scenario
@@ -70,16 +72,16 @@ def main() -> None:
     parser.add_argument("--densities", help="densities that were found before, one a region")
     options = parser.parse_args()
     regions = options.regions.split(",")
-    parallel = Parallel(n_jobs=options.jobs)
-    if options.densities:
-        found_densities = [float(density) for density in options.densities.split(",")]
-    else:
-        found_densities = parallel(delayed(density_for)(region, options.days) for region in regions)
-    densities = dict(zip(regions, found_densities, strict=True))
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
-    cases = [(region, form, seed) for region in regions for form in FORMS for seed in seeds]
-    counts = parallel(delayed(violations)(r, densities[r], s, options.days, f) for r, f, s in cases)
-    found = dict(zip(cases, counts, strict=True))
+    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+        if options.densities:
+            found_densities = [float(density) for density in options.densities.split(",")]
+        else:
+            found_densities = list(pool.map(density_for, regions, repeat(options.days)))
+        densities = dict(zip(regions, found_densities, strict=True))
+        cases = [(region, form, seed) for region in regions for form in FORMS for seed in seeds]
+        counts = [pool.submit(violations, r, densities[r], s, options.days, f) for r, f, s in cases]
+        found = {case: count.result() for case, count in zip(cases, counts, strict=True)}
     print(f"| form | {' | '.join(f'{r}, {densities[r]:g}' for r in regions)} | original / form |")
     print("|---" * (len(regions) + 2) + "|")
     for form in FORMS:

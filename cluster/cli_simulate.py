@@ -66,6 +66,8 @@ def simulate_command(
 
 def override(scenario: Scenario, **given: Any) -> Scenario:
     """Return a scenario with the values from the command line in place of its own; None leaves a value as it is."""
+    from workloads.format import holds_traces
+
     traces = given.pop("traces")
     values = {key: value for key, value in given.items() if value is not None}
     if "policy" in values:
@@ -73,7 +75,7 @@ def override(scenario: Scenario, **given: Any) -> Scenario:
     workload = {"density": values.pop("density")} if "density" in values else {}
     if traces is not None:
         workload["path"] = str(traces)
-        if scenario.workload.kind == "region":
+        if scenario.workload.kind == "region" or holds_traces(traces):
             workload["kind"] = "traces"
     run = attrs.evolve(scenario.run, **values)
     return attrs.evolve(scenario, run=run, workload=attrs.evolve(scenario.workload, **workload))
@@ -99,7 +101,7 @@ def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool)
     try:
         with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
             label = {pair: f"{pair[0]}, repeat {pair[1] + 1}" for pair in experiment.pairs}
-            tasks = {pair: bar.add_task(name, total=days, start=jobs > 1) for pair, name in label.items()}
+            tasks = {pair: bar.add_task(name, total=days, start=False) for pair, name in label.items()}
 
             def report(policy: str, repeat: int, seconds: float) -> None:
                 bar.start_task(tasks[policy, repeat])
@@ -108,10 +110,11 @@ def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool)
             for run in experiment.runs(jobs=jobs, progress=report):
                 results.add(run)
                 runs.append(run)
+                report(run.policy, run.repeat, float(run.totals["simulated_seconds"]))
                 bar.stop_task(tasks[run.policy, run.repeat])
     except KeyboardInterrupt:
         return runs, True
-    return runs, not all(run.complete for run in runs)
+    return runs, len(runs) < len(experiment.pairs) or not all(run.complete for run in runs)
 
 
 def _close(
@@ -137,7 +140,7 @@ def _close(
         read_table(folder, "shortages"),
         read_table(folder, "node_load"),
         policies=comparison.policies,
-        repeats=comparison.repeats,
+        repeats={policy: [run.repeat for run in runs if run.policy == policy] for policy in comparison.policies},
         threshold=scenario.cluster.violation_threshold,
         days=max(run.totals["simulated_seconds"] for run in runs) / 86400.0,
         title=scenario.name,

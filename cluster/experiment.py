@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 
 import attrs
 
 from cluster.pools import Source, read_source
+from cluster.processes import run_in_processes
 from cluster.record import RunResult
 from cluster.scenario import Scenario
 from cluster.simulation import simulate
@@ -44,11 +44,15 @@ class Experiment:
         Parameters
         ----------
         jobs
-            Number of processes; 1: this one. An interrupted run is yielded as incomplete, and is then the last one.
+            Number of processes; 1: this one. More are new ones, so a script needs ``if __name__ == "__main__":``.
         progress
-            Called at every metering with one process, and at the end of every run with more.
+            Called at every metering with one process, a few times a second with more.
+
+        Ctrl-C ends the runs under way; they are yielded as incomplete, and are the last ones.
         """
-        return self._in_turn(progress) if jobs == 1 else self._in_processes(jobs, progress)
+        if jobs == 1 or len(self.pairs) == 1:
+            return self._in_turn(progress)
+        return run_in_processes(self.scenario, self.source, self.sequences, self.pairs, jobs, progress)
 
     def _in_turn(self, progress: Progress | None) -> Iterator[RunResult]:
         for policy, repeat in self.pairs:
@@ -57,19 +61,6 @@ class Experiment:
             yield run
             if not run.complete:
                 return
-
-    def _in_processes(self, jobs: int, progress: Progress | None) -> Iterator[RunResult]:
-        from joblib import Parallel, delayed
-
-        shared = attrs.evolve(self.scenario, engine={"threads": max(1, _cores() // jobs), **self.scenario.engine})
-        calls = [
-            delayed(simulate)(shared, self.source, self.sequences[repeat], policy, repeat)
-            for policy, repeat in self.pairs
-        ]
-        for run in Parallel(n_jobs=jobs, return_as="generator_unordered")(calls):
-            if progress is not None:
-                progress(run.policy, run.repeat, float(run.totals["simulated_seconds"]))
-            yield run
 
 
 def prepare(scenario: Scenario) -> Experiment:
@@ -81,7 +72,3 @@ def prepare(scenario: Scenario) -> Experiment:
 
 def _bind(progress: Progress | None, policy: str, repeat: int) -> Callable[[float], None] | None:
     return None if progress is None else lambda seconds: progress(policy, repeat, seconds)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

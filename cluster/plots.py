@@ -25,7 +25,7 @@ DOTS_PER_INCH = 130
 
 
 def plot_violations(
-    ax: Axes, shortages: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, int], days: float
+    ax: Axes, shortages: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Sequence[int]], days: float
 ) -> None:
     """Draw the cumulative number of violations over time, a line a policy; mean and range over repeats.
 
@@ -36,7 +36,7 @@ def plot_violations(
     policies
         Policies in the order of their colours.
     repeats
-        Number of runs of each policy.
+        Numbers of the runs of each policy.
     days
         Length of the runs.
     """
@@ -45,7 +45,7 @@ def plot_violations(
     grid = np.linspace(0.0, days, 500)
     for policy, colour in zip(policies, COLOURS * len(policies), strict=False):
         of_policy = violated.filter(pl.col("policy") == policy)
-        times = [of_policy.filter(pl.col("repeat") == r)["time_s"].to_numpy() for r in range(repeats[policy])]
+        times = [of_policy.filter(pl.col("repeat") == r)["time_s"].to_numpy() for r in repeats[policy]]
         counts = np.array([np.searchsorted(found, grid, "right") for found in times])
         mean = counts.mean(axis=0)
         ax.step(grid, mean, where="post", color=colour, linewidth=1.8, label=f"{policy} ({mean[-1]:.3g})")
@@ -124,18 +124,21 @@ def save_plots(
     node_load: pl.DataFrame,
     *,
     policies: Sequence[str],
-    repeats: Mapping[str, int],
+    repeats: Mapping[str, Sequence[int]],
     threshold: float,
     days: float,
     title: str,
 ) -> list[Path]:
     """Write ``violations.png``, ``load.png`` (bands a metric and policy) and ``load_map.png``; return their paths.
 
-    Loads are shown for the first repeat.
+    Loads are shown for the first repeat that all policies have run. Parameters as in `plot_violations` and
+    `plot_load_bands`.
     """
     from matplotlib.figure import Figure
 
-    first = node_load.filter((pl.col("repeat") == 0) & pl.col("share").is_not_null())
+    common = set.intersection(*(set(of_policy) for of_policy in repeats.values()))
+    shown_repeat = min(common or {min(of_policy) for of_policy in repeats.values()})
+    first = node_load.filter((pl.col("repeat") == shown_repeat) & pl.col("share").is_not_null())
     metrics = first["metric"].unique(maintain_order=True).to_list()
     shown = [policy for policy in policies if policy in set(first["policy"].to_list())]
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")

@@ -43,6 +43,7 @@ class Range:
         """Raise `InvalidValueError` if `value` lies outside."""
         if self.whole:
             check_count(item, field, value, low=int(self.low))  # type: ignore[arg-type]
+            check_number(item, field, value, low=self.low, high=self.high)
         else:
             check_number(item, field, value, low=self.low, high=self.high, low_open=self.low_open)
 
@@ -51,8 +52,8 @@ def _number(default: Any, *, low: float = 0.0, high: float = math.inf, low_open:
     return attrs.field(default=default, metadata={"range": Range(low, high, low_open)})
 
 
-def _count(default: Any, *, low: int = 0) -> Any:
-    return attrs.field(default=default, metadata={"range": Range(low, whole=True)})
+def _count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
+    return attrs.field(default=default, metadata={"range": Range(low, high, whole=True)})
 
 
 def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
@@ -105,7 +106,7 @@ class Cluster(_Section):
     violation_threshold: float = _number(0.95, high=1.0, low_open=True)
     copy_gbit_per_second: float = _number(10.0, low_open=True)
     interruption_seconds: float = _number(30.0)
-    metering_minutes: int = _count(10, low=1)
+    metering_minutes: int = _count(10, low=1, high=1440)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -210,12 +211,15 @@ class Scenario:
     policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        known = {**BUILT_IN_POLICIES, **self.policies}
+        known = {name: dict(fields) for name, fields in {**BUILT_IN_POLICIES, **self.policies}.items()}
         object.__setattr__(self, "policies", known)
         if not self.run.policies:
             raise InvalidValueError("run", "policies", (), "at least one policy")
         if len(set(self.run.policies)) < len(self.run.policies):
             raise InvalidValueError("run", "policies", list(self.run.policies), "every policy once")
+        if self.run.days * 1440 < self.cluster.metering_minutes:
+            allowed = f"at least one metering interval, {self.cluster.metering_minutes} minutes"
+            raise InvalidValueError("run", "days", self.run.days, allowed)
         for name in (self.name, *known):
             if not name.strip() or name in (".", "..") or set(name) & set("/\\\0"):
                 raise InvalidValueError("scenario", "name", name, "a name that a directory can have, without / or \\")

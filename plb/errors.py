@@ -44,17 +44,25 @@ class UnknownNameError(PlbError, LookupError):
     name
         The name that was given.
     known
-        The names that exist; the nearest are suggested.
+        The names that exist; the nearest are suggested, or all of them where none is near and they are few.
     context
         Where the name stood, put in front of the message when given.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str] = (), context: str = "") -> None:
         self.kind, self.name = kind, name
-        self.nearest: Sequence[str] = get_close_matches(name, list(known), n=3, cutoff=0.6)
-        hint = f"; did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
+        names = list(known)
+        self.nearest: Sequence[str] = get_close_matches(name, names, n=3, cutoff=0.6)
+        hint = f"; did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else _listed(names)
         prefix = f"{context}: " if context else ""
         super().__init__(f"{prefix}unknown {kind} {name!r}{hint}")
+
+
+MOST_LISTED = 12
+
+
+def _listed(names: list[str]) -> str:
+    return f"; known: {', '.join(map(repr, names))}" if 0 < len(names) <= MOST_LISTED else ""
 
 
 class ConflictError(PlbError, ValueError):

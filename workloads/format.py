@@ -28,10 +28,23 @@ from workloads.segments import spread, step_of_row
 from workloads.trace import TraceSet
 from workloads.validation import SeriesTable, check_samples, check_tenants
 
-__all__ = ["TENANTS_FILE", "TRACES_FILE", "read_history", "read_traces", "write_history", "write_traces"]
+__all__ = [
+    "TENANTS_FILE",
+    "TRACES_FILE",
+    "holds_traces",
+    "read_history",
+    "read_traces",
+    "write_history",
+    "write_traces",
+]
 
 TRACES_FILE, TENANTS_FILE = "traces.parquet", "tenants.parquet"
 ROLES = tuple(role.name.lower() for role in Role)
+
+
+def holds_traces(folder: str | Path) -> bool:
+    """Return whether a directory holds traces in this project's format, by the names of its files."""
+    return Path(folder, TRACES_FILE).is_file()
 
 
 def write_traces(traces: TraceSet, path: str | Path, provenance: Mapping[str, Any] | None = None) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli import app
+from cluster.cli_simulate import override
+from cluster.experiment import prepare
+from cluster.plots import plot_violations, save_plots
 from cluster.results import read_table
+from cluster.scenario_file import read_scenario
 from cluster.tables import TABLES, columns_of
 
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 SMALL = """
 [cluster]
 nodes = 10
@@ -137,6 +144,8 @@ def test_options_override_the_scenario(scenario: Path, tmp_path: Path):
     ("arguments", "words"),
     [
         (("--policy", "orignal"), "did you mean 'original'"),
+        (("--policy", "nope"), "known: 'original', 'modified'"),
+        (("--days", "0.001"), "at least one metering interval, 10 minutes"),
         (("--days", "-1"), "days = -1.0 is not allowed"),
         (("--density", "50"), "cannot be reached"),
     ],
@@ -177,6 +186,50 @@ def test_interrupted_run_leaves_readable_results(scenario: Path, tmp_path: Path,
     assert summary["complete"] is False
     assert [row["complete"] for row in summary["runs"]] == [False]
     assert read_table(tmp_path / "out", "node_load")["time_s"].max() == 3000
+
+
+def test_interrupt_of_several_processes_keeps_the_runs_under_way(scenario: Path):
+    """Ctrl-C with --jobs 2: both runs under way are kept as far as they came, no other begins, the exit code is 130."""
+
+    def interrupt(_policy: str, _repeat: int, _seconds: float) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    experiment = prepare(override(read_scenario(scenario), days=60.0, repeats=3, traces=None))
+    before = signal.getsignal(signal.SIGINT)
+    runs = list(experiment.runs(jobs=2, progress=interrupt))
+    assert signal.getsignal(signal.SIGINT) is before
+    assert {(run.policy, run.repeat, run.complete) for run in runs} == {("original", 0, False), ("modified", 0, False)}
+    assert all(0 < run.totals["simulated_seconds"] < 60 * 86400 for run in runs)
+
+
+def test_plots_after_an_interrupt_show_the_runs_that_there_are(results: Path, tmp_path: Path):
+    """A repeat that was never run is not drawn as one without violations."""
+    from matplotlib.figure import Figure
+
+    shortages = pl.DataFrame(
+        {"policy": ["a"], "repeat": [1], "time_s": [0.0], "node": ["n0"], "outcome": ["violation"]}
+    )
+    ax = Figure().subplots()
+    plot_violations(ax, shortages, ["a"], {"a": [1]}, 1.0)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a (1)"]
+    tables = read_table(results, "shortages"), read_table(results, "node_load")
+    written = save_plots(
+        tmp_path,
+        *tables,
+        policies=["original", "modified"],
+        repeats={"original": [0, 1], "modified": [0]},
+        threshold=0.95,
+        days=0.5,
+        title="interrupted",
+    )
+    assert [path.name for path in written] == ["violations.png", "load.png", "load_map.png"]
+
+
+def test_converted_traces_run_with_the_scenario_of_their_source(tmp_path: Path):
+    """--traces takes a folder in this project's format whatever the scenario read before."""
+    scenario = read_scenario(EXAMPLES / "bitbrains.toml")
+    assert override(scenario, traces=tmp_path).workload.kind == "bitbrains"
+    assert override(scenario, traces=EXAMPLES / "small_traces").workload.kind == "traces"
 
 
 def test_traces_check(tmp_path: Path):
