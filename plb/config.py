@@ -8,7 +8,7 @@ from typing import TypeVar
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError
-from plb.model import Metric, check_count, check_number
+from plb.model import Metric, check_count, check_number, check_switch
 
 
 class Combination(Enum):
@@ -205,6 +205,8 @@ class PlbConfig:
         for field in ("placement_interval", "repair_interval", "balancing_interval"):
             if getattr(self, field) is not None:
                 check_number("PlbConfig", field, getattr(self, field))
+        for field in ("use_move_cost_reports", "move_replicas_for_placement"):
+            check_switch("PlbConfig", field, getattr(self, field))
         for field in ("fault_domain_priority", "upgrade_domain_priority"):
             if getattr(self, field) not in (-1, 0, 1):
                 raise InvalidValueError("PlbConfig", field, getattr(self, field), "-1 (off), 0 (hard) or 1 (soft)")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
+from numbers import Real
 from types import MappingProxyType
 
 import attrs
@@ -46,11 +47,9 @@ def check_number(
     allowed = f"a finite number {'>' if low_open else '>='} {low:g}"
     if math.isfinite(high):
         allowed += f" and {'<' if high_open else '<='} {high:g}"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        try:
-            value = float(value)
-        except (TypeError, ValueError):
-            raise InvalidValueError(item, field, value, allowed) from None
+    given: object = value
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise InvalidValueError(item, field, value, allowed)
     try:
         number = float(value)
     except OverflowError:  # a whole number beyond every float
@@ -67,6 +66,20 @@ def check_count(item: str, field: str, value: int, *, low: int = 0) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < low:
         raise InvalidValueError(item, field, value, f"a whole number >= {low}")
     return int(value)
+
+
+def check_text(item: str, field: str, value: object) -> str:
+    """Return `value` if it is a string, else raise `InvalidValueError`."""
+    if not isinstance(value, str):
+        raise InvalidValueError(item, field, value, "a string")
+    return value
+
+
+def check_switch(item: str, field: str, value: object) -> bool:
+    """Return `value` if it is True or False, else raise `InvalidValueError`."""
+    if not isinstance(value, bool):
+        raise InvalidValueError(item, field, value, "True or False")
+    return value
 
 
 def check_name(kind: str, name: str) -> str:
@@ -120,6 +133,7 @@ class Metric:
         check_number(item, "violation_threshold", self.violation_threshold, high=1.0, low_open=True)
         check_number(item, "balancing_threshold", self.balancing_threshold, low=1.0)
         check_number(item, "activity_threshold", self.activity_threshold)
+        check_switch(item, "trend", self.trend)
         if self.step is not None:
             check_number(item, "step", self.step, high=1.0, low_open=True)
             if math.frexp(self.step)[0] != 0.5:
@@ -157,9 +171,12 @@ class Node:
         check_name("node", self.name)
         item = f"node {self.name}"
         object.__setattr__(self, "capacities", check_loads(item, "capacities", self.capacities))
+        for field in ("fault_domain", "upgrade_domain"):
+            if getattr(self, field) is not None:
+                check_text(item, field, getattr(self, field))
+        check_switch(item, "up", self.up)
         for key, value in self.properties.items():
-            if not isinstance(value, str):
-                raise InvalidValueError(item, f"properties[{key}]", value, "a string")
+            check_text(item, f"properties[{key}]", value)
         object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
 
     @property
@@ -213,6 +230,8 @@ class Service:
         check_name("service", self.name)
         item = f"service {self.name}"
         check_count(item, "target_replicas", self.target_replicas, low=1)
+        check_switch(item, "stateful", self.stateful)
+        check_text(item, "placement_constraint", self.placement_constraint)
         if self.max_moves is not None:
             check_count(item, "max_moves", self.max_moves)
         try:
@@ -250,6 +269,14 @@ class Replica:
     node: str
     pinned: bool = attrs.field(default=False, kw_only=True)
     leaving: bool = attrs.field(default=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("replica", self.node)
+        if self.role not in list(Role):
+            raise InvalidValueError(f"replica on {self.node}", "role", self.role, f"one of {[r.name for r in Role]}")
+        object.__setattr__(self, "role", Role(self.role))
+        for field in ("pinned", "leaving"):
+            check_switch(f"replica on {self.node}", field, getattr(self, field))
 
 
 def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:

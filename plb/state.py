@@ -49,6 +49,8 @@ class RowTable:
         self.service: Int = np.zeros(room, np.int64)
         self.created: Float = np.zeros(room)
         self.key = np.zeros(room, np.uint64)
+        self.generation: Int = np.zeros(room, np.int64)
+        """Rises each time the row is taken, so that nobody takes a new replica for the one before it."""
         self.largest_demand: Float = np.zeros((room, metrics))
         self.reported: Bool = np.zeros(room, np.bool_)
         self._free: list[int] = list(range(room - 1, -1, -1))
@@ -64,6 +66,7 @@ class RowTable:
             self._grow()
         row = self._free.pop()
         self.used[row] = True
+        self.generation[row] += 1
         return row
 
     def release(self, row: int) -> None:
@@ -84,7 +87,7 @@ class RowTable:
         self.arriving = np.concatenate([self.arriving, np.full(old, NOWHERE, np.int64)])
         self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int64)])
         self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
-        for name in ("role", "leaving", "pinned", "used", "service", "created", "key", "reported"):
+        for name in ("role", "leaving", "pinned", "used", "service", "created", "key", "generation", "reported"):
             array = getattr(self, name)
             setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         self._free = list(range(new - 1, old - 1, -1))
@@ -144,6 +147,9 @@ class ClusterState:
         else:
             self.services[index] = service
             self.service_expression[index] = expression
+            for record in self.partitions.values():
+                if record.service == index:
+                    self._trim_waiting(record, service)
 
     def _expression(self, item: str, text: str) -> int:
         index = self.expression_index.get(text)
@@ -221,12 +227,17 @@ class ClusterState:
         table = self.rows
         old_node = {row: int(table.node[row]) for row in record.rows if not table.leaving[row]}
         free: dict[Role, list[int]] = {role: [] for role in defaults}
+        departing = {(replica.role, node) for replica, node in placed if replica.leaving}
+        ends: dict[tuple[Role, int], int] = {}
         for row in record.rows:
-            if table.leaving[row]:
-                self._release(row)
+            role, node = Role(table.role[row]), int(table.node[row])
+            if not table.leaving[row]:
+                free[role].append(row)
+            elif (role, node) in departing and (role, node) not in ends:
+                ends[role, node] = row
             else:
-                free[Role(table.role[row])].append(row)
-        record.rows = [row for row in record.rows if table.used[row]]
+                self._release(row)
+        record.rows = [row for row in record.rows if table.used[row] and not table.leaving[row]]
         standing = [(replica, node) for replica, node in placed if not replica.leaving]
         matched: list[tuple[int, Replica, int]] = []
         later = []
@@ -249,11 +260,9 @@ class ClusterState:
                 table.node[row], table.pinned[row] = NOWHERE, False
             self._trim(record, role, rows, service, len(standing))
         self._fill_up(record, service, defaults)
-        for replica, node in placed:
-            if replica.leaving:
-                row = self._new_slot(record, replica.role, defaults)
-                table.node[row], table.leaving[row] = node, True
-                self._inherit_load(record, row, replica.role)
+        record.rows += ends.values()
+        for role, node in sorted(departing - ends.keys()):
+            self._note_departure(record, role, node, defaults, old_node)
         self._link(record)
 
     def _note_promotion(
@@ -279,6 +288,15 @@ class ClusterState:
             self._release(row)
             record.rows.remove(row)
             surplus -= 1
+
+    def _trim_waiting(self, record: PartitionRecord, service: Service) -> None:
+        """Let go of the slots that a lower target leaves without a use."""
+        table = self.rows
+        waiting = [row for row in record.rows if table.node[row] == NOWHERE and table.role[row] != Role.PRIMARY]
+        standing = sum(1 for row in record.rows if table.node[row] != NOWHERE and not table.leaving[row])
+        for role in {Role(table.role[row]) for row in waiting}:
+            self._trim(record, role, [row for row in waiting if table.role[row] == role], service, standing)
+        self._link(record)
 
     def _fill_up(self, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
         """Add empty slots up to the target: a primary first if a stateful partition has none."""
@@ -306,11 +324,17 @@ class ClusterState:
         taken = {int(self.rows.key[row]) for row in record.rows}
         return next(key for slot in count() if (key := self._key(record, slot)) not in taken)
 
-    def _inherit_load(self, record: PartitionRecord, leaving: int, role: Role) -> None:
-        """Let a departing end carry what the slot that moved carries, until its own report."""
-        twins = [row for row in record.rows if row != leaving and self.rows.role[row] == role]
-        if twins:
-            self.rows.load[leaving] = self.rows.load[twins[-1]]
+    def _note_departure(
+        self, record: PartitionRecord, role: Role, node: int, defaults: dict[Role, Int], old_node: dict[int, int]
+    ) -> None:
+        """Add a departing end, with the load of the slot that moved away from there, until its own report."""
+        table = self.rows
+        moved = [row for row in record.rows if old_node.get(row) == node != table.node[row] and table.role[row] == role]
+        twins = moved or [row for row in record.rows if table.role[row] == role]
+        end = self._new_slot(record, role, {role: table.load[twins[-1]].copy()} if twins else defaults)
+        table.node[end], table.leaving[end] = node, True
+        if moved:
+            table.arriving[moved[0]] = end
 
     def _release(self, row: int) -> None:
         for other in self.partitions[self.row_partition[row]].rows:
