@@ -16,7 +16,9 @@ becomes of it:
 - **Class**: the machine's usual cores (mode) and provisioned memory (median), each rounded up to a power of two:
   ``vm_c4_m16``. The provisioned memory of 114 machines changes all the time (ballooning).
 - **MaxUsage**: the most cores and memory that were provisioned during the window. Usage above is clipped and counted.
-- **Refused rows**: those with no provisioned cores, CPU or memory, for which neither unit nor limit is known.
+- **Refused rows** are counted by reason and leave a gap: those with a null, NaN or infinite value, with no provisioned
+  cores, CPU or memory (neither unit nor limit is known), or with a negative value. A row of no machine or bin, and two
+  usable rows of one machine and bin, are errors (`workloads.bitbrains_rows`).
 """
 
 from __future__ import annotations
@@ -32,16 +34,15 @@ import polars as pl
 
 from plb.errors import InvalidValueError
 from plb.model import Role, check_number
+from workloads.bitbrains_rows import count_rows, ten_minute_steps
 from workloads.checks import Checker
 from workloads.segments import bounds_of, maximum, spread
 from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
 
 FILE = "rnd_5min.parquet"
-BINS_PER_STEP = 2
 STEPS_PER_HOUR = 6
 STEPS_PER_DAY = 144
 METRICS = (MetricInfo("cpu", "cores", trend=False), MetricInfo("memory", "GB"))
-COLUMNS = ("vm", "bin", "cores", "cap_mhz", "cpu_mhz", "memcap_mb", "mem_mb")
 
 Ints = npt.NDArray[np.int64]
 
@@ -53,7 +54,7 @@ class BitbrainsReport:
     Parameters
     ----------
     machines
-        Machines in the file.
+        Machines with at least one row that was not refused.
     rows_read
         5-minute rows in the file; each is either refused or part of a step.
     rows_refused
@@ -128,6 +129,12 @@ def read_bitbrains(
     -------
     tuple
         The traces, and the count of rows read, kept, filled and refused.
+
+    Raises
+    ------
+    TraceError
+        The file is missing or damaged, a row belongs to no machine or bin or doubles another, or nothing is left to
+        use; it names file, row (from 1), column and what was expected.
     """
     check_number("bitbrains", "window_days", window_days, low=1 / 24)
     check_number("bitbrains", "max_gap_minutes", max_gap_minutes)
@@ -135,10 +142,11 @@ def read_bitbrains(
     if aggregate not in ("mean", "max"):
         raise InvalidValueError("bitbrains", "aggregate", aggregate, "'mean' or 'max'")
     path = Path(directory) / FILE
-    rows_read, refused = _count_rows(path)
-    steps = _steps(path, aggregate)
+    rows_read, refused = count_rows(path)
+    steps = ten_minute_steps(path, aggregate)
     windows = _cut(steps, int(max_gap_minutes // 10), int(window_days * STEPS_PER_DAY))
     long_enough = np.diff(windows.bounds) >= max(min_hours * STEPS_PER_HOUR, 1)
+    _check_any(path, long_enough, min_hours)
     traces, clipped = _trace_set(steps, windows.keep(long_enough))
     filled = len(windows.rows) - len(steps)
     report = BitbrainsReport(
@@ -158,44 +166,12 @@ def read_bitbrains(
     return traces, report
 
 
-def _refusals() -> dict[str, pl.Expr]:
-    """Return the reasons to refuse a row; a row counts for the first that applies."""
-    no_cpu = (pl.col("cores") <= 0) | (pl.col("cap_mhz") <= 0)
-    return {
-        "without provisioned CPU": no_cpu,
-        "without provisioned memory": ~no_cpu & (pl.col("memcap_mb") <= 0),
-        "with a negative value": ~no_cpu & (pl.col("memcap_mb") > 0) & (pl.min_horizontal("cpu_mhz", "mem_mb") < 0),
-    }
-
-
-def _count_rows(path: Path) -> tuple[int, dict[str, int]]:
-    check = Checker(path)
-    if not path.is_file():
-        check.add("no such file", "the Bitbrains traces (see SOURCE.md)")
+def _check_any(path: Path, long_enough: npt.NDArray[np.bool_], min_hours: float) -> None:
+    """Raise `TraceError` if no window is long enough."""
+    if not long_enough.any():
+        check = Checker(path)
+        check.add(f"only windows below {min_hours:g} h ({len(long_enough):,} in all)", "a longer one")
         check.raise_problems()
-    file = pl.scan_parquet(path)
-    check.columns(file.head(0).collect(), dict.fromkeys(COLUMNS, "number"))
-    check.raise_problems()
-    counts = file.select(pl.len().alias("rows"), *(reason.sum().alias(name) for name, reason in _refusals().items()))
-    row = counts.collect(engine="streaming").row(0, named=True)
-    return int(row.pop("rows")), {name: int(count) for name, count in row.items()}
-
-
-def _steps(path: Path, aggregate: str) -> pl.DataFrame:
-    """Return one row a machine and 10-minute step, in order: vm, step, cores, cpu, memory_cap, memory (GB)."""
-    refused = pl.any_horizontal(*_refusals().values())
-    cores = pl.col("cores").cast(pl.Float32)
-    raw = (cores * pl.col("cpu_mhz") / pl.col("cap_mhz")).alias("cpu"), (pl.col("mem_mb") / 1024).alias("memory")
-    usage = [(column.mean() if aggregate == "mean" else column.max()).cast(pl.Float32) for column in raw]
-    caps = cores.max().alias("cores"), (pl.col("memcap_mb").max() / 1024).cast(pl.Float32).alias("memory_cap")
-    grouped = (
-        pl.scan_parquet(path)
-        .select(COLUMNS)
-        .filter(~refused)
-        .group_by("vm", (pl.col("bin") // BINS_PER_STEP).alias("step"))
-        .agg(*caps, *usage)
-    )
-    return grouped.collect(engine="streaming").sort("vm", "step")
 
 
 @attrs.frozen(eq=False)

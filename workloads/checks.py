@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,15 @@ class Checker:
 
     def read(self) -> pl.DataFrame:
         """Return the file as a data frame, or raise `TraceError` where its contents are damaged."""
+        return self._undamaged(lambda: pl.read_parquet(self.file))
+
+    def collect(self, query: pl.LazyFrame) -> pl.DataFrame:
+        """Return what a query over the file gives, streaming, or raise `TraceError` where its contents are damaged."""
+        return self._undamaged(lambda: query.collect(engine="streaming"))
+
+    def _undamaged(self, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         try:
-            return pl.read_parquet(self.file)
+            return read()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             self.add(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
         self.raise_problems()

@@ -59,8 +59,9 @@ class TraceError(PlbError, ValueError):
     """
 
     def __init__(self, problems: Sequence[TraceProblem]) -> None:
+        super().__init__(tuple(problems))
         self.problems = tuple(problems)
         lines = [str(problem) for problem in self.problems[:MAX_LISTED]]
         if len(self.problems) > MAX_LISTED:
             lines.append(f"... and {len(self.problems) - MAX_LISTED} more problems")
-        super().__init__("\n".join(lines))
+        self._message = "\n".join(lines)

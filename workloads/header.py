@@ -54,7 +54,7 @@ def read_header(path: Path, kind: str) -> Header:
     """Return the header of a file, or raise `TraceError` where it is no file of this kind and version."""
     expected = (
         f"JSON with format {kind!r}, version {VERSION}, step_s a whole number >= 1 "
-        'and metrics [{"name", "unit", "trend"}]'
+        'and metrics [{"name", "unit", "trend"}] with names that are not empty and differ'
     )
     try:
         text = pl.read_parquet_metadata(path).get(KEY)
@@ -80,6 +80,8 @@ def _header(content: dict[str, Any]) -> Header:
     metrics = tuple(MetricInfo(str(m["name"]), str(m["unit"]), bool(m["trend"])) for m in content["metrics"])
     if any(not isinstance(m["trend"], bool) for m in content["metrics"]):
         raise ValueError("trend must be true or false")
+    if not all(isinstance(m["name"], str) and m["name"].strip() for m in content["metrics"]):
+        raise ValueError("names must be texts that are not empty")
     if not metrics or len({metric.name for metric in metrics}) < len(metrics):
         raise ValueError("metrics must be there, and differ in name")
     return Header(

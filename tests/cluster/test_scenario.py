@@ -11,6 +11,7 @@ from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
 from cluster.scenario import BUILT_IN_POLICIES
 from cluster.scenario_file import read_scenario, scenario_from
 from plb import Metric, PlbError
+from workloads.errors import TraceError, TraceProblem
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 
@@ -150,7 +151,11 @@ def test_filling_takes_no_longer_than_the_run():
 
 @pytest.mark.parametrize(
     "error",
-    [ScenarioError("a.toml", [ScenarioProblem("run.days", "too few", 3)]), ResultsExistError(Path("nowhere"))],
+    [
+        ScenarioError("a.toml", [ScenarioProblem("run.days", "too few", 3)]),
+        ResultsExistError(Path("nowhere")),
+        TraceError([TraceProblem("a.parquet", 3, "cpu", "text", "a number")]),
+    ],
 )
 def test_error_can_be_made_again(error):
     """In another process, and by SimPy."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,12 @@ SHARED = Path(os.environ.get("PLB_BITBRAINS", "/work/shared/data/bitbrains_rnd")
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     """Write 5-minute rows; what a row does not say is a machine of 2 cores at 2000 MHz in all and 4 GB."""
     base = {"vm": 1, "cores": 2, "cap_mhz": 2000, "cpu_mhz": 1000, "memcap_mb": 4096, "mem_mb": 1024}
-    frame = pl.DataFrame([base | row for row in rows])
+    frame = pl.DataFrame([base | row for row in rows], infer_schema_length=None)
     frame.select("vm", "bin", "cores", "cap_mhz", "cpu_mhz", "memcap_mb", "mem_mb").write_parquet(path / FILE)
     return path
 
 
-def bins(*values: int, **row: int) -> list[dict[str, Any]]:
+def bins(*values: int, **row: float | None) -> list[dict[str, Any]]:
     """Return one row for each bin."""
     return [{"bin": value, **row} for value in values]
 
@@ -84,11 +86,141 @@ def test_usage_is_clipped_and_bad_rows_are_refused_with_counts(tmp_path: Path) -
     assert traces.values.tolist() == [[2.0, 1.0], [1.0, 4.0]]
     assert report.clipped == {"cpu": 1, "memory": 1}
     assert report.rows_refused == {
+        "with a missing or infinite value": 0,
         "without provisioned CPU": 2,
         "without provisioned memory": 1,
         "with a negative value": 0,
     }
     assert "5 rows of 1 machines" in str(report)
+
+
+REASONS = (
+    "with a missing or infinite value",
+    "without provisioned CPU",
+    "without provisioned memory",
+    "with a negative value",
+)
+"""Reasons to refuse a row, in the order in which they are tried."""
+
+
+@pytest.mark.parametrize("column", ["cores", "cap_mhz", "cpu_mhz", "memcap_mb", "mem_mb"])
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, 1e39])
+def test_a_row_without_a_usable_number_is_refused(tmp_path: Path, column: str, value: float | None) -> None:
+    """A null, NaN or infinite value (also one too large for 32 bits) refuses its row, which leaves no mark."""
+    rows = [*bins(0), *bins(1, 2, **{column: value}), *bins(4)]
+    traces, report = read_bitbrains(write(tmp_path, rows), min_hours=0)
+    assert traces.values.tolist() == [[1.0, 1.0]] * 3
+    assert traces.max_usage.tolist() == [[2.0, 4.0]]
+    assert report.rows_refused == dict.fromkeys(REASONS, 0) | {REASONS[0]: 2}
+    assert (report.steps, report.steps_filled, report.clipped) == (2, 1, {"cpu": 0, "memory": 0})
+
+
+def test_a_row_is_counted_for_the_first_reason_only(tmp_path: Path) -> None:
+    """Rows with several faults count once, so the reasons and the rows that are used add up to the rows of the file."""
+    rows = [
+        *bins(0),
+        *bins(2, cpu_mhz=None, cores=0, mem_mb=-1),
+        *bins(4, cores=0, memcap_mb=0, mem_mb=-1),
+        *bins(6, memcap_mb=-1, cpu_mhz=-1),
+        *bins(8, mem_mb=-1),
+    ]
+    _, report = read_bitbrains(write(tmp_path, rows), min_hours=0)
+    assert report.rows_refused == dict.fromkeys(REASONS, 1)
+    assert (report.rows_read, report.steps) == (5, 1)
+
+
+@pytest.mark.parametrize("column", ["vm", "bin"])
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, 1.5, -1, 2**31])
+def test_a_row_of_no_machine_or_bin_is_named(tmp_path: Path, column: str, value: float | None) -> None:
+    """A row that belongs to no machine or bin fits nowhere; the first such rows are named and all are counted."""
+    rows = [*bins(0, 1), *({"bin": place, column: value} for place in range(2, 9))]
+    write(tmp_path, rows)
+    with pytest.raises(TraceError) as caught:
+        read_bitbrains(tmp_path)
+    problems = caught.value.problems
+    assert [(problem.row, problem.column) for problem in problems] == [(row, column) for row in range(3, 8)]
+    assert sum(problem.count for problem in problems) == 7
+    assert problems[0].expected == "a whole number from 0 to 2147483647"
+
+
+def test_both_keys_are_checked_before_anything_is_raised(tmp_path: Path) -> None:
+    """A null machine and a null bin in different rows come in one error."""
+    write(tmp_path, [*bins(0), *bins(1, vm=None), {"bin": None}])
+    with pytest.raises(TraceError) as caught:
+        read_bitbrains(tmp_path)
+    assert [(problem.row, problem.column, problem.found) for problem in caught.value.problems] == [
+        (2, "vm", "None"),
+        (3, "bin", "None"),
+    ]
+
+
+def test_whole_numbers_may_be_floats(tmp_path: Path) -> None:
+    """Machines and bins that are written as floats give the same tenants as whole numbers."""
+    write(tmp_path, bins(2, 3))
+    frame = pl.read_parquet(tmp_path / FILE)
+    frame.cast({"vm": pl.Float64, "bin": pl.Float32}).write_parquet(tmp_path / FILE)
+    traces, _ = read_bitbrains(tmp_path, min_hours=0)
+    assert traces.tenant_names().tolist() == ["vm1@1"]
+
+
+@pytest.mark.parametrize("usage", [1000, 500], ids=["the same values", "other values"])
+def test_a_doubled_row_is_named(tmp_path: Path, usage: int) -> None:
+    """Two usable rows of one machine and bin are an error, wherever they stand; nothing is averaged."""
+    rows = [*bins(0, 1, 4), *bins(0, vm=2), *bins(1, cpu_mhz=usage), *bins(4)]
+    with pytest.raises(TraceError) as caught:
+        read_bitbrains(write(tmp_path, rows), min_hours=0)
+    assert [(problem.row, problem.column) for problem in caught.value.problems] == [(5, "bin"), (6, "bin")]
+    assert caught.value.problems[0].found == "{'vm': 1, 'bin': 1}"
+    assert caught.value.problems[0].expected == "a machine and bin that no usable row above has"
+
+
+def test_every_row_twice_is_counted_not_listed(tmp_path: Path) -> None:
+    """A file that holds everything twice is refused with a few of its rows and the number of them."""
+    with pytest.raises(TraceError) as caught:
+        read_bitbrains(write(tmp_path, bins(*range(50)) * 2))
+    assert caught.value.problems[0].row == 51
+    assert sum(problem.count for problem in caught.value.problems) == 50
+
+
+def test_a_refused_row_doubles_nothing(tmp_path: Path) -> None:
+    """The raw traces interleave rows with 0 cores; beside a usable row of the same bin they are refused as ever."""
+    rows = [*bins(0, cores=0), *bins(0), *bins(0, cores=0)]
+    traces, report = read_bitbrains(write(tmp_path, rows), min_hours=0)
+    assert traces.values.tolist() == [[1.0, 1.0]]
+    assert report.rows_refused["without provisioned CPU"] == 2
+
+
+def test_a_file_without_usable_rows_is_refused(tmp_path: Path) -> None:
+    """No rows, only refused rows, and only windows that are too short: each says what was found."""
+    write(tmp_path, bins(0, 1, 2))
+    good = pl.read_parquet(tmp_path / FILE)
+    good.head(0).write_parquet(tmp_path / FILE)
+    with pytest.raises(TraceError, match=rf"{FILE}: found no rows; expected at least one usable row"):
+        read_bitbrains(tmp_path)
+    good.with_columns(cores=pl.lit(0)).write_parquet(tmp_path / FILE)
+    with pytest.raises(TraceError, match=r"found only refused rows \(3 without provisioned CPU\); expected at least"):
+        read_bitbrains(tmp_path)
+    good.write_parquet(tmp_path / FILE)
+    with pytest.raises(TraceError, match=r"found only windows below 1 h \(1 in all\); expected a longer one"):
+        read_bitbrains(tmp_path)
+
+
+def damage(contents: bytes) -> bytes:
+    """Overwrite the middle of the data pages."""
+    return contents[:200] + b"\xff" * 400 + contents[600:]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [lambda _: b"garbage", lambda _: b"", lambda contents: contents[:-40], damage],
+    ids=["text", "empty", "cut off", "overwritten"],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, edit: Callable[[bytes], bytes]) -> None:
+    """What is no Parquet file, or no whole one, is refused by name and not with an error of the Parquet reader."""
+    path = write(tmp_path, [*bins(*range(3000)), *bins(*range(3000), vm=2)]) / FILE
+    path.write_bytes(edit(path.read_bytes()))
+    with pytest.raises(TraceError, match=rf"{FILE}: found damaged contents .*; expected a Parquet file"):
+        read_bitbrains(tmp_path)
 
 
 def test_missing_files_columns_and_bad_settings_are_refused(tmp_path: Path) -> None:

@@ -188,6 +188,17 @@ def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
         read_traces(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["", " ", None, 5, "disk"], ids=["empty", "blank", "null", "a number", "doubled"])
+def test_a_metric_without_a_name_of_its_own_is_refused(tmp_path: Path, name: object) -> None:
+    """The names of the metrics in the metadata must be texts, not be empty, and differ."""
+    path = folder(tmp_path) / TRACES_FILE
+    header = json.loads(pl.read_parquet_metadata(path)[KEY])
+    header["metrics"][0]["name"] = name
+    pl.read_parquet(path).write_parquet(path, metadata={KEY: json.dumps(header)})
+    with pytest.raises(TraceError, match="names that are not empty and differ"):
+        read_traces(tmp_path)
+
+
 def test_files_that_disagree_are_refused(tmp_path: Path) -> None:
     """Tenants and traces must have been written with the same metrics and step."""
     folder(tmp_path)
