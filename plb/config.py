@@ -98,7 +98,7 @@ class PlbConfig:
         M, the number of least loaded nodes that are kept free for large tenants ([1] section 6.2).
     capacity_limit
         Up to where a node may be filled.
-    fault_domain_priority, upgrade_domain_priority
+    fault_domain_constraint_priority, upgrade_domain_constraint_priority
         0 hard, 1 soft (given up where nothing else fits), -1 off.
     use_move_cost_reports
         False: every movement counts 1. True: 0/1/15/40 by the service's move cost, a swap of roles 0.1, an add 0.
@@ -112,33 +112,33 @@ class PlbConfig:
         Annealing chains from which the best result is taken; ties go to the first.
     threads
         Threads that run the chains; None: one a core. The result does not depend on it.
-    annealing_rounds
+    max_simulated_annealing_iterations
         Most rounds of a chain; the temperature falls after each round without a new best.
-    proposals_per_round
+    simulated_annealing_iterations_per_round
         Proposals of one chain in one round.
-    temperature_probes
+    initial_temperature_probe_count
         Random steps that set the first temperature (InitialTemperatureProbeCount).
     initial_temperature
         First temperature, in units of the largest energy change seen by the probes.
-    temperature_decay
+    fast_balancing_temperature_decay_rate
         Factor by which the temperature falls (FastBalancingTemperatureDecayRate).
-    placement_attempts
+    placement_search_iterations_per_round
         Random placements tried before annealing (PlacementSearchIterationsPerRound).
-    repair_attempts
+    constraint_check_iterations_per_round
         Random repairs tried before annealing (ConstraintCheckIterationsPerRound).
-    move_replicas_for_placement
+    move_existing_replica_for_placement
         Whether replicas that stand may move to make room for a new one (MoveExistingReplicaForPlacement).
-    swap_probability
+    swap_primary_probability
         Share of proposals that swap a primary with a secondary (SwapPrimaryProbability).
     exchange_probability
         Share of the remaining proposals that exchange two replicas of different partitions.
-    max_share_to_move
+    max_percentage_to_move
         Largest share of the replicas that one balancing plan moves (MaxPercentageToMove).
-    min_improvement
+    score_improvement_threshold
         Energy that a balancing plan must win to be used, besides being better at all.
     max_moves, max_moves_per_node
         Budgets of one plan, not counting the placement of new replicas; None: no limit.
-    placement_interval, repair_interval, balancing_interval
+    min_placement_interval, min_constraint_check_interval, min_load_balancing_interval
         Seconds between two runs of a phase in `refresh`; None: the phase never runs by itself.
     checks
         How often the engine checks its own increments.
@@ -151,31 +151,31 @@ class PlbConfig:
     w_fragmentation: float = 1.0
     held_out_nodes: int = 0
     capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
-    fault_domain_priority: int = 0
-    upgrade_domain_priority: int = 1
+    fault_domain_constraint_priority: int = 0
+    upgrade_domain_constraint_priority: int = 1
     use_move_cost_reports: bool = False
     move_cost_offset: float = 1000.0
     replay: Replay = attrs.field(default=Replay.ANCHORED, converter=_replay)
     repetitions: int = 100
     chains: int = 4
     threads: int | None = None
-    annealing_rounds: int = 25
-    proposals_per_round: int = 60
-    temperature_probes: int = 50
+    max_simulated_annealing_iterations: int = 25
+    simulated_annealing_iterations_per_round: int = 60
+    initial_temperature_probe_count: int = 50
     initial_temperature: float = 1.0
-    temperature_decay: float = 0.8
-    placement_attempts: int = 20
-    repair_attempts: int = 20
-    move_replicas_for_placement: bool = True
-    swap_probability: float = 0.3
+    fast_balancing_temperature_decay_rate: float = 0.8
+    placement_search_iterations_per_round: int = 20
+    constraint_check_iterations_per_round: int = 20
+    move_existing_replica_for_placement: bool = True
+    swap_primary_probability: float = 0.3
     exchange_probability: float = 0.1
-    max_share_to_move: float = 0.3
-    min_improvement: float = 0.0
+    max_percentage_to_move: float = 0.3
+    score_improvement_threshold: float = 0.0
     max_moves: int | None = None
     max_moves_per_node: int | None = None
-    placement_interval: float | None = 0.0
-    repair_interval: float | None = 0.0
-    balancing_interval: float | None = 0.0
+    min_placement_interval: float | None = 0.0
+    min_constraint_check_interval: float | None = 0.0
+    min_load_balancing_interval: float | None = 0.0
     checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)
 
     def __attrs_post_init__(self) -> None:
@@ -187,25 +187,42 @@ class PlbConfig:
             raise InvalidValueError("PlbConfig", "metrics", (), "at least one Metric")
         if len(set(names)) < len(names):
             raise ConflictError(f"PlbConfig: metrics has a name twice: {names}")
-        for field in ("w_failovers", "w_imbalance", "w_fragmentation", "move_cost_offset", "min_improvement"):
+        for field in (
+            "w_failovers",
+            "w_imbalance",
+            "w_fragmentation",
+            "move_cost_offset",
+            "score_improvement_threshold",
+        ):
             check_number("PlbConfig", field, getattr(self, field))
-        for field in ("swap_probability", "exchange_probability", "max_share_to_move"):
+        for field in ("swap_primary_probability", "exchange_probability", "max_percentage_to_move"):
             check_number("PlbConfig", field, getattr(self, field), high=1.0)
         check_number("PlbConfig", "initial_temperature", self.initial_temperature)
-        check_number("PlbConfig", "temperature_decay", self.temperature_decay, high=1.0, low_open=True)
-        for field in ("held_out_nodes", "temperature_probes", "annealing_rounds", "placement_attempts"):
+        check_number(
+            "PlbConfig",
+            "fast_balancing_temperature_decay_rate",
+            self.fast_balancing_temperature_decay_rate,
+            high=1.0,
+            low_open=True,
+        )
+        for field in (
+            "held_out_nodes",
+            "initial_temperature_probe_count",
+            "max_simulated_annealing_iterations",
+            "placement_search_iterations_per_round",
+        ):
             check_count("PlbConfig", field, getattr(self, field))
-        for field in ("repair_attempts",):
+        for field in ("constraint_check_iterations_per_round",):
             check_count("PlbConfig", field, getattr(self, field))
-        for field in ("repetitions", "chains", "proposals_per_round"):
+        for field in ("repetitions", "chains", "simulated_annealing_iterations_per_round"):
             check_count("PlbConfig", field, getattr(self, field), low=1)
         for field in ("threads", "max_moves", "max_moves_per_node"):
             if getattr(self, field) is not None:
                 check_count("PlbConfig", field, getattr(self, field), low=1 if field == "threads" else 0)
-        for field in ("placement_interval", "repair_interval", "balancing_interval"):
+        for field in ("min_placement_interval", "min_constraint_check_interval", "min_load_balancing_interval"):
             if getattr(self, field) is not None:
                 check_number("PlbConfig", field, getattr(self, field))
-        for field in ("fault_domain_priority", "upgrade_domain_priority"):
+        for field in ("fault_domain_constraint_priority", "upgrade_domain_constraint_priority"):
             if getattr(self, field) not in (-1, 0, 1):
                 raise InvalidValueError("PlbConfig", field, getattr(self, field), "-1 (off), 0 (hard) or 1 (soft)")
 

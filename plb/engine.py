@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from plb.topology import Topology
 
 
+INTERVALS = {
+    "placement": "min_placement_interval",
+    "repair": "min_constraint_check_interval",
+    "balancing": "min_load_balancing_interval",
+}
+"""The setting that says how often each phase may run by itself."""
+
+
 @attrs.frozen
 class PlacedReplica:
     """A replica as the engine sees it.
@@ -281,7 +289,7 @@ class PlacementAndLoadBalancing:
         return self._now if now is None else check_number("engine", "now", now, low=-np.inf)
 
     def _is_due(self, phase: str, now: float) -> bool:
-        interval = getattr(self.config, f"{phase}_interval")
+        interval = getattr(self.config, INTERVALS[phase])
         if interval is None:
             return False
         return phase not in self._last_run or now - self._last_run[phase] >= interval

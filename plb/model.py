@@ -32,6 +32,40 @@ class MoveCost(Enum):
     HIGH = "high"
 
 
+class DeactivationIntent(Enum):
+    """Why a node that is up is being taken out of service (semantics.md section 4)."""
+
+    NONE = "none"
+    PAUSE = "pause"
+    RESTART = "restart"
+    REMOVE_DATA = "remove_data"
+    REMOVE_NODE = "remove_node"
+
+
+class DeactivationStatus(Enum):
+    """How far the deactivation of a node has come."""
+
+    NONE = "none"
+    ACTIVATION_IN_PROGRESS = "activation_in_progress"
+    SAFETY_CHECK_IN_PROGRESS = "safety_check_in_progress"
+    SAFETY_CHECK_COMPLETE = "safety_check_complete"
+    COMPLETE = "complete"
+
+
+class ReplicaState(Enum):
+    """How a replica is; only a ready one may be moved."""
+
+    READY = "ready"
+    IN_BUILD = "in_build"
+    """Its data are being copied; it carries load and does not move."""
+    STANDBY = "standby"
+    """Left from an earlier replica with its data; it carries a secondary's load and may become a replica again."""
+    DOWN = "down"
+    """Its process does not run; it carries load and does not move."""
+    DROPPED = "dropped"
+    """On its way out; it carries nothing, and no other replica of the partition may come to its node."""
+
+
 def check_number(
     item: str,
     field: str,
@@ -144,6 +178,9 @@ class Node:
         Properties that placement constraints refer to.
     up
         False while the node is down: nothing may be placed there, and it leaves the statistics.
+    deactivation_intent, deactivation_status
+        Why a node that is up is being taken out of service, and how far that has come. Any intent but none takes the
+        node out of the statistics.
     """
 
     name: str
@@ -152,6 +189,12 @@ class Node:
     upgrade_domain: str | None = attrs.field(default=None, kw_only=True)
     properties: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
     up: bool = attrs.field(default=True, kw_only=True)
+    deactivation_intent: DeactivationIntent = attrs.field(
+        default=DeactivationIntent.NONE, kw_only=True, converter=DeactivationIntent
+    )
+    deactivation_status: DeactivationStatus = attrs.field(
+        default=DeactivationStatus.NONE, kw_only=True, converter=DeactivationStatus
+    )
 
     def __attrs_post_init__(self) -> None:
         check_name("node", self.name)
@@ -189,7 +232,7 @@ class Service:
     tenant_class
         Class of similar tenants, the key into the demand history ([1] section 3); None: unknown.
     target_replicas
-        Replicas that each partition should have; at least 1.
+        Replicas that each partition should have; 0: not known, so each `Partition` says how many it misses.
     default_load
         Load by role and metric that counts until the first report; missing ones are 0.
     placement_constraint
@@ -198,6 +241,17 @@ class Service:
         How much moving a replica hurts: a `MoveCost` or its value.
     max_moves
         Most moves of this service's replicas in one plan; None: no limit of its own.
+    metrics
+        Weight by metric, for a service that reports some metrics only; None: all of the engine's, each with weight 1.
+        Services that share a metric, or an affinity, are searched together.
+    affinity_to
+        Name of the parent service, whose replicas this service's replicas must stand beside; None: no affinity.
+    aligned
+        Whether, beside the parent, primary stands with primary and secondary with secondary.
+    on_every_node
+        True: one replica on every node that may have one; `target_replicas` does not count then.
+    blocked_nodes
+        Names of the nodes on which the service may not stand; they may be unknown yet.
     """
 
     name: str
@@ -208,11 +262,19 @@ class Service:
     placement_constraint: str = attrs.field(default="", kw_only=True)
     move_cost: MoveCost = attrs.field(default=MoveCost.LOW, kw_only=True)
     max_moves: int | None = attrs.field(default=None, kw_only=True)
+    metrics: Mapping[str, float] | None = attrs.field(default=None, kw_only=True)
+    affinity_to: str | None = attrs.field(default=None, kw_only=True)
+    aligned: bool = attrs.field(default=True, kw_only=True)
+    on_every_node: bool = attrs.field(default=False, kw_only=True)
+    blocked_nodes: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, converter=frozenset)
 
     def __attrs_post_init__(self) -> None:
         check_name("service", self.name)
         item = f"service {self.name}"
-        check_count(item, "target_replicas", self.target_replicas, low=1)
+        check_count(item, "target_replicas", self.target_replicas)
+        if self.metrics is not None:
+            weights = {name: check_number(item, f"metrics[{name}]", weight) for name, weight in self.metrics.items()}
+            object.__setattr__(self, "metrics", MappingProxyType(weights))
         if self.max_moves is not None:
             check_count(item, "max_moves", self.max_moves)
         try:
@@ -242,12 +304,15 @@ class Replica:
     pinned
         True: no plan moves it.
     leaving
-        True while a move away from this node is under way: the load still counts when the node's capacity is
+        True while a move away from this node is under way, or a drop: the load still counts when the node's capacity is
         checked, not in the balance statistics.
+    state
+        How it is.
     """
 
     role: Role
     node: str
+    state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True, converter=ReplicaState)
     pinned: bool = attrs.field(default=False, kw_only=True)
     leaving: bool = attrs.field(default=False, kw_only=True)
 
@@ -270,12 +335,21 @@ class Partition:
         The replicas that stand now. Those missing to the service's target are for the engine to place.
     created
         Time at which the partition was created, in seconds on the host's clock: the start of its demand curve.
+    missing
+        How many replicas it misses; below 0: how many it has too many. None: what the service's target says.
+    in_transition
+        True while it is deleted, upgraded or reconfigured: none of its replicas moves.
+    in_quorum_loss
+        True while most of its replicas are lost: none of those left moves.
     """
 
     name: str
     service: str = attrs.field(kw_only=True)
     replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
     created: float = attrs.field(default=0.0, kw_only=True)
+    missing: int | None = attrs.field(default=None, kw_only=True)
+    in_transition: bool = attrs.field(default=False, kw_only=True)
+    in_quorum_loss: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("partition", self.name)

@@ -97,11 +97,11 @@ def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
     """
     levels: list[tuple[list[tuple[str, ...]], Rule]] = []
     paths = [node.fault_domain_path for node in state.nodes]
-    if state.config.fault_domain_priority >= 0 and len({path[0] for path in paths}) < len(paths):
+    if state.config.fault_domain_constraint_priority >= 0 and len({path[0] for path in paths}) < len(paths):
         deepest = max(len(path) for path in paths)
         levels += [([path[:depth] for path in paths], Rule.FAULT_DOMAIN) for depth in range(1, deepest + 1)]
     upgrade: list[tuple[str, ...]] = [(node.upgrade_domain_name,) for node in state.nodes]
-    if state.config.upgrade_domain_priority >= 0 and len(set(upgrade)) < len(upgrade):
+    if state.config.upgrade_domain_constraint_priority >= 0 and len(set(upgrade)) < len(upgrade):
         levels.append((upgrade, Rule.UPGRADE_DOMAIN))
     domain = np.zeros((len(levels), len(paths)), np.int64)
     parent, siblings = np.zeros_like(domain), np.zeros_like(domain)

@@ -74,7 +74,7 @@ class Settings(NamedTuple):
     """How a chain anneals."""
 
     rounds: int
-    proposals_per_round: int
+    simulated_annealing_iterations_per_round: int
     probes: int
     initial_temperature: float
     decay: float
@@ -118,7 +118,7 @@ def anneal(
             return
         _step(problem, solution, choice, schedule, journal, rng, tally)
         schedule[STEP] += 1.0
-        if schedule[STEP] >= settings.proposals_per_round:
+        if schedule[STEP] >= settings.simulated_annealing_iterations_per_round:
             _end_round(settings, schedule)
 
 
@@ -342,7 +342,7 @@ def _run_chain(
     rng = np.random.Generator(np.random.PCG64(stream))
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
-    proposals = settings.rounds * settings.proposals_per_round
+    proposals = settings.rounds * settings.simulated_annealing_iterations_per_round
     room = min(proposals, JOURNAL_ROOM)
     journal = Journal(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
     tally = new_tally()
@@ -358,18 +358,27 @@ def _run_chain(
 
 def _settings(config: PlbConfig, budget: Budget) -> Settings:
     """Return rounds and proposals of a chain, so that all chains together keep to the budget."""
-    rounds, per_round = config.annealing_rounds, config.proposals_per_round
+    rounds, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
     if budget.proposals is not None:
         a_chain = budget.proposals // config.chains
         per_round = max(1, min(per_round, a_chain))
         rounds = a_chain // per_round
     elif budget.seconds is not None:
         rounds = ENDLESS
-    return Settings(rounds, per_round, config.temperature_probes, config.initial_temperature, config.temperature_decay)
+    return Settings(
+        rounds,
+        per_round,
+        config.initial_temperature_probe_count,
+        config.initial_temperature,
+        config.fast_balancing_temperature_decay_rate,
+    )
 
 
 def _threads(config: PlbConfig, settings: Settings) -> int:
-    if config.checks is Checks.STEP or settings.rounds * settings.proposals_per_round < THREADED_PROPOSALS:
+    if (
+        config.checks is Checks.STEP
+        or settings.rounds * settings.simulated_annealing_iterations_per_round < THREADED_PROPOSALS
+    ):
         return 1
     return min(config.threads or os.cpu_count() or 1, config.chains)
 

@@ -47,7 +47,9 @@ def balance(
         Enforced rules.
     """
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
-    migrations = math.ceil(config.max_share_to_move * len(movable))
+    migrations = math.ceil(config.max_percentage_to_move * len(movable))
     migrations = min(migrations, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
-    choice = Choice(movable[:0], movable, migrations, mask, config.swap_probability, config.exchange_probability)
+    choice = Choice(
+        movable[:0], movable, migrations, mask, config.swap_primary_probability, config.exchange_probability
+    )
     return anneal_chains(problem, start, choice, config, seed, budget)

@@ -53,7 +53,16 @@ def place_rows(
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         walk, annealing = stream.spawn(2)
         rng = np.random.Generator(np.random.PCG64(walk))
-        _walk(problem, solution, left, mask, config.placement_attempts, rng, new_attempt(len(left)), left.copy())
+        _walk(
+            problem,
+            solution,
+            left,
+            mask,
+            config.placement_search_iterations_per_round,
+            rng,
+            new_attempt(len(left)),
+            left.copy(),
+        )
         placed = left[solution.node[left] != NOWHERE]
         if len(placed):
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
@@ -64,10 +73,10 @@ def place_rows(
         left = left[solution.node[left] == NOWHERE]
         if not len(left):
             break
-    if len(left) and config.move_replicas_for_placement:
+    if len(left) and config.move_existing_replica_for_placement:
         rng = np.random.Generator(np.random.PCG64(seed.spawn(1)[0]))
         for row in left:
-            _make_room(problem, solution, int(row), masks[-1], config.placement_attempts, rng)
+            _make_room(problem, solution, int(row), masks[-1], config.placement_search_iterations_per_round, rng)
     return Annealed(solution, present_energy(problem, solution), tally, reason)
 
 

@@ -99,11 +99,11 @@ def repair(
         attempts, annealing = stream.spawn(2)
         solution = start.copy()
         rng = np.random.Generator(np.random.PCG64(attempts))
-        if not _repair_randomly(problem, solution, mask, config.repair_attempts, rng):
+        if not _repair_randomly(problem, solution, mask, config.constraint_check_iterations_per_round, rng):
             continue
         movable = _concerned(problem, start, breaches)
         displaced = int(solution.counts[DISPLACED])
-        choice = Choice(movable[:0], movable, displaced, mask, config.swap_probability, 0.0)
+        choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0)
         return anneal_chains(problem, solution, choice, config, annealing, budget)
     return result
 

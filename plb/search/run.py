@@ -78,7 +78,7 @@ class Run:
         before = energy_of_solution(self.problem, self.solution).total
         mask = self._masks()[0]
         result = balance(self.problem, self.solution, self.config, mask, self._seeds[Phase.BALANCING], self.budget)
-        if result.energy >= before - self.config.min_improvement:
+        if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         self._take(Phase.BALANCING, result, None)
 
@@ -99,8 +99,8 @@ class Run:
     def _masks(self) -> list[int]:
         """Return the enforced rules, from all to the hard ones only."""
         priorities = {
-            Rule.FAULT_DOMAIN: self.config.fault_domain_priority,
-            Rule.UPGRADE_DOMAIN: self.config.upgrade_domain_priority,
+            Rule.FAULT_DOMAIN: self.config.fault_domain_constraint_priority,
+            Rule.UPGRADE_DOMAIN: self.config.upgrade_domain_constraint_priority,
         }
         soft = sum(1 << rule for rule, priority in priorities.items() if priority == 1)
         return [ALL_RULES] if soft == 0 else [ALL_RULES, ALL_RULES & ~soft]

@@ -268,7 +268,10 @@ def assert_rules_are_kept(cluster: Cluster, config: PlbConfig, before: Placement
     targets = Counter((r.partition, r.node) for r in after.values() if r.node is not None)
     assert max(targets.values(), default=0) <= 1, "two replicas of a partition on one node"
     assert_capacity_is_kept(cluster, config, before, after)
-    for kind, priority in (("fault", config.fault_domain_priority), ("upgrade", config.upgrade_domain_priority)):
+    for kind, priority in (
+        ("fault", config.fault_domain_constraint_priority),
+        ("upgrade", config.upgrade_domain_constraint_priority),
+    ):
         if priority == 0:
             assert uneven_spreads(cluster, kind, after) <= uneven_spreads(cluster, kind, before), kind
     return after

@@ -542,9 +542,9 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
     ),
     (
         "a share above one",
-        lambda: PlbConfig(metrics=[Metric("cpu")], swap_probability=1.1),
+        lambda: PlbConfig(metrics=[Metric("cpu")], swap_primary_probability=1.1),
         InvalidValueError,
-        "PlbConfig: swap_probability = 1.1 is not allowed; expected a finite number >= 0 and <= 1",
+        "PlbConfig: swap_primary_probability = 1.1 is not allowed; expected a finite number >= 0 and <= 1",
     ),
     (
         "no chains",
@@ -554,9 +554,9 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
     ),
     (
         "a priority that is none",
-        lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_priority=2),
+        lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_constraint_priority=2),
         InvalidValueError,
-        "PlbConfig: fault_domain_priority = 2 is not allowed; expected -1 (off), 0 (hard) or 1 (soft)",
+        "PlbConfig: fault_domain_constraint_priority = 2 is not allowed; expected -1 (off), 0 (hard) or 1 (soft)",
     ),
     (
         "a seed below zero",
