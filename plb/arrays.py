@@ -1,7 +1,7 @@
 """The arrays that kernels see: what a search may read, and what it may change.
 
 Shapes: N nodes, M replica rows, R metrics, K repetitions, D levels of domains (the fault-domain tree from the top down,
-then the upgrade domains), X placement expressions, S services.
+then the upgrade domains), X suits (what a service asks of nodes), S services, L local load-balancing domains.
 """
 
 from __future__ import annotations
@@ -41,9 +41,15 @@ class Problem(NamedTuple):
     leaving_load: Int
     """(N, R) steps of replicas that are on their way out."""
     counted: Bool
-    """(N,) whether the node is up and so part of the statistics."""
+    """(N,) whether the node is up and not being deactivated, and so part of the statistics."""
+    counted_for: Bool
+    """(N, R) whether the node is counted and not blocked for every service that has the metric."""
+    nodes_of_metric: Int
+    """(R,) number of nodes that are counted for each metric."""
+    receives: Bool
+    """(3, N) whether the node may receive an existing replica, a new one, a new one of a service on every node."""
     targets: Int
-    """Nodes that may receive replicas."""
+    """Nodes that may receive replicas of some kind."""
     held_out: Int
     """Nodes whose load the fragmentation term penalises."""
     domain: Int
@@ -54,8 +60,8 @@ class Problem(NamedTuple):
     """(D, N) usable domains under the same parent; 0 in a domain that is not usable, since no node of it is up."""
     domain_rule: Int
     """(D,) constraint that each level belongs to."""
-    fits_expression: Bool
-    """(X, N) whether the node's properties satisfy the expression."""
+    suits: Bool
+    """(X, N) whether the node is not blocked and its properties satisfy the expression."""
     # replicas
     load: Int
     """(M+1, R) steps; the last row, which NOWHERE selects, is zero."""
@@ -67,8 +73,16 @@ class Problem(NamedTuple):
     """(M,) whether the row is only the departing end of a move."""
     service: Int
     """(M,)"""
-    expression: Int
-    """(M,)"""
+    suit: Int
+    """(M,) what the row asks of nodes."""
+    kind: Int
+    """(M,) first index of `receives`."""
+    prefers_siblings: Bool
+    """(M,) whether the row's preferred locations are the nodes where its partition stands already."""
+    unspread: Bool
+    """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
+    standby: Bool
+    """(M,) whether a new replica of the partition may take the row's place."""
     movable: Bool
     """(M,) whether a plan may move the row."""
     move_cost: Int

@@ -146,6 +146,7 @@ class Metric:
     trend: bool = attrs.field(default=True, kw_only=True)
     balancing_threshold: float = attrs.field(default=1.0, kw_only=True)
     activity_threshold: float = attrs.field(default=0.0, kw_only=True)
+    global_weight: float | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("metric", self.name)

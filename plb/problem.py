@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from plb.arrays import NOWHERE, TENTHS, Int, Problem, Solution
+from plb.arrays import NOWHERE, TENTHS, Bool, Float, Int, Problem, Solution
 from plb.constraints.range import LARGEST_SUM
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.model import MoveCost
 from plb.outlook import Outlook
+from plb.service_domains import ServiceDomain
 from plb.state import ClusterState
 from plb.steps import UNLIMITED
 from plb.topology import Topology
@@ -25,7 +26,9 @@ NO_BUDGET = 2**31
 """Stands for a budget without limit."""
 
 
-def build_problem(state: ClusterState, topology: Topology, outlook: Outlook) -> Problem:
+def build_problem(
+    state: ClusterState, topology: Topology, outlook: Outlook, domain: ServiceDomain | None = None
+) -> Problem:
     """Return the arrays of a search over the present state; most are views of the state's own.
 
     Parameters
@@ -34,13 +37,20 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook) -> 
         What follows from the nodes.
     outlook
         The sampled demand of every row; without history it has no repetitions.
+    domain
+        The service domain that is searched; None: all services at once.
     """
     config, table = state.config, state.rows
     leaving_load = np.zeros_like(state.capacity)
     leaving = np.flatnonzero(table.leaving)
     np.add.at(leaving_load, table.node[leaving], table.load[leaving])
     room = table.room
-    movable = table.used & ~table.leaving & ~table.pinned & (table.arriving == NOWHERE)
+    services = range(len(state.services)) if domain is None else domain.services
+    member = table.used if domain is None else table.used & np.isin(table.service, services)
+    suit = _by_service(state, state.service_suit, np.int64)
+    counted_for = _counted_for(state, topology, services)
+    movable = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
+    movable &= _may_leave(topology)[table.node] & ~_is_blocked(state, table.node, suit)
     tenths = np.full(room, TENTHS, np.int64)
     return Problem(
         limit=topology.limit,
@@ -48,31 +58,38 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook) -> 
         inverse_capacity=topology.inverse_capacity,
         leaving_load=leaving_load,
         counted=topology.counted,
+        counted_for=counted_for,
+        nodes_of_metric=counted_for.sum(axis=0),
+        receives=topology.receives,
         targets=topology.targets,
         held_out=held_out_nodes(state, topology),
         domain=topology.domain,
         parent=topology.parent,
         siblings=topology.siblings,
         domain_rule=topology.domain_rule,
-        fits_expression=topology.fits_expression,
+        suits=topology.suits,
         load=table.load,
         sibling=table.sibling,
         role=table.role,
         leaving=table.leaving,
         service=table.service,
-        expression=_by_service(state, state.service_expression, np.int64),
+        suit=suit,
+        kind=_kinds(state),
+        prefers_siblings=_by_service(state, [not s.on_every_node for s in state.services], np.bool_)
+        & (table.node != NOWHERE),
+        unspread=table.leaving | table.standby,
+        standby=table.standby,
         movable=movable,
         move_cost=_move_costs(state) if config.use_move_cost_reports else tenths,
         unit_cost=tenths,
         origin=table.node.copy(),
         peak=outlook.peak,
         peak_ceiling=outlook.peak_ceiling,
-        metric_weight=np.array([metric.weight for metric in config.metrics]),
+        metric_weight=metric_weights(state, services),
         weights=weights_of(
             config,
-            replicas=int((table.used & ~table.leaving).sum()),
+            replicas=int((member & ~table.leaving).sum()),
             repetitions=outlook.peak.shape[2],
-            counted_nodes=len(topology.targets),
         ),
         swap_cost=SWAP_COST_TENTHS if config.use_move_cost_reports else TENTHS,
         add_cost=0 if config.use_move_cost_reports else TENTHS,
@@ -119,6 +136,57 @@ def _check_range(problem: Problem, solution: Solution, metrics: Sequence[str]) -
             raise InvalidValueError(
                 f"metric {name}", "load of a node in steps", highest, "n·load² < 2^63: a coarser step"
             )
+
+
+def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
+    """Return the weight of every metric in the imbalance, (R,).
+
+    A weight of the metric's own comes first; else it is the mean of those that the services give it, and 0 where none
+    of them has it (semantics.md section 2, global domain). Services that give no weights have all metrics at 1.
+    """
+    given = [state.services[service].metrics for service in services]
+    weights = np.zeros(len(state.config.metrics))
+    for index, metric in enumerate(state.config.metrics):
+        found = [metric.weight if of is None else of[metric.name] for of in given if of is None or metric.name in of]
+        if found or not given:
+            mean = float(np.mean(found or [metric.weight]))
+            weights[index] = mean if metric.global_weight is None else metric.global_weight
+    return weights
+
+
+def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int]) -> Bool:
+    """Return `Problem.counted_for`, (N, R)."""
+    counted = np.repeat(topology.counted[:, None], len(state.config.metrics), axis=1)
+    blocked = [(state.services[service].metrics, state.services[service].blocked_nodes) for service in services]
+    if not any(nodes for _, nodes in blocked):
+        return counted
+    for index, metric in enumerate(state.config.metrics):
+        lists = [nodes for metrics, nodes in blocked if metrics is None or metric.name in metrics]
+        for name in frozenset.intersection(*lists) if lists else ():
+            if name in state.node_index:
+                counted[state.node_index[name], index] = False
+    return counted
+
+
+def _may_leave(topology: Topology) -> Bool:
+    """Return which nodes a replica may leave, (N + 1,); the last, for rows without a node, is true."""
+    return np.append(topology.counted, True)
+
+
+def _is_blocked(state: ClusterState, node: Int, suit: Int) -> Bool:
+    """Return which rows stand on a node that is blocked for their service, (M,)."""
+    if not any(of.blocked for of in state.suits):
+        return np.zeros(len(node), np.bool_)
+    blocked = np.array([[one.name in of.blocked for one in state.nodes] + [False] for of in state.suits], np.bool_)
+    found: Bool = blocked[suit, node]
+    return found
+
+
+def _kinds(state: ClusterState) -> Int:
+    """Return `Problem.kind`, (M,): 0 for a replica that stands, 1 for a new one, 2 if it is stateless on every node."""
+    everywhere = _by_service(state, [s.on_every_node and not s.stateful for s in state.services], np.bool_)
+    kinds: Int = np.where(state.rows.node != NOWHERE, 0, np.where(everywhere, 2, 1))
+    return kinds
 
 
 def _by_service(state: ClusterState, values: list[int], dtype: type) -> np.ndarray:

@@ -1,9 +1,11 @@
-"""What follows from the nodes alone: limits, thresholds, domains and which nodes each expression allows.
+"""What follows from the nodes alone: limits, thresholds, domains and which nodes suit each service.
 
-It is built anew only when a node, an expression or a step changes.
+It is built anew only when a node, a suit or a step changes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from plb.arrays import Bool, Float, Int, Int32
 from plb.config import CapacityLimit
 from plb.constraints import Rule
+from plb.model import DeactivationIntent, DeactivationStatus, Node
 from plb.state import ClusterState
 from plb.steps import UNLIMITED
 
@@ -27,37 +30,58 @@ class Topology:
     threshold: Int32
     inverse_capacity: Float
     counted: Bool
+    receives: Bool
     targets: Int
     domain: Int
     parent: Int
     siblings: Int
     domain_rule: Int
-    fits_expression: Bool
+    suits: Bool
 
 
 def topology_version(state: ClusterState) -> tuple[object, ...]:
     """Return what a topology depends on; equal versions mean equal topologies."""
-    return (state.node_version, len(state.expressions), state.steps.steps.tobytes())
+    return (state.node_version, len(state.suits), state.config, state.steps.steps.tobytes())
 
 
 def build_topology(state: ClusterState) -> Topology:
     """Return the topology of the present nodes."""
-    up = np.array([node.up for node in state.nodes], np.bool_)
+    receives = receiving_nodes(state.nodes)
+    counted = receives[0].copy()
     limit, threshold = _limits(state)
-    domain, parent, siblings, rule = domain_levels(state, up)
+    domain, parent, siblings, rule = domain_levels(state, receives[1])
     return Topology(
         version=topology_version(state),
         limit=limit,
         threshold=threshold,
         inverse_capacity=_inverse(state.capacity),
-        counted=up,
-        targets=np.flatnonzero(up),
+        counted=counted,
+        receives=receives,
+        targets=np.flatnonzero(receives.any(axis=0)),
         domain=domain,
         parent=parent,
         siblings=siblings,
         domain_rule=rule,
-        fits_expression=fitting_nodes(state),
+        suits=suiting_nodes(state),
     )
+
+
+def receiving_nodes(nodes: Sequence[Node]) -> Bool:
+    """Return `Problem.receives`: which nodes take an existing replica, a new one, a new one that is on every node.
+
+    A node that is paused or restarts takes new replicas until its safety check is complete, then only those of
+    stateless services on every node, and existing ones never; one that is removed takes nothing (semantics.md
+    section 4).
+    """
+    receives = np.zeros((3, len(nodes)), np.bool_)
+    for index, node in enumerate(nodes):
+        active = node.deactivation_intent is DeactivationIntent.NONE
+        comes_back = node.deactivation_intent in (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
+        checking = comes_back and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+        checked = comes_back and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_COMPLETE
+        receives[:, index] = active, active or checking, active or checking or checked
+        receives[:, index] &= node.up
+    return receives
 
 
 def _limits(state: ClusterState) -> tuple[Int, Int32]:
@@ -83,11 +107,15 @@ def _inverse(capacity: Int) -> Float:
     return inverse
 
 
-def fitting_nodes(state: ClusterState) -> Bool:
-    """Return which nodes satisfy each placement expression, (X, N)."""
+def suiting_nodes(state: ClusterState) -> Bool:
+    """Return which nodes suit each suit: not blocked, and the expression holds; (X, N)."""
     return np.array(
-        [[expression.holds(node.properties) for node in state.nodes] for expression in state.expressions], np.bool_
-    ).reshape(len(state.expressions), len(state.nodes))
+        [
+            [node.name not in suit.blocked and suit.expression.holds(node.properties) for node in state.nodes]
+            for suit in state.suits
+        ],
+        np.bool_,
+    ).reshape(len(state.suits), len(state.nodes))
 
 
 def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:

@@ -14,6 +14,7 @@ from plb.kernel import kernel
 _NODE = int(Rule.NODE)
 _EXCLUSION = int(Rule.EXCLUSION)
 _PLACEMENT = int(Rule.PLACEMENT)
+_PREFERRED = int(Rule.PREFERRED_LOCATION)
 _CAPACITY = int(Rule.CAPACITY)
 _RANGE = int(Rule.RANGE)
 
@@ -35,7 +36,7 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: in
         problem.leaving_load,
         solution.node_load,
         problem.load[row],
-        problem.load[-1],
+        problem.load[standby_on(problem, solution, row, target)],
         target,
     ):
         return _CAPACITY
@@ -47,12 +48,14 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: in
 @kernel(inline=True)
 def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
     """Return the first enforced rule other than capacity that refuses `row` on `target`, or NO_REFUSAL."""
-    if not problem.counted[target]:
+    if not problem.receives[problem.kind[row], target]:
         return _NODE
-    if is_excluded(solution.node, problem.origin, problem.sibling, row, target):
+    if is_excluded(solution.node, problem.origin, problem.sibling, problem.standby, row, target):
         return _EXCLUSION
-    if not problem.fits_expression[problem.expression[row], target]:
+    if not problem.suits[problem.suit[row], target]:
         return _PLACEMENT
+    if enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]:
+        return _PREFERRED
     for level in range(problem.domain.shape[0]):
         if enforced >> problem.domain_rule[level] & 1 and spreads_badly(
             problem.domain[level],
@@ -60,7 +63,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
             problem.siblings[level],
             solution.node,
             problem.sibling,
-            problem.leaving,
+            problem.unspread,
             row,
             target,
         ):
@@ -85,7 +88,7 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
             refused = refusal_of_place(problem, solution, enforced, partner, here)
         if refused != NO_REFUSAL:
             return refused
-    elif not (problem.counted[here] and problem.counted[there]):
+    elif not (problem.receives[0, here] and problem.receives[0, there]):
         return _NODE
     elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
         return _EXCLUSION
@@ -103,6 +106,17 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
     if exceeds_range(solution.ceiling, problem.peak_ceiling, partner, here):
         return _RANGE
     return NO_REFUSAL
+
+
+@kernel(inline=True)
+def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
+    """Return the standby of the partition of `row` on `target`, which carries its share already, or NOWHERE."""
+    other = problem.sibling[row]
+    while other != row:
+        if problem.standby[other] and solution.node[other] == target:
+            return int(other)
+        other = problem.sibling[other]
+    return NOWHERE
 
 
 @kernel(inline=True)

@@ -25,7 +25,7 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
     standing = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
     node_load = np.zeros((nodes, metrics), np.int64)
     np.add.at(node_load, node[standing], problem.load[standing])
-    counted = node_load[problem.counted]
+    counted = np.where(problem.counted_for, node_load, 0)
     aggregate = np.zeros((nodes, metrics, repetitions), np.int32)
     ceiling = np.zeros((nodes, metrics), np.int64)
     violating = np.zeros(nodes, np.int64)
@@ -48,7 +48,7 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
     none = problem.load[NOWHERE]
     total, squares = counted.sum(axis=0), (counted * counted).sum(axis=0)
     terms = [
-        imbalance(len(counted), total, squares, problem.metric_weight),
+        imbalance(problem.nodes_of_metric, total, squares, problem.metric_weight),
         fragmentation_after(problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE),
     ]
     return Solution(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import attrs
 import numpy as np
 
-from plb.arrays import Problem, Solution
+from plb.arrays import MOVEMENT, Problem, Solution
 from plb.config import PlbConfig
 from plb.search.annealing import Annealed, Budget, anneal_chains
 from plb.search.proposal import Choice
@@ -26,30 +28,47 @@ def imbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
         low, high = (steps.to_user(metric.name, int(load)) for load in (loads.min(), loads.max()))
         active = metric.activity_threshold == 0 or high > metric.activity_threshold
         uneven = not (metric.balancing_threshold > 1 and low > 0) or high / low > metric.balancing_threshold
-        if metric.weight > 0 and high > low + 1 and active and uneven:
+        if problem.metric_weight[index] > 0 and high > low + 1 and active and uneven:
             names.append(metric.name)
     return names
+
+
+@attrs.frozen
+class Variant:
+    """One of the searches that balancing runs side by side.
+
+    Parameters
+    ----------
+    mask
+        Enforced rules.
+    swap_probability, exchange_probability
+        See `plb.search.proposal.Choice`.
+    """
+
+    mask: int
+    swap_probability: float
+    exchange_probability: float
 
 
 def balance(
     problem: Problem,
     start: Solution,
     config: PlbConfig,
-    mask: int,
+    variants: Sequence[Variant],
     seed: np.random.SeedSequence,
     budget: Budget,
 ) -> Annealed:
-    """Return a configuration of lower energy, or `start` itself if none wins enough; `start` is not changed.
-
-    Parameters
-    ----------
-    mask
-        Enforced rules.
-    """
+    """Return the configuration of lowest energy that the variants find; `start` is not changed."""
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
     migrations = math.ceil(config.max_percentage_to_move * len(movable))
     migrations = min(migrations, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
-    choice = Choice(
-        movable[:0], movable, migrations, mask, config.swap_primary_probability, config.exchange_probability
-    )
-    return anneal_chains(problem, start, choice, config, seed, budget)
+    found = []
+    streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
+    for variant, stream in zip(variants, streams, strict=True):
+        choice = Choice(
+            movable[:0], movable, migrations, variant.mask, variant.swap_probability, variant.exchange_probability
+        )
+        found.append(anneal_chains(problem, start, choice, config, stream, budget))
+    best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))
+    tally = np.sum([result.tally for result in found], axis=0)
+    return attrs.evolve(best, tally=tally)

@@ -38,6 +38,8 @@ def place_rows(
     masks: Sequence[int],
     seed: np.random.SeedSequence,
     budget: Budget,
+    *,
+    with_moves: bool,
 ) -> Annealed:
     """Find a place for each of `rows`; those that found none stay NOWHERE. `start` is not changed.
 
@@ -45,6 +47,8 @@ def place_rows(
     ----------
     masks
         Enforced rules, from all to only the hard ones.
+    with_moves
+        Whether replicas that stand may move to make room.
     """
     solution = start.copy()
     tally = new_tally()
@@ -73,7 +77,7 @@ def place_rows(
         left = left[solution.node[left] == NOWHERE]
         if not len(left):
             break
-    if len(left) and config.move_existing_replica_for_placement:
+    if len(left) and with_moves:
         rng = np.random.Generator(np.random.PCG64(seed.spawn(1)[0]))
         for row in left:
             _make_room(problem, solution, int(row), masks[-1], config.placement_search_iterations_per_round, rng)

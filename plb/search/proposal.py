@@ -54,7 +54,7 @@ class Choice(NamedTuple):
     """Most rows that may be displaced; 0: none may move."""
     enforced: int
     """Bit mask over `Rule`."""
-    swap_primary_probability: float
+    swap_probability: float
     exchange_probability: float
 
 
@@ -85,9 +85,9 @@ def draw_proposal(
         return row, origin, _sibling_on(problem, solution, row, origin)
     row = _random_of(choice.movable, rng)
     kind = rng.random()
-    if kind < choice.swap_primary_probability:
+    if kind < choice.swap_probability:
         partner = _swap_partner(problem, row, rng)
-    elif kind < choice.swap_primary_probability + choice.exchange_probability:
+    elif kind < choice.swap_probability + choice.exchange_probability:
         partner = _random_of(choice.movable, rng)
         too_many = solution.counts[DISPLACED] + 2 > choice.migrations
         if too_many or partner == row or are_siblings(problem, row, partner):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.config import PlbConfig
 from plb.constraints import ALL_RULES, Rule
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
-from plb.search.balancing import balance, imbalanced_metrics
+from plb.search.balancing import Variant, balance, imbalanced_metrics
+from plb.search.dropping import Surplus, drop_surplus
 from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
 from plb.search.repair import Breaches, find_breaches, repair
@@ -17,6 +21,18 @@ from plb.search.result import energy_of_solution, moves_of, proposals_of, unplac
 from plb.state import ClusterState
 
 BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES)
+
+
+def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
+    """Return the priority of every constraint that may be soft: 0 hard, 1 soft, 2 wished for, -1 off."""
+    return {
+        Rule.PLACEMENT: config.placement_constraint_priority,
+        Rule.PREFERRED_LOCATION: config.preferred_location_constraint_priority,
+        Rule.FAULT_DOMAIN: config.fault_domain_constraint_priority,
+        Rule.UPGRADE_DOMAIN: config.upgrade_domain_constraint_priority,
+        Rule.CAPACITY: config.capacity_constraint_priority,
+        Rule.AFFINITY: config.affinity_constraint_priority,
+    }
 
 
 class Run:
@@ -49,8 +65,23 @@ class Run:
         """Whether a phase has found moves so far."""
         return bool(self._reasons)
 
-    def place(self, rows: list[int]) -> None:
-        """Place the missing replicas in `rows`."""
+    @property
+    def is_anything_movable(self) -> bool:
+        """Whether a plan may move any replica that stands."""
+        return bool((self.problem.movable & (self.solution.node != NOWHERE)).any())
+
+    @property
+    def is_anything_broken(self) -> bool:
+        """Whether a constraint of any priority is broken."""
+        return bool(find_breaches(self.problem, self.solution, self._masks()[0]))
+
+    @property
+    def is_unbalanced(self) -> bool:
+        """Whether some metric calls for balancing."""
+        return bool(imbalanced_metrics(self.problem, self.solution, self.config, self.state.steps))
+
+    def place(self, rows: list[int], *, with_moves: bool = True) -> None:
+        """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
         result = place_rows(
             self.problem,
             self.solution,
@@ -59,8 +90,20 @@ class Run:
             self._masks(),
             self._seeds[Phase.PLACEMENT],
             self.budget,
+            with_moves=with_moves and self.config.move_existing_replica_for_placement,
         )
         self._take(Phase.PLACEMENT, result, None)
+
+    def drop(self, surpluses: Sequence[Surplus]) -> None:
+        """Drop surplus replicas; placement then starts from what is left."""
+        if not surpluses:
+            return
+        solution = self.solution.copy()
+        levels = [level for level, rule in enumerate(self.problem.domain_rule) if self._masks()[0] >> rule & 1]
+        rows = drop_surplus(self.problem, solution, surpluses, self.state.rows.moving, levels)
+        self.solution = solution
+        self._phases.append(Phase.PLACEMENT)
+        self._reasons.update({row: Reason(Phase.PLACEMENT, "surplus") for row in rows})
 
     def repair(self) -> None:
         """Mend broken constraints, if any are."""
@@ -76,8 +119,8 @@ class Run:
         if not imbalanced_metrics(self.problem, self.solution, self.config, self.state.steps):
             return
         before = energy_of_solution(self.problem, self.solution).total
-        mask = self._masks()[0]
-        result = balance(self.problem, self.solution, self.config, mask, self._seeds[Phase.BALANCING], self.budget)
+        variants = self._variants()
+        result = balance(self.problem, self.solution, self.config, variants, self._seeds[Phase.BALANCING], self.budget)
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         self._take(Phase.BALANCING, result, None)
@@ -97,13 +140,26 @@ class Run:
         )
 
     def _masks(self) -> list[int]:
-        """Return the enforced rules, from all to the hard ones only."""
-        priorities = {
-            Rule.FAULT_DOMAIN: self.config.fault_domain_constraint_priority,
-            Rule.UPGRADE_DOMAIN: self.config.upgrade_domain_constraint_priority,
-        }
-        soft = sum(1 << rule for rule, priority in priorities.items() if priority == 1)
-        return [ALL_RULES] if soft == 0 else [ALL_RULES, ALL_RULES & ~soft]
+        """Return the enforced rules, from all to the hard ones only (semantics.md section 4, priorities)."""
+        priorities = rule_priorities(self.config)
+        off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
+        levels = sorted({0, *(priority for priority in priorities.values() if priority >= 0)}, reverse=True)
+        given_up = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]
+        return list(dict.fromkeys(ALL_RULES & ~off & ~given for given in given_up))
+
+    def _variants(self) -> list[Variant]:
+        """Return what balancing tries side by side (semantics.md section 6, balancing).
+
+        While preferred locations are enforced, nothing but swaps of roles is possible; a search without them, and one
+        with nothing but swaps, stand beside that.
+        """
+        config, masks = self.config, self._masks()
+        usual = Variant(masks[0], config.swap_primary_probability, config.exchange_probability)
+        if config.preferred_location_constraint_priority < 0:
+            return [usual]
+        free = masks[0] & ~(1 << Rule.PREFERRED_LOCATION)
+        only_swaps = Variant(masks[0], 1.0, 0.0)
+        return [only_swaps, usual, Variant(free, config.swap_primary_probability, config.exchange_probability)]
 
     def _take(self, phase: Phase, result: Annealed, breaches: Breaches | None) -> None:
         """Go on from the result of a phase, and note why each row moved."""

@@ -26,7 +26,7 @@ from plb.energy.failovers import change_aggregate, violations_after
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import imbalance, imbalance_after
 from plb.energy.movement import partition_movement
-from plb.energy.score import COUNTED_NODES, W_FAILOVERS, energy_of
+from plb.energy.score import W_FAILOVERS, energy_of
 from plb.kernel import kernel
 
 
@@ -83,12 +83,12 @@ def _movement_change(
 def imbalance_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
     """Return the imbalance after the proposal."""
     return imbalance_after(
-        int(problem.weights[COUNTED_NODES]),
+        problem.nodes_of_metric,
         solution.total,
         solution.squares,
         problem.metric_weight,
         solution.node_load,
-        problem.counted,
+        problem.counted_for,
         problem.load[row],
         problem.load[partner],
         solution.node[row],
@@ -186,7 +186,7 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
     if partner != NOWHERE:
         _stand(problem, solution, partner, target, here)
     solution.terms[IMBALANCE] = imbalance(
-        int(problem.weights[COUNTED_NODES]), solution.total, solution.squares, problem.metric_weight
+        problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight
     )
 
 
@@ -206,7 +206,7 @@ def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int)
     if node == NOWHERE:
         return
     change_load(
-        solution.node_load, solution.total, solution.squares, problem.counted[node], node, problem.load[row], sign
+        solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
     )
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
 
