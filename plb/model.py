@@ -13,6 +13,11 @@ from types import MappingProxyType
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError
+from plb.settings.metric import MetricSettings
+from plb.validation import check_count as check_count
+from plb.validation import check_loads as check_loads
+from plb.validation import check_name as check_name
+from plb.validation import check_number as check_number
 
 
 class Role(IntEnum):
@@ -66,58 +71,11 @@ class ReplicaState(Enum):
     """On its way out; it carries nothing, and no other replica of the partition may come to its node."""
 
 
-def check_number(
-    item: str,
-    field: str,
-    value: float,
-    *,
-    low: float = 0.0,
-    high: float = math.inf,
-    low_open: bool = False,
-    high_open: bool = False,
-) -> float:
-    """Return `value` as a float if it is finite and within the bounds, else raise `InvalidValueError`."""
-    allowed = f"a finite number {'>' if low_open else '>='} {low:g}"
-    if math.isfinite(high):
-        allowed += f" and {'<' if high_open else '<='} {high:g}"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        try:
-            value = float(value)
-        except (TypeError, ValueError):
-            raise InvalidValueError(item, field, value, allowed) from None
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number beyond every float
-        raise InvalidValueError(item, field, value, allowed) from None
-    inside = math.isfinite(number) and (value > low if low_open else value >= low)
-    inside = inside and (value < high if high_open else value <= high)
-    if not inside:
-        raise InvalidValueError(item, field, value, allowed)
-    return number
-
-
-def check_count(item: str, field: str, value: int, *, low: int = 0) -> int:
-    """Return `value` if it is a whole number of at least `low`, else raise `InvalidValueError`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < low:
-        raise InvalidValueError(item, field, value, f"a whole number >= {low}")
-    return int(value)
-
-
-def check_name(kind: str, name: str) -> str:
-    """Return `name` if it is a string with something in it, else raise `InvalidValueError`."""
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidValueError(kind, "name", name, "a string that is not empty")
-    return name
-
-
-def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[str, float]:
-    """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
-    return MappingProxyType({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in loads.items()})
-
-
 @attrs.frozen
-class Metric:
+class Metric(MetricSettings):
     """A resource that replicas use and nodes have, in a unit of the user's choice.
+
+    The settings under Service Fabric's names come from `plb.settings.metric.MetricSettings`.
 
     Parameters
     ----------
@@ -133,10 +91,6 @@ class Metric:
     trend
         True when demand grows from an initial value to a maximum and stays (disk, memory); False when it has no trend
         and a high percentile stands for it (CPU); [1] section 5.3.
-    balancing_threshold
-        Balancing looks at the metric when max/min of node load exceeds this; at least 1.
-    activity_threshold
-        ... and when the fullest node carries more than this, in user units.
     """
 
     name: str
@@ -144,21 +98,20 @@ class Metric:
     violation_threshold: float = attrs.field(default=0.95, kw_only=True)
     step: float | None = attrs.field(default=None, kw_only=True)
     trend: bool = attrs.field(default=True, kw_only=True)
-    balancing_threshold: float = attrs.field(default=1.0, kw_only=True)
-    activity_threshold: float = attrs.field(default=0.0, kw_only=True)
-    global_weight: float | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("metric", self.name)
-        item = f"metric {self.name}"
+        super().__attrs_post_init__()
+        item = self._item()
         check_number(item, "weight", self.weight)
         check_number(item, "violation_threshold", self.violation_threshold, high=1.0, low_open=True)
-        check_number(item, "balancing_threshold", self.balancing_threshold, low=1.0)
-        check_number(item, "activity_threshold", self.activity_threshold)
         if self.step is not None:
             check_number(item, "step", self.step, high=1.0, low_open=True)
             if math.frexp(self.step)[0] != 0.5:
                 raise InvalidValueError(item, "step", self.step, "a power of two, at most 1")
+
+    def _item(self) -> str:
+        return f"metric {self.name}"
 
 
 @attrs.frozen

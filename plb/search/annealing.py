@@ -358,8 +358,11 @@ def _run_chain(
 
 def _settings(config: PlbConfig, budget: Budget) -> Settings:
     """Return rounds and proposals of a chain, so that all chains together keep to the budget."""
-    rounds, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
-    if budget.proposals is not None:
+    limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
+    rounds = ENDLESS if limit is None else limit
+    if per_round == 0:
+        rounds, per_round = 0, 1
+    elif budget.proposals is not None:
         a_chain = budget.proposals // config.chains
         per_round = max(1, min(per_round, a_chain))
         rounds = a_chain // per_round

@@ -16,7 +16,7 @@ from plb.steps import MetricSteps
 
 
 def imbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> list[str]:
-    """Return the metrics that call for balancing: max > min + 1, max > activity threshold, max/min > threshold.
+    """Return the metrics that call for balancing: max > min + 1, max > activity threshold, max/min > threshold > 0.
 
     Compared in user units, over the nodes that are up (design section 14).
     """
@@ -28,7 +28,8 @@ def imbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
         low, high = (steps.to_user(metric.name, int(load)) for load in (loads.min(), loads.max()))
         active = metric.activity_threshold == 0 or high > metric.activity_threshold
         uneven = not (metric.balancing_threshold > 1 and low > 0) or high / low > metric.balancing_threshold
-        if problem.metric_weight[index] > 0 and high > low + 1 and active and uneven:
+        wanted = problem.metric_weight[index] > 0 and metric.balancing_threshold > 0
+        if wanted and high > low + 1 and active and uneven:
             names.append(metric.name)
     return names
 
