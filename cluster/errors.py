@@ -45,8 +45,9 @@ class ScenarioError(PlbError, ValueError):
     """
 
     def __init__(self, source: str, problems: Sequence[ScenarioProblem]) -> None:
+        super().__init__(source, tuple(problems))
         self.source, self.problems = source, tuple(problems)
-        super().__init__("\n".join(f"{source}: {problem}" for problem in self.problems))
+        self._message = "\n".join(f"{source}: {problem}" for problem in self.problems)
 
 
 class DensityError(PlbError, ValueError):
@@ -63,9 +64,9 @@ class ResultsExistError(PlbError, FileExistsError):
     """
 
     def __init__(self, folder: Path) -> None:
-        if folder.is_dir():
-            message = f"{folder}: holds files already; give another directory, or --force to overwrite it"
-        else:
-            message = f"{folder}: is a file; give a directory"
-        super().__init__(message)
+        super().__init__(folder)
         self.folder = folder
+        if folder.is_dir():
+            self._message = f"{folder}: holds files already; give another directory, or --force to overwrite it"
+        else:
+            self._message = f"{folder}: is a file; give a directory"

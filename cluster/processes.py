@@ -7,8 +7,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.queues import SimpleQueue
@@ -17,6 +18,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import attrs
+
+from plb.errors import PlbError
 
 if TYPE_CHECKING:
     from cluster.pools import Source
@@ -86,15 +89,36 @@ def run_in_processes(
     ):
         try:
             left = iter(pairs)
-            waiting = {pool.submit(_simulate, *pair) for pair in islice(left, jobs)}
+            waiting = _submit(pool, islice(left, jobs))
             while waiting:
                 done, waiting = wait(waiting, timeout=SECONDS_BETWEEN_REPORTS, return_when=FIRST_COMPLETED)
                 _relay(shared.reports, progress)
                 if not shared.stop.is_set():
-                    waiting |= {pool.submit(_simulate, *pair) for pair in islice(left, len(done))}
+                    waiting |= _submit(pool, islice(left, len(done)))
                 yield from (future.result() for future in done)
+        except BrokenProcessPool:
+            if not shared.stop.is_set():
+                raise PlbError("a process of the runs ended by itself; was memory short? Try fewer --jobs") from None
         finally:
             shared.stop.set()
+
+
+def _submit(pool: ProcessPoolExecutor, pairs: Iterable[tuple[str, int]]) -> set[Future[RunResult]]:
+    """Submit runs. Processes start here, with Ctrl-C held back: they inherit that, and leave Ctrl-C to this process."""
+    with _interrupts_held_back():
+        return {pool.submit(_simulate, *pair) for pair in pairs}
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _relay(reports: SimpleQueue[Report], progress: Callable[[str, int, float], None] | None) -> None:

@@ -200,7 +200,8 @@ class Scenario:
     engine
         Fields of `plb.PlbConfig` for every policy, apart from `metrics`.
     policies
-        By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`; the built-in ones are in here.
+        By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`. The built-in ones are in here
+        too; a section of that name changes further fields of it.
     """
 
     name: str = "scenario"
@@ -211,7 +212,8 @@ class Scenario:
     policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        known = {name: dict(fields) for name, fields in {**BUILT_IN_POLICIES, **self.policies}.items()}
+        names = dict.fromkeys([*BUILT_IN_POLICIES, *self.policies])
+        known = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
         object.__setattr__(self, "policies", known)
         if not self.run.policies:
             raise InvalidValueError("run", "policies", (), "at least one policy")
@@ -220,6 +222,8 @@ class Scenario:
         if self.run.days * 1440 < self.cluster.metering_minutes:
             allowed = f"at least one metering interval, {self.cluster.metering_minutes} minutes"
             raise InvalidValueError("run", "days", self.run.days, allowed)
+        if self.run.fill_hours > 24 * self.run.days:
+            raise InvalidValueError("run", "fill_hours", self.run.fill_hours, f"at most the {self.run.days:g} days")
         for name in (self.name, *known):
             if not name.strip() or name in (".", "..") or set(name) & set("/\\\0"):
                 raise InvalidValueError("scenario", "name", name, "a name that a directory can have, without / or \\")

@@ -17,9 +17,27 @@ from workloads.trace import TraceSet
 
 
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
-    """Return the workload's metrics as the engine's, all of equal weight ([1] section 8.2)."""
+    """Return the workload's metrics as the engine's, all of equal weight ([1] section 8.2).
+
+    A metric without capacity counts in steps of which the largest trace of the history has about 2^10, so that the load
+    of a whole cluster stays within the engine's range.
+    """
     threshold = scenario.cluster.violation_threshold
-    return tuple(Metric(info.name, violation_threshold=threshold, trend=info.trend) for info in source.metrics)
+    largest = dict(zip(source.history.metrics, source.history.maximum.max(axis=0).tolist(), strict=True))
+    return tuple(
+        Metric(
+            info.name,
+            violation_threshold=threshold,
+            trend=info.trend,
+            step=None if info.name in scenario.cluster.capacity else coarse_step(largest[info.name]),
+        )
+        for info in source.metrics
+    )
+
+
+def coarse_step(largest: float) -> float:
+    """Return the power of two, at most 1, of which `largest` is at least 2^10 steps and below 2^11, if it can be."""
+    return min(1.0, 2.0 ** (math.frexp(largest)[1] - 11)) if largest > 0 else 1.0
 
 
 def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:

@@ -14,7 +14,7 @@ from plb.model import Metric
 from plb.settings.balancing import BalancingSettings
 from plb.settings.constraints import ConstraintSettings
 from plb.settings.defragmentation import DefragmentationSettings
-from plb.settings.fields import count, number, share
+from plb.settings.fields import count, number, share, switch
 from plb.settings.placement import PlacementSettings
 from plb.settings.scheduling import SchedulingSettings
 from plb.settings.search import SearchSettings
@@ -95,6 +95,9 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "capacity_limit": CapacityLimit.CAPACITY,
         "initial_temperature": 50.0,
         "exchange_probability": 0.0,
+        "one_action_per_refresh": True,
+        "w_failovers": 0.0,
+        "chains": 1,
     }
 )
 """What `PlbConfig.from_service_fabric` sets beside Service Fabric's settings, to search as Service Fabric does."""
@@ -137,6 +140,9 @@ class PlbConfig(
         What a sampled trace says of a replica that has reported demand; before its first report it follows the trace.
     repetitions : draws, default 100
         K, Monte Carlo draws a replica ([1] section 8.1: 100).
+    one_action_per_refresh : switch, default off
+        Whether `refresh` does one thing at most for each service domain, as Service Fabric does, instead of all that is
+        due.
     chains : count, default 4
         Annealing chains from which the best result is taken; ties go to the first.
     threads : count, default None
@@ -162,6 +168,7 @@ class PlbConfig(
     held_out_nodes: int = count(0, unit="nodes")
     capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
     replay: Replay = attrs.field(default=Replay.ANCHORED, converter=_replay)
+    one_action_per_refresh: bool = switch(False)
     repetitions: int = count(100, unit="draws", low=1)
     chains: int = count(4, low=1)
     threads: int | None = count(None, low=1, none=True)

@@ -380,12 +380,16 @@ class PlacementAndLoadBalancing:
 
     def _problem(self, now: float, domain: ServiceDomain | None = None) -> tuple[Problem, int]:
         from plb.problem import build_problem
-        from plb.topology import build_topology, topology_version
 
         redrawn = self._outlook.update(self._state, now)
+        return build_problem(self._state, self._present_topology(), self._outlook, domain), redrawn
+
+    def _present_topology(self) -> Topology:
+        from plb.topology import build_topology, topology_version
+
         if self._topology is None or self._topology.version != topology_version(self._state):
             self._topology = build_topology(self._state)
-        return build_problem(self._state, self._topology, self._outlook, domain), redrawn
+        return self._topology
 
     def _run(
         self, phases: Sequence[str], now: float | None, budget: Budget | int | None, names: Sequence[str] | None
@@ -394,11 +398,12 @@ class PlacementAndLoadBalancing:
         from plb.search.annealing import Budget
 
         at, spending = self._time(now), Budget.of(budget)
+        self._fill_every_node()
         work = WorkToPlace(self._state, names)
         plans = []
         for domain in self._domains():
             run = self._search(domain, at, spending)
-            missing, surpluses = work.of(domain, run.problem)
+            missing, surpluses = work.of(domain)
             if "placement" in phases:
                 run.drop(surpluses)
                 if missing:
@@ -421,6 +426,11 @@ class PlacementAndLoadBalancing:
         self._now, self._searches = at, self._searches + 1
         return run
 
+    def _fill_every_node(self) -> None:
+        """Bring the slots of services on every node in step with the nodes that there are."""
+        if any(service.on_every_node for service in self._state.services):
+            self._state.fill_every_node(self._present_topology())
+
     def _domains(self) -> list[ServiceDomain | None]:
         """Return the service domains; a single None where all services are one."""
         if self._domains_version != self._state.services_version:
@@ -432,6 +442,7 @@ class PlacementAndLoadBalancing:
         """Run one action at most for each service domain."""
         from plb.refresh import Refresh
 
+        self._fill_every_node()
         work, plans, actions = WorkToPlace(self._state, None), [], {}
         self._domains()
         for domain in self._service_domains:
@@ -440,7 +451,7 @@ class PlacementAndLoadBalancing:
                 record.last_action = Action.SKIPPED
             else:
                 run = self._search(domain, at, budget)
-                missing, surpluses = work.of(domain, run.problem)
+                missing, surpluses = work.of(domain)
                 versions = self._state.versions_of(domain.services)
                 refresh = Refresh(self._scheduler, record, domain, run, missing, surpluses, *versions, at)
                 record.last_action = refresh.act()

@@ -11,7 +11,15 @@ from difflib import get_close_matches
 
 
 class PlbError(Exception):
-    """Base of every error that this project raises on purpose."""
+    """Base of every error that this project raises on purpose.
+
+    `args` are the arguments of the constructor, so that an error can be made again: in another process, or by SimPy.
+    """
+
+    _message: str | None = None
+
+    def __str__(self) -> str:
+        return super().__str__() if self._message is None else self._message
 
 
 class InvalidValueError(PlbError, ValueError):
@@ -30,8 +38,9 @@ class InvalidValueError(PlbError, ValueError):
     """
 
     def __init__(self, item: str, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{item}: {field} = {value!r} is not allowed; expected {allowed}")
+        super().__init__(item, field, value, allowed)
         self.item, self.field, self.value, self.allowed = item, field, value, allowed
+        self._message = f"{item}: {field} = {value!r} is not allowed; expected {allowed}"
 
 
 class UnknownNameError(PlbError, LookupError):
@@ -50,12 +59,13 @@ class UnknownNameError(PlbError, LookupError):
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str] = (), context: str = "") -> None:
-        self.kind, self.name = kind, name
         names = list(known)
-        self.nearest: Sequence[str] = get_close_matches(name, names, n=3, cutoff=0.6)
+        super().__init__(kind, name, names, context)
+        self.kind, self.name = kind, name
+        self.nearest: Sequence[str] = get_close_matches(str(name), names, n=3, cutoff=0.6)
         hint = f"; did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else _listed(names)
         prefix = f"{context}: " if context else ""
-        super().__init__(f"{prefix}unknown {kind} {name!r}{hint}")
+        self._message = f"{prefix}unknown {kind} {name!r}{hint}"
 
 
 MOST_LISTED = 12

@@ -18,6 +18,8 @@ from plb.validation import check_count as check_count
 from plb.validation import check_loads as check_loads
 from plb.validation import check_name as check_name
 from plb.validation import check_number as check_number
+from plb.validation import check_switch as check_switch
+from plb.validation import check_text as check_text
 
 
 class Role(IntEnum):
@@ -105,6 +107,7 @@ class Metric(MetricSettings):
         item = self._item()
         check_number(item, "weight", self.weight)
         check_number(item, "violation_threshold", self.violation_threshold, high=1.0, low_open=True)
+        check_switch(item, "trend", self.trend)
         if self.step is not None:
             check_number(item, "step", self.step, high=1.0, low_open=True)
             if math.frexp(self.step)[0] != 0.5:
@@ -154,9 +157,12 @@ class Node:
         check_name("node", self.name)
         item = f"node {self.name}"
         object.__setattr__(self, "capacities", check_loads(item, "capacities", self.capacities))
+        for field in ("fault_domain", "upgrade_domain"):
+            if getattr(self, field) is not None:
+                check_text(item, field, getattr(self, field))
+        check_switch(item, "up", self.up)
         for key, value in self.properties.items():
-            if not isinstance(value, str):
-                raise InvalidValueError(item, f"properties[{key}]", value, "a string")
+            check_text(item, f"properties[{key}]", value)
         object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
 
     @property
@@ -226,6 +232,9 @@ class Service:
         check_name("service", self.name)
         item = f"service {self.name}"
         check_count(item, "target_replicas", self.target_replicas)
+        for field in ("stateful", "aligned", "on_every_node"):
+            check_switch(item, field, getattr(self, field))
+        check_text(item, "placement_constraint", self.placement_constraint)
         if self.metrics is not None:
             weights = {name: check_number(item, f"metrics[{name}]", weight) for name, weight in self.metrics.items()}
             object.__setattr__(self, "metrics", MappingProxyType(weights))
@@ -269,6 +278,14 @@ class Replica:
     state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True, converter=ReplicaState)
     pinned: bool = attrs.field(default=False, kw_only=True)
     leaving: bool = attrs.field(default=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("replica", self.node)
+        if self.role not in list(Role):
+            raise InvalidValueError(f"replica on {self.node}", "role", self.role, f"one of {[r.name for r in Role]}")
+        object.__setattr__(self, "role", Role(self.role))
+        for field in ("pinned", "leaving"):
+            check_switch(f"replica on {self.node}", field, getattr(self, field))
 
 
 def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:

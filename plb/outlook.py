@@ -51,6 +51,7 @@ class Outlook:
         self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
         self.trace: Int32 = np.full((room, self.repetitions), -1, np.int32)
         self._key = np.zeros(room, np.uint64)
+        self._generation: Int = np.zeros(room, np.int64)
         self._group = np.full(room, -1, np.int64)
         self._widening = np.full(room, NONE, np.int8)
         self._drawn_age: Float = np.zeros(room)
@@ -75,7 +76,7 @@ class Outlook:
         classes = np.array([_class_code(self.history, s.tenant_class) for s in state.services] or [-1])
         group = classes[table.service] * 4 + table.role
         age = np.maximum(0.0, now - table.created)
-        other = (table.key != self._key) | (group != self._group)
+        other = (table.key != self._key) | (group != self._group) | (table.generation != self._generation)
         other |= (age < self._drawn_age) | (table.largest_demand < self._drawn_demand).any(axis=1)
         self._widening[other] = NONE
         stale = other | (age > self._valid_age) | (table.largest_demand > self._valid_demand).any(axis=1)
@@ -83,6 +84,7 @@ class Outlook:
         if len(rows):
             self._draw(rows, state, classes, age)
             self._key[rows], self._group[rows] = table.key[rows], group[rows]
+            self._generation[rows] = table.generation[rows]
         if self._anchored:
             self._anchor(state, age)
         return len(rows)
@@ -91,7 +93,7 @@ class Outlook:
         """Anchor the peaks of rows that have reported, where demand or draws changed or the traces still grow."""
         table = state.rows
         growing = self._anchored_age < np.minimum(age, self._settled_age)
-        changed = growing | (self._anchored_demand != table.largest_demand).any(axis=1)
+        changed = growing | (age < self._anchored_age) | (self._anchored_demand != table.largest_demand).any(axis=1)
         rows = np.flatnonzero(changed & table.used & table.reported & ~table.leaving)
         if len(rows):
             anchor_peaks(

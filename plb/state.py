@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import count
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -20,6 +21,9 @@ from plb.model import MoveCost, Node, Partition, Replica, ReplicaState, Role, Se
 from plb.plan import Move, MoveKind
 from plb.risk.counter import replica_key
 from plb.steps import MetricSteps
+
+if TYPE_CHECKING:
+    from plb.topology import Topology
 
 
 @attrs.define(eq=False)
@@ -81,6 +85,8 @@ class RowTable:
         self.service: Int = np.zeros(room, np.int64)
         self.created: Float = np.zeros(room)
         self.key = np.zeros(room, np.uint64)
+        self.generation: Int = np.zeros(room, np.int64)
+        """Rises each time the row is taken, so that nobody takes a new replica for the one before it."""
         self.largest_demand: Float = np.zeros((room, metrics))
         self.reported: Bool = np.zeros(room, np.bool_)
         self._free: list[int] = list(range(room - 1, -1, -1))
@@ -96,6 +102,7 @@ class RowTable:
             self._grow()
         row = self._free.pop()
         self.used[row] = True
+        self.generation[row] += 1
         return row
 
     def release(self, row: int) -> None:
@@ -127,6 +134,7 @@ class RowTable:
             "service",
             "created",
             "key",
+            "generation",
             "reported",
         ):
             array = getattr(self, name)
@@ -200,6 +208,9 @@ class ClusterState:
             self.services[index] = service
             self.service_suit[index] = suit
             self.service_version[index] += 1
+            for record in self.partitions.values():
+                if record.service == index:
+                    self._trim_waiting(record, service)
         self.services_version += 1
 
     def living_services(self) -> list[Service | None]:
@@ -290,9 +301,16 @@ class ClusterState:
         slots = [row for row in record.rows if not (table.leaving[row] or table.standby[row])]
         old_node = {row: int(table.node[row]) for row in slots}
         free: dict[Role, list[int]] = {role: [] for role in defaults}
+        others = {
+            (replica.role, node, _leaves(replica)): replica for replica, node in placed if not _holds_slot(replica)
+        }
+        kept: dict[tuple[Role, int, bool], int] = {}
         for row in record.rows:
+            key = (Role(table.role[row]), int(table.node[row]), bool(table.leaving[row]))
             if row in old_node:
-                free[Role(table.role[row])].append(row)
+                free[key[0]].append(row)
+            elif key in others and key not in kept:
+                kept[key] = row
             else:
                 self._release(row)
         record.rows = slots
@@ -319,17 +337,11 @@ class ClusterState:
                 table.node[row], table.pinned[row], table.still[row] = NOWHERE, False, False
             self._trim(record, role, rows, service, len(standing))
         self._fill_up(record, service, defaults)
-        for replica, node in placed:
-            if not _holds_slot(replica):
-                row = self._new_slot(record, replica.role, defaults)
-                table.node[row], table.still[row] = node, True
-                table.standby[row] = replica.state is ReplicaState.STANDBY and not replica.leaving
-                table.leaving[row] = not table.standby[row]
-                table.moving[row] = replica.leaving and replica.state is ReplicaState.READY
-                if replica.state is ReplicaState.DROPPED:
-                    table.load[row] = 0
-                else:
-                    self._inherit_load(record, row, replica.role)
+        record.rows += kept.values()
+        for key, replica in others.items():
+            if key not in kept:
+                kept[key] = self._note_departure(record, replica.role, key[1], defaults, old_node)
+            self._describe(kept[key], replica)
         self._link(record)
 
     def _note_promotion(
@@ -354,6 +366,15 @@ class ClusterState:
             self._release(row)
             record.rows.remove(row)
             surplus -= 1
+
+    def _trim_waiting(self, record: PartitionRecord, service: Service) -> None:
+        """Let go of the slots that a lower target leaves without a use."""
+        table = self.rows
+        waiting = [row for row in record.rows if table.node[row] == NOWHERE and table.role[row] != Role.PRIMARY]
+        standing = sum(1 for row in record.rows if table.node[row] != NOWHERE and not table.leaving[row])
+        for role in {Role(table.role[row]) for row in waiting}:
+            self._trim(record, role, [row for row in waiting if table.role[row] == role], service, standing)
+        self._link(record)
 
     def _fill_up(self, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
         """Add empty slots up to the target: a primary first if a stateful partition has none."""
@@ -392,11 +413,28 @@ class ClusterState:
         taken = {int(self.rows.key[row]) for row in record.rows}
         return next(key for slot in count() if (key := self._key(record, slot)) not in taken)
 
-    def _inherit_load(self, record: PartitionRecord, leaving: int, role: Role) -> None:
-        """Let a departing end carry what the slot that moved carries, until its own report."""
-        twins = [row for row in record.rows if row != leaving and self.rows.role[row] == role]
-        if twins:
-            self.rows.load[leaving] = self.rows.load[twins[-1]]
+    def _note_departure(
+        self, record: PartitionRecord, role: Role, node: int, defaults: dict[Role, Int], old_node: dict[int, int]
+    ) -> int:
+        """Add a departing end, with the load of the slot that moved away from there, until its own report."""
+        table = self.rows
+        moved = [row for row in record.rows if old_node.get(row) == node != table.node[row] and table.role[row] == role]
+        twins = moved or [row for row in record.rows if table.role[row] == role]
+        end = self._new_slot(record, role, {role: table.load[twins[-1]].copy()} if twins else defaults)
+        table.node[end] = node
+        if moved:
+            table.arriving[moved[0]] = end
+        return end
+
+    def _describe(self, row: int, replica: Replica) -> None:
+        """Note what a replica without a slot is: a standby, or one that leaves."""
+        table = self.rows
+        table.still[row] = True
+        table.leaving[row] = _leaves(replica)
+        table.standby[row] = not table.leaving[row]
+        table.moving[row] = replica.leaving and replica.state is ReplicaState.READY
+        if replica.state is ReplicaState.DROPPED:
+            table.load[row] = 0
 
     def _release(self, row: int) -> None:
         for other in self.partitions[self.row_partition[row]].rows:
@@ -481,6 +519,27 @@ class ClusterState:
             self.load_version[service] += 1
 
     # what follows for a search
+
+    def fill_every_node(self, topology: Topology) -> None:
+        """Give every partition that is on every node as many slots as there are nodes without one of its replicas."""
+        for record in self.partitions.values():
+            service = self.services[record.service]
+            if not service.on_every_node:
+                continue
+            open_to = topology.receives[0] & topology.suits[self.service_suit[record.service]]
+            taken = {int(self.rows.node[row]) for row in record.rows if self.rows.node[row] != NOWHERE}
+            wanted = sum(1 for node in np.flatnonzero(open_to).tolist() if node not in taken)
+            role = Role.SECONDARY if service.stateful else Role.INSTANCE
+            waiting = [row for row in record.rows if self.rows.node[row] == NOWHERE]
+            for row in waiting[wanted:]:
+                self._release(row)
+                record.rows.remove(row)
+            default = self.steps.loads(service.name, "default_load", service.default_load.get(role, {}))
+            for _ in range(wanted - len(waiting)):
+                self._new_slot(record, role, {role: default})
+            blocked = [node for node in taken if self.nodes[node].name in service.blocked_nodes]
+            record.missing = None if wanted else -len(blocked)
+            self._link(record)
 
     def surplus_of(self, record: PartitionRecord) -> int:
         """Return how many replicas a partition has too many."""
@@ -586,6 +645,11 @@ class ClusterState:
 def _holds_slot(replica: Replica) -> bool:
     """Return whether a replica is one of those that the partition should have."""
     return not replica.leaving and replica.state not in (ReplicaState.STANDBY, ReplicaState.DROPPED)
+
+
+def _leaves(replica: Replica) -> bool:
+    """Return whether a replica without a slot is on its way out; else it is a standby."""
+    return replica.leaving or replica.state is ReplicaState.DROPPED
 
 
 def _target(record: PartitionRecord, service: Service, standing: int) -> int:

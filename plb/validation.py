@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from types import MappingProxyType
 
 from plb.errors import InvalidValueError
@@ -23,11 +24,9 @@ def check_number(
     allowed = f"a finite number {'>' if low_open else '>='} {low:g}"
     if math.isfinite(high):
         allowed += f" and {'<' if high_open else '<='} {high:g}"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        try:
-            value = float(value)
-        except (TypeError, ValueError):
-            raise InvalidValueError(item, field, value, allowed) from None
+    given: object = value
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise InvalidValueError(item, field, value, allowed)
     try:
         number = float(value)
     except OverflowError:  # a whole number beyond every float
@@ -46,6 +45,20 @@ def check_count(item: str, field: str, value: int, *, low: int = 0) -> int:
     return int(value)
 
 
+def check_text(item: str, field: str, value: object) -> str:
+    """Return `value` if it is a string, else raise `InvalidValueError`."""
+    if not isinstance(value, str):
+        raise InvalidValueError(item, field, value, "a string")
+    return value
+
+
+def check_switch(item: str, field: str, value: object) -> bool:
+    """Return `value` if it is True or False, else raise `InvalidValueError`."""
+    if not isinstance(value, bool):
+        raise InvalidValueError(item, field, value, "True or False")
+    return value
+
+
 def check_name(kind: str, name: str) -> str:
     """Return `name` if it is a string with something in it, else raise `InvalidValueError`."""
     if not isinstance(name, str) or not name.strip():
@@ -56,10 +69,3 @@ def check_name(kind: str, name: str) -> str:
 def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[str, float]:
     """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
     return MappingProxyType({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in loads.items()})
-
-
-def check_switch(item: str, field: str, value: bool) -> bool:
-    """Return `value` if it is True or False, else raise `InvalidValueError`."""
-    if not isinstance(value, bool):
-        raise InvalidValueError(item, field, value, "True or False")
-    return value

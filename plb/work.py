@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plb.arrays import NOWHERE, Problem
+from plb.arrays import NOWHERE
 from plb.search.dropping import Surplus
 from plb.service_domains import ServiceDomain
 from plb.state import ClusterState
@@ -25,7 +25,7 @@ class WorkToPlace:
         self._state = state
         self._records = list(state.partitions.values()) if names is None else [state.partition(n) for n in names]
 
-    def of(self, domain: ServiceDomain | None, problem: Problem) -> tuple[list[int], list[Surplus]]:
+    def of(self, domain: ServiceDomain | None) -> tuple[list[int], list[Surplus]]:
         """Return the rows to place, parents before their children, and the surpluses, children first."""
         records = [r for r in self._records if domain is None or r.service in domain.services]
         if any(service.affinity_to is not None for service in self._state.services):

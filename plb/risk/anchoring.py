@@ -90,7 +90,7 @@ def anchor_peaks(
                     settled_age[row] = max(settled_age[row], duration)
                     left *= 1.0 - age[row] / duration if age[row] < duration else 0.0
                     expected = largest_demand[row, metric] + left
-                elif curves[at, metric, MAXIMUM] > largest_demand[row, metric]:
+                elif curves[at, metric, MAXIMUM] > 0.0:
                     settled_age[row] = max(settled_age[row], RECORD_SECONDS)
                     known = min(1.0, age[row] / RECORD_SECONDS)
                     expected *= 1.0 - known + known * largest_demand[row, metric] / curves[at, metric, MAXIMUM]

@@ -21,6 +21,7 @@ import numpy as np
 from plb.arrays import MOVEMENT, NOWHERE, Float, Int, Problem, Solution
 from plb.config import Checks, PlbConfig
 from plb.constraints import NO_REFUSAL
+from plb.errors import InvalidValueError
 from plb.kernel import kernel
 from plb.model import check_count, check_number
 from plb.search.checks import compare_with_fresh
@@ -268,8 +269,8 @@ class Budget:
     seconds: float | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.proposals is not None:
-            check_count("budget", "proposals", self.proposals)
+        if self.proposals is not None and check_count("budget", "proposals", self.proposals) > ENDLESS:
+            raise InvalidValueError("budget", "proposals", self.proposals, "a whole number >= 0 and <= 2^40")
         if self.seconds is not None:
             check_number("budget", "seconds", self.seconds)
 

@@ -42,7 +42,7 @@ class Variant:
     ----------
     mask
         Enforced rules.
-    swap_probability, exchange_probability
+    swap_primary_probability, exchange_probability
         See `plb.search.proposal.Choice`.
     """
 

@@ -26,7 +26,7 @@ from plb.search.attempts import (
     try_move,
     undo_attempt,
 )
-from plb.search.proposal import Choice
+from plb.search.proposal import Choice, refusal
 from plb.search.transition import apply_proposal, present_energy
 
 
@@ -147,7 +147,8 @@ def _try_rooms(
         target = problem.targets[int(rng.random() * problem.targets.shape[0])]
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
-        if _clear(problem, solution, row, target, enforced, rng, attempt):
+        fits = _clear(problem, solution, row, target, enforced, rng, attempt)
+        if fits and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
             try_move(problem, solution, attempt, row, target)
             energy = present_energy(problem, solution)
             if energy < lowest:

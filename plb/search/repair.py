@@ -89,22 +89,24 @@ def repair(
     Parameters
     ----------
     masks
-        Enforced rules, from all to only the hard ones; the first under which a repair helps is used.
+        Enforced rules, from all to only the hard ones. What stays broken under one is tried again under the next, so
+        that a soft rule that could be mended never leaves a hard one broken.
     """
     result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
-        breaches = find_breaches(problem, start, mask)
+        breaches = find_breaches(problem, result.solution, mask)
         if not breaches:
             continue
         attempts, annealing = stream.spawn(2)
-        solution = start.copy()
+        solution = result.solution.copy()
         rng = np.random.Generator(np.random.PCG64(attempts))
         if not _repair_randomly(problem, solution, mask, config.constraint_check_iterations_per_round, rng):
             continue
-        movable = _concerned(problem, start, breaches)
+        movable = _concerned(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0)
-        return anneal_chains(problem, solution, choice, config, annealing, budget)
+        mended = anneal_chains(problem, solution, choice, config, annealing, budget)
+        result = attrs.evolve(mended, tally=result.tally + mended.tally)
     return result
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
 
-from cluster.errors import ScenarioError
+from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
 from cluster.scenario import BUILT_IN_POLICIES
 from cluster.scenario_file import read_scenario, scenario_from
-from plb import Metric
+from plb import Metric, PlbError
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 
@@ -132,3 +133,26 @@ def test_digest_follows_the_scenario():
     """Equal scenarios have equal digests; any change gives another one."""
     one, same, other = scenario_from({}), scenario_from({}), scenario_from({"run": {"seed": 1}})
     assert one.digest() == same.digest() != other.digest()
+
+
+def test_section_of_a_built_in_policy_changes_further_fields_of_it():
+    """`[policies.original]` is still without weight on failovers: the arms differ in that and what the section says."""
+    scenario = scenario_from({"policies": {"original": {"w_imbalance": 1.0}}})
+    config = scenario.config("original", (Metric("cpu"),))
+    assert (config.w_failovers, config.w_imbalance) == (0.0, 1.0)
+
+
+def test_filling_takes_no_longer_than_the_run():
+    """Tenants who would all arrive after the end are refused."""
+    with pytest.raises(PlbError, match="fill_hours"):
+        scenario_from({"run": {"days": 0.1, "fill_hours": 48}})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ScenarioError("a.toml", [ScenarioProblem("run.days", "too few", 3)]), ResultsExistError(Path("nowhere"))],
+)
+def test_error_can_be_made_again(error):
+    """In another process, and by SimPy."""
+    for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
+        assert str(again) == str(error)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.experiment import Experiment, prepare
 from cluster.scenario import Cluster
 from cluster.scenario_file import scenario_from
-from cluster.setup import InitialDemand, metrics_of, nodes_of
+from cluster.setup import InitialDemand, coarse_step, metrics_of, nodes_of
 from cluster.simulation import Simulation
 from plb.model import Role
 from tests.cluster.tiny import small_region
@@ -147,3 +150,28 @@ def test_every_domain_has_nodes(upgrade: int, fault: int):
     nodes = nodes_of(Cluster(nodes=360, upgrade_domains=upgrade, fault_domains=fault), ())
     assert Counter(Counter(node.upgrade_domain for node in nodes).values()) == {360 // upgrade: upgrade}
     assert Counter(Counter(str(node.fault_domain) for node in nodes).values()) == {360 // fault: fault}
+
+
+def test_metric_without_capacity_is_unlimited():
+    """A scenario may limit one metric only; the loads of the others add up without end, in coarser steps."""
+    tables = {
+        "cluster": {"nodes": 10, "upgrade_domains": 5, "capacities": {"cpu": 80.0}},
+        "workload": {"history_tenants": 300, "density": 1.5},
+        "run": {"days": 0.1, "policies": ["modified"]},
+        "engine": {"chains": 1, "max_simulated_annealing_iterations": 2, "repetitions": 10},
+    }
+    experiment = prepare(scenario_from(tables))
+    (run,) = experiment.runs()
+    assert run.complete
+    assert set(run.tables["shortages"]["metric"].unique()) <= {"cpu"}
+    steps = {metric.name: metric.step for metric in metrics_of(experiment.scenario, experiment.source)}
+    assert steps["cpu"] is None
+    assert steps["disk"] == coarse_step(float(experiment.source.history.maximum[:, 2].max()))
+
+
+@given(st.floats(2.0**-20, 2.0**11, exclude_max=True))
+def test_coarse_step_counts_the_largest_in_about_a_thousand(largest: float):
+    """A power of two of which the largest value is 2^10 to 2^11 steps."""
+    step = coarse_step(largest)
+    assert 2**10 <= largest / step < 2**11 or step == 1.0
+    assert math.frexp(step)[0] == 0.5

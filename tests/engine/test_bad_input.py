@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,6 +35,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
+from plb.search.annealing import Budget
 
 from .strategies import clusters, examples
 
@@ -596,3 +598,50 @@ def test_plan_after_a_refused_call_is_the_plan_without_it(cluster, row):
     except PlbError:
         assert snapshot(bothered) == before
         assert bothered.refresh(0.0, budget=120) == left_alone.refresh(0.0, budget=120)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: Node("n", fault_domain=3), "fault_domain"),
+        (lambda: Node("n", up="no"), "up"),
+        (lambda: Node("n", capacities={"cpu": True}), "capacities[cpu]"),
+        (lambda: Metric("cpu", weight="2"), "weight"),
+        (lambda: Metric("cpu", step="0.5"), "step"),
+        (lambda: Service("s", placement_constraint=None), "placement_constraint"),
+        (lambda: Replica(PRIMARY, None), "name"),
+        (lambda: Replica(7, "n"), "role"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move="0.3"), "max_percentage_to_move"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], w_failovers="0"), "w_failovers"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], use_move_cost_reports="no"), "use_move_cost_reports"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], min_load_balancing_interval="600"), "min_load_balancing_interval"),
+    ],
+)
+def test_value_of_another_type_is_refused_where_it_is_given(make, field):
+    """Text is no number, a number no text, and neither is a switch."""
+    with pytest.raises(InvalidValueError) as error:
+        make()
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidValueError("node n", "up", 3, "True or False"),
+        UnknownNameError("node", "n1", ["n0"], "partition p"),
+        ConflictError("two"),
+        PlbError("words"),
+    ],
+)
+def test_error_can_be_made_again(error):
+    """In another process, and by SimPy, which calls the class with `args`: same words, same fields."""
+    for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
+        assert str(again) == str(error)
+        assert vars(again) == vars(error)
+
+
+def test_unknown_name_may_be_anything():
+    """A name that is no text is not known either."""
+    assert "unknown node None" in str(UnknownNameError("node", None, ["n0"]))
+    with pytest.raises(InvalidValueError, match="2\\^40"):
+        Budget(proposals=10**30)

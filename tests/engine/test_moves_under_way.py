@@ -169,3 +169,38 @@ def test_hundreds_of_replicas_outgrow_the_first_rows():
     steps = 1 / engine._state.steps.steps[0]
     expected = [sum(range(node, 300, 4)) * steps for node in range(4)]
     assert configuration_of(engine).solution.node_load.ravel().tolist() == expected
+
+
+def test_host_that_repeats_a_move_under_way_changes_nothing():
+    """The departing end keeps its own load, and the replica that moves is still not to be moved again."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
+    for index in range(6):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
+    engine.update_service(Service("db", target_replicas=3))
+    engine.update_service(Service("other"))
+    ends = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"), Replica(Role.SECONDARY, "n2")]
+    engine.update_partition(Partition("db/0", service="db", replicas=ends))
+    for node, load in (("n0", 5), ("n1", 50), ("n2", 5)):
+        engine.report_load("db/0", node, {"cpu": load})
+    engine.update_partition(Partition("x", service="other", replicas=[Replica(Role.PRIMARY, "n1", pinned=True)]))
+    engine.report_load("x", "n1", {"cpu": 60})
+    plan = engine.repair()
+    (move,) = plan.moves
+    assert (move.partition, move.source) == ("db/0", "n1")
+    engine.apply(plan, leaving=True)
+    before = engine.replicas("db/0")
+    load = configuration_of(engine).problem.leaving_load.copy()
+    ends = [
+        Replica(Role.PRIMARY, "n0"),
+        Replica(Role.SECONDARY, move.target),
+        Replica(Role.SECONDARY, "n2"),
+        Replica(Role.SECONDARY, "n1", leaving=True),
+    ]
+    engine.update_partition(Partition("db/0", service="db", replicas=ends))
+    assert engine.replicas("db/0") == before
+    assert configuration_of(engine).problem.leaving_load.tolist() == load.tolist()
+    engine.update_partition(Partition("y", service="other", replicas=[Replica(Role.PRIMARY, move.target, pinned=True)]))
+    engine.report_load("y", move.target, {"cpu": 60})
+    assert engine.repair().moves == ()
+    engine.vacate("db/0", "n1")
+    assert [step.source for step in engine.repair().moves] == [move.target]

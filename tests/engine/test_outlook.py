@@ -184,6 +184,52 @@ def test_partition_that_is_made_anew_draws_as_a_new_one(engine, now):
     assert np.array_equal(draws_of(engine, now)[rows_of(engine)], first)
 
 
+@pytest.mark.parametrize("reports", [True, False])
+def test_namesake_expects_what_a_new_replica_expects(reports):
+    """Peaks that were anchored at a predecessor's load do not outlive it, whether or not the namesake reports."""
+    level = [[97.0]]
+    history = DemandHistory.from_columns(
+        ("cpu",),
+        tenant_class=["gold"],
+        role=[0],
+        lifetime=[1e6],
+        level=level,
+        initial=[[1.0]],
+        growth=[[600.0]],
+        maximum=level,
+    )
+
+    def made() -> PlacementAndLoadBalancing:
+        engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), history=history)
+        engine.update_node(Node("n0", capacities={"cpu": 100}))
+        engine.update_service(Service("db", tenant_class="gold"))
+        return engine
+
+    def risk(engine: PlacementAndLoadBalancing) -> float:
+        engine.update_partition(Partition("db/0", service="db", replicas=[Replica(PRIMARY, "n0")], created=6000.0))
+        if reports:
+            engine.report_load("db/0", "n0", {"cpu": 2.0})
+        return engine.balance(now=6000.0).energy_before.expected_failovers
+
+    used = made()
+    used.update_partition(Partition("db/0", service="db", replicas=[Replica(PRIMARY, "n0")]))
+    used.balance(now=0.0)
+    used.report_load("db/0", "n0", {"cpu": 5.0})
+    assert used.balance(now=5000.0).energy_before.expected_failovers == 0.0
+    used.remove_partition("db/0")
+    assert risk(used) == risk(made()) == 1.0
+
+
+def test_time_that_goes_back_anchors_anew(engine):
+    """A host may go back to an earlier snapshot; what is expected then is what was expected there."""
+    engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY), ("n2", SECONDARY)))
+    draws_of(engine, 100.0)
+    before = engine._outlook.peak.copy()
+    draws_of(engine, 900.0)
+    draws_of(engine, 100.0)
+    assert np.array_equal(engine._outlook.peak, before)
+
+
 def test_engine_without_weight_on_failovers_samples_nothing(engine):
     """The original energy does not pay for a term that it does not have."""
     made = PlacementAndLoadBalancing(

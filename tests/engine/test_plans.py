@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plb import Metric, MoveKind, Node, Partition, Phase, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.configuration import Configuration
 from plb.energy.fresh import fresh_solution
+from plb.risk import DemandHistory
 from plb.search.repair import remaining_breaches
 from plb.search.result import energy_of_solution
 
@@ -260,3 +261,68 @@ def test_swap_tells_which_of_its_nodes_was_overloaded(overloaded):
     assert [(move.kind, move.reason.rule, move.reason.node) for move in plan.moves] == [
         (MoveKind.SWAP, "capacity", "small")
     ]
+
+
+def test_soft_rule_that_can_be_mended_leaves_no_hard_one_broken():
+    """One call mends the overload too, although that takes a place which the upgrade domains would rather not give."""
+    config = PlbConfig(metrics=[Metric("m")], fault_domain_constraint_priority=-1)
+    engine = PlacementAndLoadBalancing(config, seed=3)
+    for name, domain in (("n0", "u0"), ("n1", "u0"), ("n2", "u1"), ("n3", "u1")):
+        engine.update_node(Node(name, capacities={"m": 100}, upgrade_domain=domain))
+    engine.update_service(Service("pair", target_replicas=2))
+    engine.update_service(Service("single"))
+
+    def stand(name: str, service: str, *replicas: Replica) -> None:
+        engine.update_partition(Partition(name, service=service, replicas=replicas))
+
+    stand("a", "pair", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n2", pinned=True))
+    stand("b", "pair", Replica(Role.PRIMARY, "n1", pinned=True), Replica(Role.SECONDARY, "n0"))
+    stand("full0", "single", Replica(Role.PRIMARY, "n0", pinned=True))
+    stand("full1", "single", Replica(Role.PRIMARY, "n1", pinned=True))
+    for name, node, load in (("a", "n0", 60), ("full0", "n0", 60), ("full1", "n1", 90)):
+        engine.report_load(name, node, {"m": load})
+    plan = engine.repair()
+    assert ("a", "n0") in [(move.partition, move.source) for move in plan.moves]
+    engine.apply(plan)
+    assert engine.violations() == ()
+
+
+def test_making_room_keeps_the_sums_of_peaks_within_their_range():
+    """Where the peaks of one node would outgrow 32 bits, the new replica finds no place; nothing wraps."""
+    history = DemandHistory.from_columns(
+        ("m",),
+        tenant_class=["a", "b"],
+        role=[0, 0],
+        lifetime=[1e9] * 2,
+        level=[[1.2e5], [1.0]],
+        initial=[[1.0], [1.0]],
+        growth=[[6e8], [0.0]],
+        maximum=[[1.2e5], [1e5]],
+    )
+    config = PlbConfig(metrics=[Metric("m")], repetitions=4, replay="as_recorded")
+    engine = PlacementAndLoadBalancing(config, seed=1, history=history)
+    for name in ("n0", "n1"):
+        engine.update_node(Node(name, capacities={"m": 100}))
+    for name, of_class, load in (("a", "a", 20), ("b", "b", 45), ("full", "b", 46), ("new", "a", 50)):
+        loads = {Role.PRIMARY: {"m": load}}
+        engine.update_service(Service(name, tenant_class=of_class, default_load=loads))
+    for name in ("a/0", "a/1", "b/0"):
+        replica = Replica(Role.PRIMARY, "n0")
+        engine.update_partition(Partition(name, service=name[0], replicas=[replica]))
+    engine.update_partition(Partition("full/0", service="full", replicas=[Replica(Role.PRIMARY, "n1", pinned=True)]))
+    engine.update_partition(Partition("new/0", service="new"))
+    plan = engine.place()
+    assert plan.moves == ()
+    assert len(plan.unplaced) == 1
+    engine.balance()  # the sums are still such that a search may start
+
+
+def test_lower_target_takes_back_what_was_still_to_be_placed():
+    """Slots that wait are given up when the service wants fewer replicas; those that stand are left alone."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("m")]))
+    for index in range(4):
+        engine.update_node(Node(f"n{index}"))
+    engine.update_service(Service("db", target_replicas=4))
+    engine.update_partition(Partition("db/0", service="db", replicas=[Replica(Role.PRIMARY, "n0")]))
+    engine.update_service(Service("db", target_replicas=2))
+    assert len(engine.place().moves) == 1
