@@ -57,7 +57,9 @@ class Problem(NamedTuple):
     parent: Int
     """(D, N) domain one level up; 0 at a top level."""
     siblings: Int
-    """(D, N) usable domains under the same parent; 0 in a domain that is not usable, since no node of it is up."""
+    """(X, D, N) for each suit, usable domains under the same parent; 0 in a domain without a usable node."""
+    most_in_domain: Int
+    """(S, D) most replicas of a partition in one domain of each level; 0: as even as possible, -1: any number."""
     domain_rule: Int
     """(D,) constraint that each level belongs to."""
     suits: Bool
@@ -83,6 +85,18 @@ class Problem(NamedTuple):
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
     standby: Bool
     """(M,) whether a new replica of the partition may take the row's place."""
+    affinity: Int
+    """(M,) whether the row has no parent, follows one, or has one that cannot be followed."""
+    parent_row: Int
+    """(M,) a row of the parent's partition, or NOWHERE."""
+    first_child: Int
+    """(M,) a row of the first child of the row's partition, or NOWHERE."""
+    next_child: Int
+    """(M,) for a child, a row of the parent's next child, or NOWHERE."""
+    aligned: Bool
+    """(M,) whether primaries of child and parent stand together."""
+    loose: Bool
+    """(M,) whether the child has more replicas than its parent."""
     movable: Bool
     """(M,) whether a plan may move the row."""
     move_cost: Int

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from plb.arrays import NOWHERE, TENTHS, Bool, Float, Int, Problem, Solution
+from plb.constraints import Rule
+from plb.constraints.affinity import FOLLOWS, FREE, STRANDED
+from plb.constraints.domains import ANY
 from plb.constraints.range import LARGEST_SUM
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
-from plb.model import MoveCost
+from plb.expressions import FaultDomainPolicy
+from plb.model import MoveCost, Service
 from plb.outlook import Outlook
 from plb.service_domains import ServiceDomain
-from plb.state import ClusterState
+from plb.state import ClusterState, PartitionRecord
 from plb.steps import UNLIMITED
 from plb.topology import Topology
 
@@ -66,6 +72,7 @@ def build_problem(
         domain=topology.domain,
         parent=topology.parent,
         siblings=topology.siblings,
+        most_in_domain=most_in_domain(state, topology),
         domain_rule=topology.domain_rule,
         suits=topology.suits,
         load=table.load,
@@ -79,6 +86,7 @@ def build_problem(
         & (table.node != NOWHERE),
         unspread=table.leaving | table.standby,
         standby=table.standby,
+        **affinities(state),
         movable=movable,
         move_cost=_move_costs(state) if config.use_move_cost_reports else tenths,
         unit_cost=tenths,
@@ -136,6 +144,87 @@ def _check_range(problem: Problem, solution: Solution, metrics: Sequence[str]) -
             raise InvalidValueError(
                 f"metric {name}", "load of a node in steps", highest, "n·load² < 2^63: a coarser step"
             )
+
+
+def affinities(state: ClusterState) -> dict[str, Any]:
+    """Return what `Problem` says of children and their parents (semantics.md section 4, affinity)."""
+    room = state.rows.room
+    found: dict[str, Any] = {name: np.full(room, NOWHERE) for name in ("parent_row", "first_child", "next_child")}
+    found |= {
+        "affinity": np.zeros(room, np.int64),
+        "aligned": np.zeros(room, np.bool_),
+        "loose": np.zeros(room, np.bool_),
+    }
+    partitions: dict[int, list[PartitionRecord]] = {}
+    if any(service.affinity_to is not None for service in state.services):
+        for record in state.partitions.values():
+            partitions.setdefault(record.service, []).append(record)
+    for record in [record for records in partitions.values() for record in records]:
+        service = state.services[record.service]
+        if service.affinity_to is None or service.affinity_to not in state.service_index:
+            continue
+        parents = partitions.get(state.service_index[service.affinity_to], [])
+        rows = record.rows
+        if len(parents) != 1 or not parents[0].rows or not rows:
+            alone = not parents and state.config.place_child_without_parent
+            found["affinity"][rows] = FREE if alone else STRANDED
+            continue
+        above = parents[0].rows
+        found["affinity"][rows], found["parent_row"][rows] = FOLLOWS, above[0]
+        found["next_child"][rows] = found["first_child"][above[0]]
+        found["first_child"][above] = rows[0]
+        found["aligned"][rows] = service.aligned
+        larger = service.target_replicas > state.services[parents[0].service].target_replicas > 0
+        found["loose"][rows] = larger and state.config.allow_higher_child_target_replica_count_for_affinity
+    return found
+
+
+def most_in_domain(state: ClusterState, topology: Topology) -> Int:
+    """Return `Problem.most_in_domain`, (S, D) (semantics.md section 4, FD / UD)."""
+    most = np.zeros((max(1, len(state.services)), len(topology.domain_rule)), np.int64)
+    for index, service in enumerate(state.services):
+        suit = state.service_suit[index]
+        policy = state.suits[suit].expression.fault_domain_policy
+        fault = topology.domain_rule == Rule.FAULT_DOMAIN
+        for rule, enabled in _quorum_rules(state, topology, suit, service).items():
+            if enabled:
+                most[index, topology.domain_rule == rule] = ANY
+                _limit_to_quorum(most[index], topology, suit, rule, service.target_replicas)
+        if policy is FaultDomainPolicy.IGNORE:
+            most[index, fault] = ANY
+        if policy is FaultDomainPolicy.NONPACKING:
+            most[index, fault] = ANY
+            most[index, np.flatnonzero(fault)[:1]] = 1
+        if service.on_every_node:
+            most[index] = ANY
+    return most
+
+
+def _quorum_rules(state: ClusterState, topology: Topology, suit: int, service: Service) -> dict[Rule, bool]:
+    """Return for which kinds of domains a service keeps a quorum instead of an even spread."""
+    config, target = state.config, service.target_replicas
+    counts = {}
+    for rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
+        levels = np.flatnonzero(topology.domain_rule == rule)
+        usable = topology.siblings[suit, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
+        counts[rule] = len(np.unique(topology.domain[levels[-1], usable])) if len(levels) else 0
+    nodes = int((topology.counted & topology.suits[suit]).sum())
+    even = all(count > 0 and target % count == 0 for count in counts.values())
+    auto = config.quorum_based_logic_auto_switch and target > 0 and even and nodes <= math.prod(counts.values())
+    return {
+        Rule.FAULT_DOMAIN: auto or config.quorum_based_replica_distribution_per_fault_domains,
+        Rule.UPGRADE_DOMAIN: auto or config.quorum_based_replica_distribution_per_upgrade_domains,
+    }
+
+
+def _limit_to_quorum(most: Int, topology: Topology, suit: int, rule: Rule, target: int) -> None:
+    """Set the most replicas at the first level that has two usable domains, so that losing one keeps a quorum."""
+    for level in np.flatnonzero(topology.domain_rule == rule):
+        domains = len(np.unique(topology.domain[level, topology.siblings[suit, level] > 0]))
+        if domains >= 2:
+            limit = max(target - (target // 2 + 1), 1)
+            most[level] = limit + 1 if domains * limit < target else limit
+            return
 
 
 def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:

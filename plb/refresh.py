@@ -82,5 +82,5 @@ class Refresh:
         if self.record.tried_at.get(Stage.BALANCING) == version or not self.run.is_unbalanced:
             return Action.NONE_NEEDED
         slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
-        self.run.balance()
-        return Action.BALANCING if slow else Action.QUICK_BALANCING
+        self.run.balance(slow=slow)
+        return Action.BALANCING

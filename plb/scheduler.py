@@ -24,7 +24,6 @@ class Action(Enum):
     PLACEMENT = "NewReplicaPlacement"
     PLACEMENT_WITH_MOVE = "NewReplicaPlacementWithMove"
     CONSTRAINT_CHECK = "ConstraintCheck"
-    QUICK_BALANCING = "QuickLoadBalancing"
     BALANCING = "LoadBalancing"
 
 

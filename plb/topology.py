@@ -49,7 +49,8 @@ def build_topology(state: ClusterState) -> Topology:
     receives = receiving_nodes(state.nodes)
     counted = receives[0].copy()
     limit, threshold = _limits(state)
-    domain, parent, siblings, rule = domain_levels(state, receives[1])
+    suits = suiting_nodes(state)
+    domain, parent, siblings, rule = domain_levels(state, receives[1] & suits)
     return Topology(
         version=topology_version(state),
         limit=limit,
@@ -62,7 +63,7 @@ def build_topology(state: ClusterState) -> Topology:
         parent=parent,
         siblings=siblings,
         domain_rule=rule,
-        suits=suiting_nodes(state),
+        suits=suits,
     )
 
 
@@ -118,8 +119,8 @@ def suiting_nodes(state: ClusterState) -> Bool:
     ).reshape(len(state.suits), len(state.nodes))
 
 
-def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
-    """Return domain, parent, usable siblings, each (D, N), and the rule of each level, (D,).
+def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int, Int, Int, Int]:
+    """Return domain and parent, (D, N), usable siblings for each suit, (X, D, N), and the rule of each level, (D,).
 
     A tree in which every node has a top-level domain of its own constrains nothing and is left out.
     """
@@ -132,7 +133,8 @@ def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
     if state.config.upgrade_domain_constraint_priority >= 0 and len(set(upgrade)) < len(upgrade):
         levels.append((upgrade, Rule.UPGRADE_DOMAIN))
     domain = np.zeros((len(levels), len(paths)), np.int64)
-    parent, siblings = np.zeros_like(domain), np.zeros_like(domain)
+    parent = np.zeros_like(domain)
+    siblings = np.zeros((len(usable_nodes), *domain.shape), np.int64)
     for level, (names, _) in enumerate(levels):
         above = [name[:-1] if len(name) > level else name for name in names]
         if levels[level][1] is Rule.UPGRADE_DOMAIN:
@@ -141,8 +143,9 @@ def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
         parent[level] = _codes(above)
         for group in np.unique(parent[level]):
             inside = parent[level] == group
-            usable = np.unique(domain[level, inside & up])
-            siblings[level, inside & np.isin(domain[level], usable)] = len(usable)
+            for suit, nodes in enumerate(usable_nodes):
+                usable = np.unique(domain[level, inside & nodes])
+                siblings[suit, level, inside & np.isin(domain[level], usable)] = len(usable)
     return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from plb.arrays import NOWHERE, Problem, Solution
 from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints.affinity import FREE, parts_from_parent
 from plb.constraints.capacity import exceeds_capacity
-from plb.constraints.domains import spreads_badly
+from plb.constraints.domains import breaks_spread
 from plb.constraints.exclusion import is_excluded, swap_is_excluded
 from plb.constraints.range import exceeds_range
 from plb.kernel import kernel
@@ -16,6 +17,8 @@ _EXCLUSION = int(Rule.EXCLUSION)
 _PLACEMENT = int(Rule.PLACEMENT)
 _PREFERRED = int(Rule.PREFERRED_LOCATION)
 _CAPACITY = int(Rule.CAPACITY)
+_AFFINITY = int(Rule.AFFINITY)
+_FREE = FREE
 _RANGE = int(Rule.RANGE)
 
 
@@ -57,17 +60,10 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     if enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]:
         return _PREFERRED
     for level in range(problem.domain.shape[0]):
-        if enforced >> problem.domain_rule[level] & 1 and spreads_badly(
-            problem.domain[level],
-            problem.parent[level],
-            problem.siblings[level],
-            solution.node,
-            problem.sibling,
-            problem.unspread,
-            row,
-            target,
-        ):
+        if enforced >> problem.domain_rule[level] & 1 and breaks_spread(problem, solution, level, row, target):
             return int(problem.domain_rule[level])
+    if enforced >> _AFFINITY & 1 and problem.affinity[row] != _FREE and _leaves_parent(problem, solution, row, target):
+        return _AFFINITY
     return NO_REFUSAL
 
 
@@ -92,6 +88,10 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
         return _NODE
     elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
         return _EXCLUSION
+    elif enforced >> _AFFINITY & 1 and (
+        _leaves_parent(problem, solution, row, there) or _leaves_parent(problem, solution, partner, here)
+    ):
+        return _AFFINITY
     if enforced >> _CAPACITY & 1 and (
         exceeds_capacity(
             problem.limit, problem.leaving_load, solution.node_load, problem.load[row], problem.load[partner], there
@@ -106,6 +106,15 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
     if exceeds_range(solution.ceiling, problem.peak_ceiling, partner, here):
         return _RANGE
     return NO_REFUSAL
+
+
+@kernel
+def _leaves_parent(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+    """Tell whether a child would be apart from its parent on `target` and is not where it stands."""
+    if not parts_from_parent(problem, solution, row, target):
+        return False
+    here = solution.node[row]
+    return here == NOWHERE or not parts_from_parent(problem, solution, row, here)
 
 
 @kernel(inline=True)

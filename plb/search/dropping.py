@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.constraints.domains import ANY
 from plb.model import Role
 from plb.search.transition import apply_proposal, present_energy
 
@@ -82,17 +83,19 @@ def _preferred(
 def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
     """Tell whether the domain of `row` holds more than the rounded-down share of its partition."""
     at = solution.node[row]
-    if problem.siblings[level, at] == 0 or problem.unspread[row]:
+    if problem.most_in_domain[problem.service[row], level] == ANY:
+        return True
+    if problem.siblings[problem.suit[row], level, at] == 0 or problem.unspread[row]:
         return True
     beside = inside = 1
     other = problem.sibling[row]
     while other != row:
         where = solution.node[other]
-        if where != NOWHERE and not problem.unspread[other] and problem.siblings[level, where] > 0:
+        if where != NOWHERE and not problem.unspread[other] and problem.siblings[problem.suit[row], level, where] > 0:
             beside += problem.parent[level, where] == problem.parent[level, at]
             inside += problem.domain[level, where] == problem.domain[level, at]
         other = problem.sibling[other]
-    return bool(inside > beside // problem.siblings[level, at])
+    return bool(inside > beside // problem.siblings[problem.suit[row], level, at])
 
 
 def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:

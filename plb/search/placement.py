@@ -26,6 +26,7 @@ from plb.search.attempts import (
     try_move,
     undo_attempt,
 )
+from plb.search.following import children_follow
 from plb.search.proposal import Choice, refusal
 from plb.search.transition import apply_proposal, present_energy
 
@@ -125,7 +126,7 @@ def _make_room(
 ) -> None:
     """Place `row` where replicas that stand can move out of its way, with the lowest energy of several attempts."""
     room = len(solution.node)
-    attempt, best = new_attempt(room + 1), new_attempt(room + 1)
+    attempt, best = new_attempt(4 * room + 1), new_attempt(4 * room + 1)
     _try_rooms(problem, solution, row, enforced, max(1, attempts) * 5, rng, attempt, best)
 
 
@@ -179,6 +180,8 @@ def _clear(
         if place == NOWHERE:
             return False
         try_move(problem, solution, attempt, leaver, place)
+        if not children_follow(problem, solution, enforced, leaver, rng, attempt):
+            return False
     return True
 
 

@@ -114,12 +114,13 @@ class Run:
         result = repair(self.problem, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
         self._take(Phase.REPAIR, result, breaches)
 
-    def balance(self) -> None:
-        """Balance, if a metric is out of balance, and keep the result if it wins enough."""
+    def balance(self, *, slow: bool = False) -> None:
+        """Balance, if a metric is out of balance, and keep the result if it wins enough; `slow`: cool slowly."""
         if not imbalanced_metrics(self.problem, self.solution, self.config, self.state.steps):
             return
         before = energy_of_solution(self.problem, self.solution).total
         variants = self._variants()
+        del slow
         result = balance(self.problem, self.solution, self.config, variants, self._seeds[Phase.BALANCING], self.budget)
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
@@ -181,6 +182,9 @@ class Run:
         node = self.state.nodes[origin].name
         if breaches.overloaded[origin].any():
             return self._overload(phase, origin, node, before, breaches.overloaded[origin])
+        if breaches.astray[row]:
+            suited = self.problem.suits[self.problem.suit[row], origin]
+            return Reason(phase, "affinity" if suited else "placement", node)
         for level in np.flatnonzero(breaches.misplaced[:, row]):
             return Reason(phase, Rule(int(self.problem.domain_rule[level])).name.lower(), node)
         return Reason(phase, "energy")

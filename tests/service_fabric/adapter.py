@@ -102,7 +102,12 @@ class Player:
 
     def _config(self) -> PlbConfig:
         fields = {"checks": Checks.PHASE} if "test_mode_only" in self.scenario.features else {}
-        settings = {key: value for key, value in self._settings.items() if not key.startswith(FAILOVER_MANAGER)}
+        names = {metric.name for metric in self._metrics}
+        settings = {
+            key: {name: of for name, of in value.items() if name in names} if isinstance(value, dict) else value
+            for key, value in self._settings.items()
+            if not key.startswith(FAILOVER_MANAGER)
+        }
         return PlbConfig.from_service_fabric(settings, metrics=self._metrics, **fields)
 
     def _set(self, step: Step) -> None:
