@@ -23,7 +23,7 @@ TENTHS = 10
 """Movements are counted in tenths, so that a swap at cost 0.1 stays a whole number."""
 
 # Positions in Solution.counts
-VIOLATIONS, MOVEMENT, MOVES, DISPLACED = range(4)
+VIOLATIONS, MOVEMENT, MOVES, DISPLACED, LOCAL_SCORES = range(5)
 # Positions in Solution.terms
 IMBALANCE, FRAGMENTATION = range(2)
 
@@ -112,6 +112,22 @@ class Problem(NamedTuple):
     # energy
     metric_weight: Float
     """(R,)"""
+    defragmented: Bool
+    """(R,) whether the metric is to be uneven over nodes."""
+    spread_factor: Float
+    """(3,) Fn, Ff and Fu of defragmented metrics: weights of nodes, fault domains and upgrade domains."""
+    group: Int
+    """(2, N) leaf fault domain and upgrade domain of each node, among those with a counted node."""
+    groups: Int
+    """(2,) number of these."""
+    local_of: Int
+    """(S,) local load-balancing domain of each service, or NOWHERE."""
+    local_weight: Float
+    """(L, R)"""
+    local_counted: Bool
+    """(L, N) whether the node counts in the domain."""
+    local_nodes: Int
+    """(L,) number of these."""
     weights: Float
     """See `plb.energy.score`."""
     # budgets
@@ -147,7 +163,7 @@ class Solution(NamedTuple):
     terms: Float
     """(2,) the present imbalance and fragmentation, formed from the sums above."""
     counts: Int
-    """(4,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows."""
+    """(5,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows; local scores."""
     displaced: Int
     """(M,) rows that have left their origin; the first `counts[DISPLACED]` are valid."""
     displaced_at: Int
@@ -156,6 +172,16 @@ class Solution(NamedTuple):
     """(N,) displaced rows that left or reached each node."""
     service_moves: Int
     """(S,) displaced rows of each service."""
+    local_load: Int
+    """(L, N, R) steps of each local domain's service on its counted nodes."""
+    local_total: Int
+    """(L, R) Σx of these."""
+    local_squares: Int
+    """(L, R) Σx² of these."""
+    local_score: Int
+    """(L,) score of each local domain in units of 2^-40."""
+    group_load: Int
+    """(2, G, R) steps on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
     hit: Int32
     """(K,) scratch."""
 

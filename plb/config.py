@@ -93,11 +93,11 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
     {
         "combination": Combination.SERVICE_FABRIC,
         "capacity_limit": CapacityLimit.CAPACITY,
-        "initial_temperature": 50.0,
+        "initial_temperature": 1.0,
         "exchange_probability": 0.0,
         "one_action_per_refresh": True,
         "w_failovers": 0.0,
-        "chains": 1,
+        "chains": 4,
     }
 )
 """What `PlbConfig.from_service_fabric` sets beside Service Fabric's settings, to search as Service Fabric does."""

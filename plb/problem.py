@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from plb.arrays import NOWHERE, TENTHS, Bool, Float, Int, Problem, Solution
+from plb.config import PlbConfig
 from plb.constraints import Rule
 from plb.constraints.affinity import FOLLOWS, FREE, STRANDED
 from plb.constraints.domains import ANY
@@ -17,17 +19,13 @@ from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.expressions import FaultDomainPolicy
-from plb.model import MoveCost, Service
+from plb.model import MoveCost, Role, Service
 from plb.outlook import Outlook
 from plb.service_domains import ServiceDomain
 from plb.state import ClusterState, PartitionRecord
 from plb.steps import UNLIMITED
 from plb.topology import Topology
 
-MOVE_COST = {MoveCost.ZERO: 0, MoveCost.LOW: 1, MoveCost.MEDIUM: 15, MoveCost.HIGH: 40}
-"""Move costs in units of one low-cost move (MoveCostZeroValue … MoveCostHighValue)."""
-SWAP_COST_TENTHS = 1
-"""SwapCost 0.1, in tenths."""
 NO_BUDGET = 2**31
 """Stands for a budget without limit."""
 
@@ -98,8 +96,11 @@ def build_problem(
             config,
             replicas=int((member & ~table.leaving).sum()),
             repetitions=outlook.peak.shape[2],
+            plain_spread=config.local_domain_weight == 0.0 and not any(m.defragmentation for m in config.metrics),
         ),
-        swap_cost=SWAP_COST_TENTHS if config.use_move_cost_reports else TENTHS,
+        **local_domains(state, topology, services),
+        **node_groups(state, topology),
+        swap_cost=round(TENTHS * config.swap_cost) if config.use_move_cost_reports else TENTHS,
         add_cost=0 if config.use_move_cost_reports else TENTHS,
         max_moves=NO_BUDGET if config.max_moves is None else config.max_moves,
         max_node_moves=NO_BUDGET if config.max_moves_per_node is None else config.max_moves_per_node,
@@ -170,6 +171,9 @@ def affinities(state: ClusterState) -> dict[str, Any]:
             found["affinity"][rows] = FREE if alone else STRANDED
             continue
         above = parents[0].rows
+        if not state.config.place_child_without_parent and (state.rows.node[above] == NOWHERE).all():
+            found["affinity"][rows] = STRANDED
+            continue
         found["affinity"][rows], found["parent_row"][rows] = FOLLOWS, above[0]
         found["next_child"][rows] = found["first_child"][above[0]]
         found["first_child"][above] = rows[0]
@@ -244,17 +248,70 @@ def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
 
 
 def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int]) -> Bool:
-    """Return `Problem.counted_for`, (N, R)."""
-    counted = np.repeat(topology.counted[:, None], len(state.config.metrics), axis=1)
-    blocked = [(state.services[service].metrics, state.services[service].blocked_nodes) for service in services]
-    if not any(nodes for _, nodes in blocked):
-        return counted
-    for index, metric in enumerate(state.config.metrics):
-        lists = [nodes for metrics, nodes in blocked if metrics is None or metric.name in metrics]
-        for name in frozenset.intersection(*lists) if lists else ():
-            if name in state.node_index:
-                counted[state.node_index[name], index] = False
+    """Return `Problem.counted_for`, (N, R): a node counts for a metric if it suits some service that has it.
+
+    Services that stand on every node do not speak for a metric.
+    """
+    names = state.config.metric_names
+    suited = np.zeros((len(topology.counted), len(names)), np.bool_)
+    spoken = np.zeros(len(names), np.bool_)
+    for service in services:
+        described = state.services[service]
+        if not described.on_every_node:
+            has = [described.metrics is None or name in described.metrics for name in names]
+            suited[:, has] |= topology.suits[state.service_suit[service]][:, None]
+            spoken[has] = True
+    counted: Bool = topology.counted[:, None] & (suited | ~spoken)
     return counted
+
+
+def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
+    """Return what `Problem` says of local load-balancing domains (semantics.md section 2).
+
+    One for each service with at least two partitions and some weight, with that service's own weights.
+    """
+    config = state.config
+    local_of = np.full(max(1, len(state.services)), NOWHERE)
+    weights: list[list[float]] = []
+    counted: list[Bool] = []
+    if config.local_domain_weight > 0.0:
+        partitions = Counter(record.service for record in state.partitions.values())
+        for service in services:
+            given = state.services[service].metrics
+            own = [metric.weight if given is None else given.get(metric.name, 0.0) for metric in config.metrics]
+            if partitions[service] >= 2 and sum(own) > 0.0:
+                local_of[service] = len(weights)
+                weights.append(own)
+                counted.append(topology.counted & topology.suits[state.service_suit[service]])
+    nodes = np.array(counted, np.bool_).reshape(len(weights), len(topology.counted))
+    return {
+        "local_of": local_of,
+        "local_weight": np.array(weights).reshape(len(weights), len(config.metrics)),
+        "local_counted": nodes,
+        "local_nodes": nodes.sum(axis=1),
+    }
+
+
+def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    """Return the leaf fault domains and upgrade domains that have a counted node, for defragmented metrics."""
+    config = state.config
+    group = np.zeros((2, len(state.nodes)), np.int64)
+    groups = np.zeros(2, np.int64)
+    names = (
+        ["/".join(node.fault_domain_path) for node in state.nodes],
+        [node.upgrade_domain_name for node in state.nodes],
+    )
+    for kind, of_kind in enumerate(names):
+        known = {name: index for index, name in enumerate(dict.fromkeys(np.array(of_kind)[topology.counted].tolist()))}
+        group[kind] = [known.get(name, 0) for name in of_kind]
+        groups[kind] = len(known)
+    factors = (
+        config.defragmentation_nodes_std_dev_factor,
+        config.defragmentation_fds_std_dev_factor,
+        config.defragmentation_uds_std_dev_factor,
+    )
+    defragmented = np.array([metric.defragmentation for metric in config.metrics], np.bool_)
+    return {"defragmented": defragmented, "spread_factor": np.array(factors), "group": group, "groups": groups}
 
 
 def _may_leave(topology: Topology) -> Bool:
@@ -284,7 +341,25 @@ def _by_service(state: ClusterState, values: list[int], dtype: type) -> np.ndarr
 
 
 def _move_costs(state: ClusterState) -> Int:
-    return _by_service(state, [TENTHS * MOVE_COST[s.move_cost] for s in state.services], np.int64)
+    values = move_cost_values(state.config)
+    costs: Int = _by_service(state, [values[s.move_cost] for s in state.services], np.int64)
+    for record in state.partitions.values():
+        for row in record.rows if record.move_cost else ():
+            cost = record.move_cost.get(Role(int(state.rows.role[row])))
+            if cost is not None:
+                costs[row] = values[cost]
+    return costs
+
+
+def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
+    """Return what a move of each cost counts, in tenths of a move."""
+    values = {
+        MoveCost.ZERO: config.move_cost_zero_value,
+        MoveCost.LOW: config.move_cost_low_value,
+        MoveCost.MEDIUM: config.move_cost_medium_value,
+        MoveCost.HIGH: config.move_cost_high_value,
+    }
+    return {cost: round(TENTHS * value) for cost, value in values.items()}
 
 
 def held_out_nodes(state: ClusterState, topology: Topology) -> Int:

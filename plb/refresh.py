@@ -68,9 +68,11 @@ class Refresh:
 
     def _check_constraints(self) -> Action:
         config = self.scheduler.config
-        if not config.constraint_check_enabled or not self.run.is_anything_movable or not self.run.is_anything_broken:
+        light = self.scheduler.is_light(self.domain.services, self.now)
+        enabled = config.constraint_check_enabled and self.run.is_anything_movable
+        if not enabled or not self.run.is_anything_broken(light=light):
             return Action.NONE_NEEDED
-        self.run.repair()
+        self.run.repair(light=light)
         return Action.CONSTRAINT_CHECK
 
     def _balance(self) -> Action:
@@ -79,8 +81,9 @@ class Refresh:
         if idle or not self.run.is_anything_movable or self.scheduler.is_held_back(self.domain.services, self.now):
             return Action.NONE_NEEDED
         version = (self.state_version, self.load_version)
-        if self.record.tried_at.get(Stage.BALANCING) == version or not self.run.is_unbalanced:
+        if self.record.at_rest == version or not self.run.is_unbalanced:
             return Action.NONE_NEEDED
         slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=slow)
+        self.record.at_rest = None if self.run.changed else version
         return Action.BALANCING

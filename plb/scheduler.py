@@ -62,6 +62,8 @@ class DomainRecord:
     """How often the present variant of a stage was tried since something changed."""
     tried_at: dict[Stage, object] = attrs.field(factory=dict)
     """Version of the domain at the last try of a stage."""
+    at_rest: object = None
+    """Version of the domain at which balancing found nothing to do."""
     under_way: dict[str, tuple[float, int]] = attrs.field(factory=dict)
     """For each partition with issued moves: when they were issued, and the partition's version then."""
 
@@ -119,6 +121,17 @@ class Scheduler:
             NodeEvent.NEW: self.config.balancing_delay_after_new_node,
             NodeEvent.DOWN: self.config.balancing_delay_after_node_down,
         }
+        return self._is_recent(services, delays, now)
+
+    def is_light(self, services: Iterable[int], now: float) -> bool:
+        """Tell whether a node came or went too recently for mending the spread over domains."""
+        delays = {
+            NodeEvent.NEW: self.config.constraint_fix_partial_delay_after_new_node,
+            NodeEvent.DOWN: self.config.constraint_fix_partial_delay_after_node_down,
+        }
+        return self._is_recent(services, delays, now)
+
+    def _is_recent(self, services: Iterable[int], delays: dict[NodeEvent, float | None], now: float) -> bool:
         return any(
             now - self._node_events.get((service, event), -math.inf) < _seconds(delay)
             for service in services

@@ -210,6 +210,7 @@ class ClusterState:
             self.service_version[index] += 1
             for record in self.partitions.values():
                 if record.service == index:
+                    record.version += 1
                     self._trim_waiting(record, service)
         self.services_version += 1
 
@@ -537,8 +538,8 @@ class ClusterState:
             default = self.steps.loads(service.name, "default_load", service.default_load.get(role, {}))
             for _ in range(wanted - len(waiting)):
                 self._new_slot(record, role, {role: default})
-            blocked = [node for node in taken if self.nodes[node].name in service.blocked_nodes]
-            record.missing = None if wanted else -len(blocked)
+            suits = topology.suits[self.service_suit[record.service]]
+            record.missing = None if wanted else -sum(1 for node in taken if not suits[node])
             self._link(record)
 
     def surplus_of(self, record: PartitionRecord) -> int:

@@ -55,6 +55,33 @@ def was_apart(problem: Problem, row: int) -> bool:
 
 
 @kernel
+def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
+    """Tell whether a replica of a parent or a child of it stands beside `row`, so that its loss would part them."""
+    at = solution.node[row]
+    parent = problem.parent_row[row]
+    if parent != NOWHERE and _stands_on(problem, solution, parent, at):
+        return True
+    child = problem.first_child[row]
+    while child != NOWHERE:
+        if _stands_on(problem, solution, child, at):
+            return True
+        child = problem.next_child[child]
+    return False
+
+
+@kernel
+def _stands_on(problem: Problem, solution: Solution, row: int, node: int) -> bool:
+    """Tell whether a replica of the partition of `row` stands on `node`."""
+    this = row
+    while True:
+        if solution.node[this] == node and not problem.unspread[this]:
+            return True
+        this = problem.sibling[this]
+        if this == row:
+            return False
+
+
+@kernel
 def _has_primary(problem: Problem, row: int) -> bool:
     """Tell whether the partition of `row` has a primary."""
     this = row

@@ -11,8 +11,8 @@ def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, row: int, t
     """Tell whether a replica of the same partition stands on `target`, or stood there before this search.
 
     A node that a sibling leaves in the same plan stays closed, so that the moves of a plan can run in any order. For
-    the same reason a row that has swapped roles with a sibling can only swap back. A new replica may take the place of
-    a standby.
+    the same reason a row that has swapped roles with a sibling can only swap back. A replica may take the place of a
+    standby.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, row: int, t
     home = origin[row]
     other = sibling[row]
     while other != row:
-        if home == NOWHERE and standby[other]:
+        if standby[other]:
             other = sibling[other]
             continue
         if node[other] == target or origin[other] == target or (home != NOWHERE and node[other] == home):

@@ -1,8 +1,8 @@
 """Dropping surplus replicas (semantics.md section 6, new replica placement).
 
 A primary is never dropped. Replicas whose move is under way go first, those of them on a blocked node before the
-others, then those on a blocked node; among equals, one in a domain that holds more than its share, then the one whose
-loss leaves the least energy.
+others, then those on a blocked node; among equals, one that leaves no child or parent alone, then one in a domain that
+holds more than its share, then the one whose loss leaves the least energy.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.constraints.affinity import breaks_pair
 from plb.constraints.domains import ANY
 from plb.model import Role
 from plb.search.transition import apply_proposal, present_energy
@@ -70,9 +71,9 @@ def _preferred(
 ) -> list[int]:
     """Return the candidates of the first rank that has any."""
 
-    def rank(row: int) -> tuple[bool, bool]:
+    def rank(row: int) -> tuple[bool, bool, bool]:
         blocked = not problem.suits[problem.suit[row], solution.node[row]]
-        return not moving[row], not blocked
+        return not moving[row], not blocked, breaks_pair(problem, solution, row)
 
     first = min(rank(row) for row in candidates)
     found = [row for row in candidates if rank(row) == first]
@@ -95,7 +96,7 @@ def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) 
             beside += problem.parent[level, where] == problem.parent[level, at]
             inside += problem.domain[level, where] == problem.domain[level, at]
         other = problem.sibling[other]
-    return bool(inside > beside // problem.siblings[problem.suit[row], level, at])
+    return bool(inside > (beside - 1) // problem.siblings[problem.suit[row], level, at])
 
 
 def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:

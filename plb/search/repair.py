@@ -126,13 +126,31 @@ def repair(
     return result
 
 
+def _relatives(problem: Problem, concerned: Bool) -> Bool:
+    """Return the rows of the partitions of `concerned`, of their parents and of their children."""
+    found = np.zeros(len(concerned), np.bool_)
+    for row in np.flatnonzero(concerned).tolist():
+        heads = [row, int(problem.parent_row[row]), int(problem.first_child[row])]
+        while heads[-1] != NOWHERE and problem.next_child[heads[-1]] != NOWHERE:
+            heads.append(int(problem.next_child[heads[-1]]))
+        for head in heads:
+            this = head
+            while this != NOWHERE and not found[this]:
+                found[this] = True
+                this = int(problem.sibling[this])
+    return found
+
+
 def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
     """Return the movable rows on overloaded nodes and in crowded domains."""
     on_overloaded = np.zeros(len(start.node), np.bool_)
     standing = start.node != NOWHERE
     crowded = np.any(breaches.overloaded, axis=1)
     on_overloaded[standing] = crowded[start.node[standing]]
-    concerned = (on_overloaded | breaches.misplaced.any(axis=0) | breaches.astray) & problem.movable
+    concerned = on_overloaded | breaches.misplaced.any(axis=0) | breaches.astray
+    if (problem.parent_row != NOWHERE).any():
+        concerned |= _relatives(problem, concerned)
+    concerned &= problem.movable
     return np.flatnonzero(concerned)
 
 

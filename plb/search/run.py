@@ -12,7 +12,7 @@ from plb.constraints import ALL_RULES, Rule
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
-from plb.search.balancing import Variant, balance, imbalanced_metrics
+from plb.search.balancing import Variant, balance, is_unbalanced
 from plb.search.dropping import Surplus, drop_surplus
 from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
@@ -70,15 +70,14 @@ class Run:
         """Whether a plan may move any replica that stands."""
         return bool((self.problem.movable & (self.solution.node != NOWHERE)).any())
 
-    @property
-    def is_anything_broken(self) -> bool:
-        """Whether a constraint of any priority is broken."""
-        return bool(find_breaches(self.problem, self.solution, self._masks()[0]))
+    def is_anything_broken(self, *, light: bool = False) -> bool:
+        """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
+        return bool(find_breaches(self.problem, self.solution, self._masks(light=light)[0]))
 
     @property
     def is_unbalanced(self) -> bool:
         """Whether some metric calls for balancing."""
-        return bool(imbalanced_metrics(self.problem, self.solution, self.config, self.state.steps))
+        return is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
@@ -105,9 +104,9 @@ class Run:
         self._phases.append(Phase.PLACEMENT)
         self._reasons.update({row: Reason(Phase.PLACEMENT, "surplus") for row in rows})
 
-    def repair(self) -> None:
-        """Mend broken constraints, if any are."""
-        masks = self._masks()
+    def repair(self, *, light: bool = False) -> None:
+        """Mend broken constraints, if any are; `light`: the spread over domains aside."""
+        masks = self._masks(light=light)
         breaches = find_breaches(self.problem, self.solution, masks[0])
         if not breaches:
             return
@@ -116,7 +115,7 @@ class Run:
 
     def balance(self, *, slow: bool = False) -> None:
         """Balance, if a metric is out of balance, and keep the result if it wins enough; `slow`: cool slowly."""
-        if not imbalanced_metrics(self.problem, self.solution, self.config, self.state.steps):
+        if not self.is_unbalanced:
             return
         before = energy_of_solution(self.problem, self.solution).total
         variants = self._variants()
@@ -140,9 +139,11 @@ class Run:
             reproducible=not self._out_of_time,
         )
 
-    def _masks(self) -> list[int]:
+    def _masks(self, *, light: bool = False) -> list[int]:
         """Return the enforced rules, from all to the hard ones only (semantics.md section 4, priorities)."""
         priorities = rule_priorities(self.config)
+        if light:
+            priorities |= {Rule.FAULT_DOMAIN: -1, Rule.UPGRADE_DOMAIN: -1}
         off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
         levels = sorted({0, *(priority for priority in priorities.values() if priority >= 0)}, reverse=True)
         given_up = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]

@@ -24,9 +24,10 @@ from plb.constraints.check import are_siblings
 from plb.energy.accumulators import change_load
 from plb.energy.failovers import change_aggregate, violations_after
 from plb.energy.fragmentation import fragmentation_after, is_held_out
-from plb.energy.imbalance import imbalance, imbalance_after
+from plb.energy.imbalance import imbalance_after
 from plb.energy.movement import partition_movement
 from plb.energy.score import W_FAILOVERS, energy_of
+from plb.energy.spread import change_spread, spread
 from plb.kernel import kernel
 
 
@@ -185,9 +186,7 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
     _stand(problem, solution, row, here, target)
     if partner != NOWHERE:
         _stand(problem, solution, partner, target, here)
-    solution.terms[IMBALANCE] = imbalance(
-        problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight
-    )
+    solution.terms[IMBALANCE] = spread(problem, solution)
 
 
 @kernel
@@ -208,6 +207,7 @@ def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int)
     change_load(
         solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
     )
+    change_spread(problem, solution, row, node, sign)
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
 
 

@@ -156,9 +156,6 @@ class Player:
         self._engine.update_node(node_from(step, self._metric_names), now=REAL_CLOCK)
 
     def _hand_over_partition(self, step: Step) -> None:
-        known = self._partitions.get(step["id"])
-        if known is not None and _state_of(known) == _state_of(step):
-            return
         self._partitions[step["id"]] = step
         service = self._services[step["service"]]
         partition = partition_from(
@@ -238,11 +235,6 @@ class Player:
 def seen_at(at: float, *, raw: bool) -> float:
     """Return the time at which the engine sees a refresh: one second later where it is ahead of the real clock."""
     return at if raw or at <= REAL_CLOCK else at + 1.0
-
-
-def _state_of(partition: Step) -> tuple[int, int]:
-    """Return what must change for an update of a partition to be looked at."""
-    return partition["version"], partition["replica_diff"]
 
 
 Operation = Callable[[Player, Step], None]
