@@ -80,7 +80,7 @@ class Problem(NamedTuple):
     kind: Int
     """(M,) first index of `receives`."""
     prefers_siblings: Bool
-    """(M,) whether the row's preferred locations are the nodes where its partition stands already."""
+    """(M,) whether the row prefers nodes where its partition has a replica or a standby."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
     standby: Bool
@@ -97,6 +97,8 @@ class Problem(NamedTuple):
     """(M,) whether primaries of child and parent stand together."""
     loose: Bool
     """(M,) whether the child has more replicas than its parent."""
+    parents_move: bool
+    """Whether a parent may move to mend what parts it from its children."""
     movable: Bool
     """(M,) whether a plan may move the row."""
     move_cost: Int

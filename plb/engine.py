@@ -14,7 +14,7 @@ from plb.config import PlbConfig
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import MoveCost, Node, Partition, Role, Service, check_count, check_loads, check_number
 from plb.plan import MoveKind, Plan, merged
-from plb.scheduler import PLACEMENTS, Action, Scheduler, node_event
+from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, Scheduler, node_event
 from plb.service_domains import service_domains
 from plb.state import ClusterState
 from plb.steps import UNLIMITED
@@ -90,7 +90,8 @@ class DomainState:
     services, metrics
         Names of its services and of the metrics that they have.
     last_action
-        What the last refresh did for it, under Service Fabric's name, such as ``"NewReplicaPlacement"``.
+        What the last refresh that did not pass it over did for it, under Service Fabric's name, such as
+        ``"NewReplicaPlacement"``.
     """
 
     name: str
@@ -445,21 +446,22 @@ class PlacementAndLoadBalancing:
         self._fill_every_node()
         work, plans, actions = WorkToPlace(self._state, None), [], {}
         self._domains()
+        replicas = int((self._state.rows.used & (self._state.rows.node >= 0)).sum())
         for domain in self._service_domains:
             record = self._scheduler.record(domain.key)
-            if self._scheduler.is_under_way(record, self._state.partition_version, at):
-                record.last_action = Action.SKIPPED
-            else:
+            action = Action.SKIPPED
+            if not self._scheduler.is_under_way(record, self._state.partition_version, at):
                 run = self._search(domain, at, budget)
                 missing, surpluses = work.of(domain)
                 versions = self._state.versions_of(domain.services)
-                refresh = Refresh(self._scheduler, record, domain, run, missing, surpluses, *versions, at)
-                record.last_action = refresh.act()
-                plan = run.plan(missing if record.last_action in PLACEMENTS else [])
+                refresh = Refresh(self._scheduler, record, domain, run, missing, surpluses, *versions, at, replicas)
+                action = record.last_action = refresh.act()
+                plan = run.plan(missing if action in PLACEMENTS else [])
                 moved = {move.partition for move in plan.moves}
                 record.under_way.update({name: (at, self._state.partition_version(name) or 0) for name in moved})
+                self._scheduler.note_moves(action, at, sum(move.kind in MOVEMENTS for move in plan.moves))
                 plans.append(plan)
-            actions[self._state.services[domain.key].name] = record.last_action.value
+            actions[self._state.services[domain.key].name] = action.value
         return attrs.evolve(merged(plans), actions=actions)
 
 

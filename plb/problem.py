@@ -80,8 +80,8 @@ def build_problem(
         service=table.service,
         suit=suit,
         kind=_kinds(state),
-        prefers_siblings=_by_service(state, [not s.on_every_node for s in state.services], np.bool_)
-        & (table.node != NOWHERE),
+        prefers_siblings=_prefers_siblings(state),
+        parents_move=config.move_parent_to_fix_affinity_violation,
         unspread=table.leaving | table.standby,
         standby=table.standby,
         **affinities(state),
@@ -333,6 +333,16 @@ def _kinds(state: ClusterState) -> Int:
     everywhere = _by_service(state, [s.on_every_node and not s.stateful for s in state.services], np.bool_)
     kinds: Int = np.where(state.rows.node != NOWHERE, 0, np.where(everywhere, 2, 1))
     return kinds
+
+
+def _prefers_siblings(state: ClusterState) -> Bool:
+    """Return `Problem.prefers_siblings`: all that stand, and new ones where the partition has a standby."""
+    table = state.rows
+    everywhere = _by_service(state, [s.on_every_node for s in state.services], np.bool_)
+    prefers: Bool = (table.node != NOWHERE) & ~everywhere
+    for row in np.flatnonzero(table.standby).tolist():
+        prefers[state.partitions[state.row_partition[row]].rows] = True
+    return prefers
 
 
 def _by_service(state: ClusterState, values: list[int], dtype: type) -> np.ndarray:

@@ -30,6 +30,8 @@ class Refresh:
         What the domain's state and loads are at; equal versions mean that nothing has changed.
     now
         Time in seconds.
+    replicas
+        Replicas of the whole cluster.
     """
 
     scheduler: Scheduler
@@ -41,6 +43,7 @@ class Refresh:
     state_version: object
     load_version: object
     now: float
+    replicas: int
 
     def act(self) -> Action:
         """Run the first stage that is due and needs work; return what was done."""
@@ -62,6 +65,8 @@ class Refresh:
         again = self.scheduler.variant(self.record, Stage.PLACEMENT, self.state_version)
         with_moves = again and config.move_existing_replica_for_placement
         self.run.drop(self.surpluses)
+        if with_moves:
+            self.run.limit_moves(self.scheduler.allowance(Action.PLACEMENT_WITH_MOVE, self.replicas, self.now))
         if self.missing:
             self.run.place(list(self.missing), with_moves=with_moves)
         return Action.PLACEMENT_WITH_MOVE if with_moves else Action.PLACEMENT
@@ -82,6 +87,8 @@ class Refresh:
             return Action.NONE_NEEDED
         version = (self.state_version, self.load_version)
         if self.record.at_rest == version or not self.run.is_unbalanced:
+            return Action.NONE_NEEDED
+        if self.run.limit_moves(self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)) == 0:
             return Action.NONE_NEEDED
         slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=slow)

@@ -14,6 +14,7 @@ import attrs
 
 from plb.config import PlbConfig
 from plb.model import Node
+from plb.plan import MoveKind
 
 
 class Action(Enum):
@@ -28,6 +29,10 @@ class Action(Enum):
 
 
 PLACEMENTS = (Action.PLACEMENT, Action.PLACEMENT_WITH_MOVE)
+
+
+MOVEMENTS = (MoveKind.MOVE, MoveKind.SWAP)
+"""Kinds of moves that count against the movement throttles."""
 
 
 class NodeEvent(Enum):
@@ -81,6 +86,7 @@ class Scheduler:
         self.config = config
         self._records: dict[int, DomainRecord] = {}
         self._node_events: dict[tuple[int, NodeEvent], float] = {}
+        self._issued: list[tuple[float, Action, int]] = []
 
     def record(self, key: int) -> DomainRecord:
         """Return the record of the domain with this key."""
@@ -130,6 +136,40 @@ class Scheduler:
             NodeEvent.DOWN: self.config.constraint_fix_partial_delay_after_node_down,
         }
         return self._is_recent(services, delays, now)
+
+    def note_moves(self, action: Action, now: float, moves: int) -> None:
+        """Note how many moves an action issued."""
+        if moves and action in (Action.PLACEMENT_WITH_MOVE, Action.BALANCING):
+            self._issued.append((now, action, moves))
+
+    def allowance(self, action: Action, replicas: int, now: float) -> int | None:
+        """Return how many more moves the movement throttles allow an action now; None: any number.
+
+        Parameters
+        ----------
+        replicas
+            Replicas of the cluster, of which some limits are shares.
+        """
+        config = self.config
+        since = now - _seconds(config.global_movement_throttle_counting_interval)
+        self._issued = [entry for entry in self._issued if entry[0] > since]
+        share = {
+            Action.PLACEMENT_WITH_MOVE: (
+                config.global_movement_throttle_threshold_for_placement,
+                config.global_movement_throttle_threshold_percentage_for_placement,
+            ),
+            Action.BALANCING: (
+                config.global_movement_throttle_threshold_for_balancing,
+                config.global_movement_throttle_threshold_percentage_for_balancing,
+            ),
+        }[action]
+        total = (config.global_movement_throttle_threshold, config.global_movement_throttle_threshold_percentage)
+        left = []
+        for (most, part), counted in ((total, tuple(Action)), (share, (action,))):
+            limits = [limit for limit in (most, math.floor(part * replicas)) if limit > 0]
+            spent = sum(moves for _, done, moves in self._issued if done in counted)
+            left += [max(0, limit - spent) for limit in limits]
+        return min(left, default=None)
 
     def _is_recent(self, services: Iterable[int], delays: dict[NodeEvent, float | None], now: float) -> bool:
         return any(

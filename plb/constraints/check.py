@@ -57,7 +57,8 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
         return _EXCLUSION
     if not problem.suits[problem.suit[row], target]:
         return _PLACEMENT
-    if enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]:
+    prefers = enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]
+    if prefers and standby_on(problem, solution, row, target) == NOWHERE:
         return _PREFERRED
     for level in range(problem.domain.shape[0]):
         if enforced >> problem.domain_rule[level] & 1 and breaks_spread(problem, solution, level, row, target):

@@ -9,7 +9,7 @@ from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.affinity import parts_from_parent, was_apart
 from plb.kernel import kernel
 from plb.model import Role
-from plb.search.attempts import Attempt, random_target, try_move
+from plb.search.attempts import Attempt, random_target, try_move, undo_attempt
 from plb.search.proposal import refusal
 
 _PRIMARY = int(Role.PRIMARY)
@@ -61,6 +61,46 @@ def rejoin(
         if helps and refusal(problem, solution, enforced & _WITHOUT_AFFINITY, row, there, other) == NO_REFUSAL:
             try_move(problem, solution, attempt, row, there)
             try_move(problem, solution, attempt, other, at)
+            return True
+        other = problem.sibling[other]
+    return False
+
+
+@kernel
+def bring_parent(
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
+) -> bool:
+    """Move a replica of the parent so that `row`, a child apart from it, can stand beside it; tell whether it worked.
+
+    Tried: the child's own node, then a random one to which the child goes as well.
+    """
+    parent = problem.parent_row[row]
+    this = parent
+    while True:
+        fits = problem.movable[this] and solution.node[this] != NOWHERE and not problem.unspread[this]
+        alike = (problem.role[this] == _PRIMARY) == (problem.role[row] == _PRIMARY)
+        if fits and alike and not _has_company(problem, solution, row, solution.node[this]):
+            before = attempt.length[0]
+            at = solution.node[row]
+            target = at
+            if refusal(problem, solution, enforced & _WITHOUT_AFFINITY, this, at, NOWHERE) != NO_REFUSAL:
+                target = random_target(problem, solution, enforced & _WITHOUT_AFFINITY, this, at, rng)
+            if target != NOWHERE:
+                try_move(problem, solution, attempt, this, target)
+                if target == at or rejoin(problem, solution, enforced, row, rng, attempt):
+                    return True
+                undo_attempt(problem, solution, attempt, before)
+        this = problem.sibling[this]
+        if this == parent:
+            return False
+
+
+@kernel
+def _has_company(problem: Problem, solution: Solution, row: int, node: int) -> bool:
+    """Tell whether a replica of the partition of `row` stands on `node`."""
+    other = problem.sibling[row]
+    while other != row:
+        if solution.node[other] == node and not problem.unspread[other]:
             return True
         other = problem.sibling[other]
     return False

@@ -27,7 +27,7 @@ from plb.search.attempts import (
     try_move,
     undo_attempt,
 )
-from plb.search.following import children_follow, rejoin
+from plb.search.following import bring_parent, children_follow, rejoin
 from plb.search.proposal import Choice, refusal
 from plb.search.transition import present_energy
 
@@ -312,6 +312,8 @@ def _gather(problem: Problem, solution: Solution, enforced: int, rng: np.random.
         if is_astray(problem, solution, enforced, row) and attempt.length[0] + 2 <= attempt.row.shape[0]:
             before = attempt.length[0]
             moved = rejoin(problem, solution, enforced, row, rng, attempt)
+            if not moved and problem.parents_move and problem.parent_row[row] != NOWHERE:
+                moved = bring_parent(problem, solution, enforced, row, rng, attempt)
             if moved and not children_follow(problem, solution, enforced, row, rng, attempt):
                 undo_attempt(problem, solution, attempt, before)
 

@@ -70,6 +70,12 @@ class Run:
         """Whether a plan may move any replica that stands."""
         return bool((self.problem.movable & (self.solution.node != NOWHERE)).any())
 
+    def limit_moves(self, allowance: int | None) -> int:
+        """Let the plan make at most so many moves, None: as the settings say; return how many."""
+        if allowance is not None:
+            self.problem = self.problem._replace(max_moves=min(self.problem.max_moves, allowance))
+        return self.problem.max_moves
+
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
         return bool(find_breaches(self.problem, self.solution, self._masks(light=light)[0]))
@@ -81,17 +87,39 @@ class Run:
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
-        result = place_rows(
-            self.problem,
-            self.solution,
-            rows,
-            self.config,
-            self._masks(),
-            self._seeds[Phase.PLACEMENT],
-            self.budget,
-            with_moves=with_moves and self.config.move_existing_replica_for_placement,
-        )
+        while True:
+            result = place_rows(
+                self.problem,
+                self.solution,
+                rows,
+                self.config,
+                self._masks(),
+                self._seeds[Phase.PLACEMENT],
+                self.budget,
+                with_moves=with_moves and self.config.move_existing_replica_for_placement,
+            )
+            halves = self._placed_in_part(result.solution, rows)
+            if not halves:
+                break
+            rows = [row for row in rows if self.state.row_partition[row] not in halves]
         self._take(Phase.PLACEMENT, result, None)
+
+    def _placed_in_part(self, solution: Solution, rows: list[int]) -> set[str]:
+        """Return the partitions that are to be placed wholly or not at all and of which a row found no place.
+
+        That is asked for by the service, or for all where `partially_place_services` is off, while a partition has no
+        replica yet.
+        """
+        halves = set()
+        for row in rows:
+            name = self.state.row_partition[row]
+            record = self.state.partitions[name]
+            wholly = self.state.suits[self.state.service_suit[record.service]].expression.places_wholly
+            new = all(self.problem.origin[other] == NOWHERE for other in record.rows)
+            missed = solution.node[row] == NOWHERE
+            if missed and new and (wholly or not self.config.partially_place_services):
+                halves.add(name)
+        return halves
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
         """Drop surplus replicas; placement then starts from what is left."""
