@@ -93,11 +93,9 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
     {
         "combination": Combination.SERVICE_FABRIC,
         "capacity_limit": CapacityLimit.CAPACITY,
-        "initial_temperature": 1.0,
         "exchange_probability": 0.0,
         "one_action_per_refresh": True,
         "w_failovers": 0.0,
-        "chains": 4,
     }
 )
 """What `PlbConfig.from_service_fabric` sets beside Service Fabric's settings, to search as Service Fabric does."""
@@ -140,7 +138,7 @@ class PlbConfig(
         What a sampled trace says of a replica that has reported demand; before its first report it follows the trace.
     repetitions : draws, default 100
         K, Monte Carlo draws a replica ([1] section 8.1: 100).
-    one_action_per_refresh : switch, default off
+    one_action_per_refresh : switch, default False
         Whether `refresh` does one thing at most for each service domain, as Service Fabric does, instead of all that is
         due.
     chains : count, default 4

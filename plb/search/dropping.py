@@ -1,8 +1,8 @@
 """Dropping surplus replicas (semantics.md section 6, new replica placement).
 
-A primary is never dropped. Replicas whose move is under way go first, those of them on a blocked node before the
-others, then those on a blocked node; among equals, one that leaves no child or parent alone, then one in a domain that
-holds more than its share, then the one whose loss leaves the least energy.
+A primary or a pinned replica is never dropped, nor one from a domain that does not hold more than its share. Replicas
+whose move is under way go first, those of them on a blocked node before the others, then those on a blocked node; among
+equals, one that leaves no child or parent alone, then the one whose loss leaves the least energy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,12 @@ class Surplus:
 
 
 def drop_surplus(
-    problem: Problem, solution: Solution, surpluses: Sequence[Surplus], moving: Bool, enforced_levels: Sequence[int]
+    problem: Problem,
+    solution: Solution,
+    surpluses: Sequence[Surplus],
+    moving: Bool,
+    pinned: Bool,
+    enforced_levels: Sequence[int],
 ) -> list[int]:
     """Take surplus replicas off their nodes, in place; return their rows.
 
@@ -44,8 +49,8 @@ def drop_surplus(
     ----------
     surpluses
         Children before their parents.
-    moving
-        (M,) whether the row is the departing end of a move under way.
+    moving, pinned
+        (M,) whether the row is the departing end of a move under way, and whether it must stay.
     enforced_levels
         Levels of domains whose spread counts.
     """
@@ -56,19 +61,22 @@ def drop_surplus(
             candidates = [
                 row
                 for row in standing
-                if problem.role[row] != Role.PRIMARY and (moving[row] or not problem.unspread[row])
+                if problem.role[row] != Role.PRIMARY and (moving[row] or not problem.unspread[row]) and not pinned[row]
+            ]
+            candidates = [
+                row
+                for row in candidates
+                if all(_is_above_share(problem, solution, level, row) for level in enforced_levels)
             ]
             if not candidates:
                 break
-            row = _least(problem, solution, _preferred(problem, solution, candidates, moving, enforced_levels))
+            row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
             apply_proposal(problem, solution, row, NOWHERE, NOWHERE)
             dropped.append(row)
     return dropped
 
 
-def _preferred(
-    problem: Problem, solution: Solution, candidates: list[int], moving: Bool, levels: Sequence[int]
-) -> list[int]:
+def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:
     """Return the candidates of the first rank that has any."""
 
     def rank(row: int) -> tuple[bool, bool, bool]:
@@ -76,9 +84,7 @@ def _preferred(
         return not moving[row], not blocked, breaks_pair(problem, solution, row)
 
     first = min(rank(row) for row in candidates)
-    found = [row for row in candidates if rank(row) == first]
-    crowded = [row for row in found if all(_is_above_share(problem, solution, level, row) for level in levels)]
-    return crowded or found
+    return [row for row in candidates if rank(row) == first]
 
 
 def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Problem, Solution
@@ -93,7 +94,7 @@ class Run:
                 self.solution,
                 rows,
                 self.config,
-                self._masks(),
+                self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1],
                 self._seeds[Phase.PLACEMENT],
                 self.budget,
                 with_moves=with_moves and self.config.move_existing_replica_for_placement,
@@ -127,7 +128,7 @@ class Run:
             return
         solution = self.solution.copy()
         levels = [level for level, rule in enumerate(self.problem.domain_rule) if self._masks()[0] >> rule & 1]
-        rows = drop_surplus(self.problem, solution, surpluses, self.state.rows.moving, levels)
+        rows = drop_surplus(self.problem, solution, surpluses, self.state.rows.moving, self.state.rows.pinned, levels)
         self.solution = solution
         self._phases.append(Phase.PLACEMENT)
         self._reasons.update({row: Reason(Phase.PLACEMENT, "surplus") for row in rows})
@@ -146,9 +147,12 @@ class Run:
         if not self.is_unbalanced:
             return
         before = energy_of_solution(self.problem, self.solution).total
-        variants = self._variants()
-        del slow
-        result = balance(self.problem, self.solution, self.config, variants, self._seeds[Phase.BALANCING], self.budget)
+        config = self.config
+        if slow:
+            rate = config.slow_balancing_temperature_decay_rate
+            config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
+        seed = self._seeds[Phase.BALANCING]
+        result = balance(self.problem, self.solution, config, self._variants(), seed, self.budget)
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         self._take(Phase.BALANCING, result, None)

@@ -59,8 +59,8 @@ def sums_from_scratch(problem: Problem, node: np.ndarray[Any, Any]) -> dict[str,
     moved = Counter(int(problem.service[row]) for row in displaced)
     return {
         "node_load": load,
-        "total": [sum(load[n][metric] for n in up) for metric in range(metrics)],
-        "squares": [sum(load[n][metric] ** 2 for n in up) for metric in range(metrics)],
+        "total": [sum(load[n][r] for n in range(nodes) if problem.counted_for[n, r]) for r in range(metrics)],
+        "squares": [sum(load[n][r] ** 2 for n in range(nodes) if problem.counted_for[n, r]) for r in range(metrics)],
         "aggregate": aggregate,
         "ceiling": ceiling,
         "violating": violating,
@@ -103,7 +103,8 @@ def assert_sums_are_right(configuration: Configuration) -> None:
     right = sums_from_scratch(configuration.problem, solution.node)
     for name in ("node_load", "total", "squares", "aggregate", "ceiling", "violating", "node_moves", "service_moves"):
         assert getattr(solution, name).tolist() == np.asarray(right[name]).tolist(), name
-    violations, tenths, moves, count = solution.counts.tolist()
+    violations, tenths, moves, count, local = solution.counts.tolist()
+    assert local == solution.local_score.sum()
     assert violations == sum(right["violating"])
     assert tenths == right["movement"]
     assert moves == right["moves"]
@@ -114,9 +115,10 @@ def assert_sums_are_right(configuration: Configuration) -> None:
 def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, Any], replicas: int) -> dict[str, float]:
     """Return the energy and its terms, from the formulas of design section 14 over sums from scratch."""
     sums = sums_from_scratch(problem, node)
-    load = np.asarray(sums["node_load"], np.float64)[problem.counted]
+    load = np.asarray(sums["node_load"], np.float64)
     weights = [metric.weight for metric in config.metrics]
-    spreads = [column.std() / column.mean() if column.size and column.sum() else 0.0 for column in load.T]
+    columns = [load[problem.counted_for[:, r], r] for r in range(len(weights))]
+    spreads = [column.std() / column.mean() if column.size and column.sum() else 0.0 for column in columns]
     imbalance = sum(w * d for w, d in zip(weights, spreads, strict=True)) / sum(weights) if sum(weights) else 0.0
     share = np.asarray(sums["node_load"], np.float64) * problem.inverse_capacity
     fragmentation = float(sum(share[held].mean() for held in problem.held_out))
@@ -259,6 +261,11 @@ def assert_rules_are_kept(cluster: Cluster, config: PlbConfig, before: Placement
         if replica.leaving or replica.pinned:
             assert after[index] == replica, "pinned replicas and departing ends stay"
     for move in plan.moves:
+        if move.kind is MoveKind.DROP:
+            assert (
+                len(cluster.partition_of(move.partition).replicas) > cluster.service_of(move.partition).target_replicas
+            )
+            continue
         assert by_name[move.target].up, f"{move}: the node is down"
         others = {r.node for r in before.values() if r.partition == move.partition}
         if move.kind is not MoveKind.SWAP:

@@ -64,6 +64,10 @@ class Cluster:
             engine.report_load(partition, node, load)
         return engine
 
+    def partition_of(self, name: str) -> Partition:
+        """Return a partition by name."""
+        return next(p for p in self.partitions if p.name == name)
+
     def service_of(self, partition: str) -> Service:
         """Return the service of a partition by name."""
         name = next(p.service for p in self.partitions if p.name == partition)

@@ -459,10 +459,10 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "partition p: created = inf is not allowed",
     ),
     (
-        "a service of no replicas",
-        lambda: Service("s", target_replicas=0),
+        "a service of less than no replicas",
+        lambda: Service("s", target_replicas=-1),
         InvalidValueError,
-        "service s: target_replicas = 0 is not allowed; expected a whole number >= 1",
+        "service s: target_replicas = -1 is not allowed; expected a whole number >= 0",
     ),
     (
         "half a replica",

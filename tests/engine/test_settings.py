@@ -142,7 +142,7 @@ def test_from_service_fabric_without_settings():
     plain = PlbConfig(metrics=[CPU])
     assert config.combination is Combination.SERVICE_FABRIC
     assert config.capacity_limit is CapacityLimit.CAPACITY
-    assert (config.initial_temperature, config.exchange_probability) == (50.0, 0.0)
+    assert (config.exchange_probability, config.w_failovers, config.one_action_per_refresh) == (0.0, 0.0, True)
     assert config.replay is plain.replay
     assert config.metrics == plain.metrics
     assert config.local_domain_weight == 0.25
@@ -402,3 +402,16 @@ def test_docstring_says_unit_and_defaults(kind):
         if setting.original is not None and setting.original != {} and translated_default(setting) != default:
             line += f", Service Fabric {translated_default(setting)!r}"
         assert line in text.splitlines()
+
+
+def test_page_names_every_setting_without_effect():
+    """A setting that no module reads is listed as such, and none that is read."""
+    sources = [
+        path.read_text()
+        for path in (PAGE.parents[1] / "plb").rglob("*.py")
+        if "settings" not in path.parts and path.name != "config.py"
+    ]
+    fields = [field.name for kind in (PlbConfig, Metric) for field in attrs.fields(kind)]
+    unread = {name for name in fields if not any(re.search(rf'\.{name}\b|"{name}"', text) for text in sources)}
+    section = PAGE.read_text().split("## Checked, but without effect so far")[1].split("## ")[0]
+    assert set(re.findall(r"`(\w+)`", section)) == unread
