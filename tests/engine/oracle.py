@@ -232,13 +232,19 @@ def domain_groups(cluster: Cluster, kind: str) -> list[dict[str, tuple[Any, Any]
     return levels
 
 
+def usable_nodes(cluster: Cluster, partition: str) -> set[str]:
+    """Return the nodes that are up and that the placement constraint of a partition allows."""
+    holds = CONSTRAINTS[cluster.service_of(partition).placement_constraint]
+    return {node.name for node in cluster.nodes if node.up and holds(node.properties)}
+
+
 def uneven_spreads(cluster: Cluster, kind: str, at: Placement) -> set[tuple[str, int, Any]]:
     """Return the partitions, levels and parents whose usable domains do not hold between floor and ceil replicas."""
     uneven = set()
-    up = {node.name for node in cluster.nodes if node.up}
     for level, groups in enumerate(domain_groups(cluster, kind)):
-        usable = {group for node, group in groups.items() if node in up}
         for partition in {p.name for p in cluster.partitions}:
+            nodes = usable_nodes(cluster, partition)
+            usable = {group for node, group in groups.items() if node in nodes}
             counts = dict.fromkeys(usable, 0)
             for replica in at.values():
                 if replica.partition == partition and replica.node is not None and not replica.leaving:

@@ -28,6 +28,7 @@ from .oracle import (
     node_loads,
     placement_of,
     uneven_spreads,
+    usable_nodes,
 )
 from .strategies import CONSTRAINTS, all_clusters, examples
 
@@ -91,7 +92,7 @@ def spreads_worse(cluster, kind, after, there, partition, node):
     mine = {(partition, level, groups[node][0]) for level, groups in enumerate(levels)}
     if broken & mine:
         return True
-    up = {n.name for n in cluster.nodes if n.up}
+    up = usable_nodes(cluster, partition)
     for level, groups in enumerate(levels):
         if (partition, level, groups[node][0]) not in uneven_spreads(cluster, kind, there):
             continue
