@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import IMBALANCE, NOWHERE, Int, Int32, Problem, Solution
+from plb.arrays import IMBALANCE, LOCAL_SCORES, NOWHERE, Int, Int32, Problem, Solution
 from plb.energy.failovers import count_all_violations
 from plb.energy.fragmentation import fragmentation_after
 from plb.energy.score import PLAIN_SPREAD
-from plb.energy.spread import change_spread, spread
+from plb.energy.spread import change_spread, local_score, spread
 from plb.kernel import kernel
 from plb.model import Role
 
@@ -84,6 +84,9 @@ def _sum_spread(problem: Problem, solution: Solution, standing: Int) -> None:
     """Form the sums of local domains and of groups of nodes; the local scores follow from them."""
     if problem.weights[PLAIN_SPREAD] > 0.0:
         return
+    for local in range(solution.local_score.shape[0]):
+        solution.local_score[local] = local_score(problem, solution, local)
+        solution.counts[LOCAL_SCORES] += solution.local_score[local]
     for row in standing:
         change_spread(problem, solution, row, solution.node[row], 1)
 
