@@ -83,6 +83,8 @@ class Problem(NamedTuple):
     """(M,) whether the row prefers nodes where its partition has a replica or a standby."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
+    standbys: int
+    """Number of rows that are a standby."""
     standby: Bool
     """(M,) whether a new replica of the partition may take the row's place."""
     affinity: Int

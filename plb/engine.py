@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from plb.search.annealing import Budget
     from plb.search.run import Run
     from plb.service_domains import ServiceDomain
+    from plb.service_tables import ServiceTables
     from plb.topology import Topology
 
 
@@ -126,6 +127,7 @@ class PlacementAndLoadBalancing:
         self._searches = 0
         self._last_run: dict[str, float] = {}
         self._scheduler = Scheduler(config)
+        self._tables: dict[int | None, ServiceTables] = {}
         self._service_domains: list[ServiceDomain] = []
         self._domains_version = -1
         self._now = 0.0
@@ -383,7 +385,18 @@ class PlacementAndLoadBalancing:
         from plb.problem import build_problem
 
         redrawn = self._outlook.update(self._state, now)
-        return build_problem(self._state, self._present_topology(), self._outlook, domain), redrawn
+        topology = self._present_topology()
+        return build_problem(self._state, topology, self._outlook, self._present_tables(topology, domain)), redrawn
+
+    def _present_tables(self, topology: Topology, domain: ServiceDomain | None) -> ServiceTables:
+        from plb.service_tables import build_tables, tables_version
+
+        services = range(len(self._state.services)) if domain is None else domain.services
+        key = None if domain is None else domain.key
+        known = self._tables.get(key)
+        if known is None or known.version != tables_version(self._state, topology) or known.services != services:
+            known = self._tables[key] = build_tables(self._state, topology, services)
+        return known
 
     def _present_topology(self) -> Topology:
         from plb.topology import build_topology, topology_version

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from plb.arrays import NOWHERE, TENTHS, Bool, Float, Int, Problem, Solution
+from plb.arrays import NOWHERE, TENTHS, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
-from plb.constraints import Rule
 from plb.constraints.affinity import FOLLOWS, FREE, STRANDED
-from plb.constraints.domains import ANY
 from plb.constraints.range import LARGEST_SUM
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
-from plb.expressions import FaultDomainPolicy
-from plb.model import MoveCost, Role, Service
+from plb.model import MoveCost, Role
 from plb.outlook import Outlook
-from plb.service_domains import ServiceDomain
+from plb.service_tables import ServiceTables
 from plb.state import ClusterState, PartitionRecord
 from plb.steps import UNLIMITED
 from plb.topology import Topology
@@ -30,9 +26,7 @@ NO_BUDGET = 2**31
 """Stands for a budget without limit."""
 
 
-def build_problem(
-    state: ClusterState, topology: Topology, outlook: Outlook, domain: ServiceDomain | None = None
-) -> Problem:
+def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tables: ServiceTables) -> Problem:
     """Return the arrays of a search over the present state; most are views of the state's own.
 
     Parameters
@@ -41,18 +35,17 @@ def build_problem(
         What follows from the nodes.
     outlook
         The sampled demand of every row; without history it has no repetitions.
-    domain
-        The service domain that is searched; None: all services at once.
+    tables
+        What follows from the services that are searched.
     """
     config, table = state.config, state.rows
     leaving_load = np.zeros_like(state.capacity)
     leaving = np.flatnonzero(table.leaving)
     np.add.at(leaving_load, table.node[leaving], table.load[leaving])
     room = table.room
-    services = range(len(state.services)) if domain is None else domain.services
-    member = table.used if domain is None else table.used & np.isin(table.service, services)
+    everything = len(tables.services) == len(state.services)
+    member = table.used if everything else table.used & np.isin(table.service, tables.services)
     suit = _by_service(state, state.service_suit, np.int64)
-    counted_for = _counted_for(state, topology, services)
     movable = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
     movable &= _may_leave(topology)[table.node] & ~_is_blocked(state, table.node, suit)
     tenths = np.full(room, TENTHS, np.int64)
@@ -62,15 +55,15 @@ def build_problem(
         inverse_capacity=topology.inverse_capacity,
         leaving_load=leaving_load,
         counted=topology.counted,
-        counted_for=counted_for,
-        nodes_of_metric=counted_for.sum(axis=0),
+        counted_for=tables.counted_for,
+        nodes_of_metric=tables.nodes_of_metric,
         receives=topology.receives,
         targets=topology.targets,
         held_out=held_out_nodes(state, topology),
         domain=topology.domain,
         parent=topology.parent,
         siblings=topology.siblings,
-        most_in_domain=most_in_domain(state, topology),
+        most_in_domain=tables.most_in_domain,
         domain_rule=topology.domain_rule,
         suits=topology.suits,
         load=table.load,
@@ -84,6 +77,7 @@ def build_problem(
         parents_move=config.move_parent_to_fix_affinity_violation,
         unspread=table.leaving | table.standby,
         standby=table.standby,
+        standbys=int(table.standby.sum()),
         **affinities(state),
         movable=movable,
         move_cost=_move_costs(state) if config.use_move_cost_reports else tenths,
@@ -91,15 +85,15 @@ def build_problem(
         origin=table.node.copy(),
         peak=outlook.peak,
         peak_ceiling=outlook.peak_ceiling,
-        metric_weight=metric_weights(state, services),
+        metric_weight=tables.metric_weight,
         weights=weights_of(
             config,
             replicas=int((member & ~table.leaving).sum()),
             repetitions=outlook.peak.shape[2],
             plain_spread=config.local_domain_weight == 0.0 and not any(m.defragmentation for m in config.metrics),
         ),
-        **local_domains(state, topology, services),
-        **node_groups(state, topology),
+        **local_domains(state, topology, tables.services),
+        **tables.groups,
         swap_cost=round(TENTHS * config.swap_cost) if config.use_move_cost_reports else TENTHS,
         add_cost=0 if config.use_move_cost_reports else TENTHS,
         max_moves=NO_BUDGET if config.max_moves is None else config.max_moves,
@@ -183,88 +177,6 @@ def affinities(state: ClusterState) -> dict[str, Any]:
     return found
 
 
-def most_in_domain(state: ClusterState, topology: Topology) -> Int:
-    """Return `Problem.most_in_domain`, (S, D) (semantics.md section 4, FD / UD)."""
-    most = np.zeros((max(1, len(state.services)), len(topology.domain_rule)), np.int64)
-    for index, service in enumerate(state.services):
-        suit = state.service_suit[index]
-        policy = state.suits[suit].expression.fault_domain_policy
-        fault = topology.domain_rule == Rule.FAULT_DOMAIN
-        for rule, enabled in _quorum_rules(state, topology, suit, service).items():
-            if enabled:
-                most[index, topology.domain_rule == rule] = ANY
-                _limit_to_quorum(most[index], topology, suit, rule, service.target_replicas)
-        if policy is FaultDomainPolicy.IGNORE:
-            most[index, fault] = ANY
-        if policy is FaultDomainPolicy.NONPACKING:
-            most[index, fault] = ANY
-            most[index, np.flatnonzero(fault)[:1]] = 1
-        if service.on_every_node:
-            most[index] = ANY
-    return most
-
-
-def _quorum_rules(state: ClusterState, topology: Topology, suit: int, service: Service) -> dict[Rule, bool]:
-    """Return for which kinds of domains a service keeps a quorum instead of an even spread."""
-    config, target = state.config, service.target_replicas
-    counts = {}
-    for rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
-        levels = np.flatnonzero(topology.domain_rule == rule)
-        usable = topology.siblings[suit, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
-        counts[rule] = len(np.unique(topology.domain[levels[-1], usable])) if len(levels) else 0
-    nodes = int((topology.counted & topology.suits[suit]).sum())
-    even = all(count > 0 and target % count == 0 for count in counts.values())
-    auto = config.quorum_based_logic_auto_switch and target > 0 and even and nodes <= math.prod(counts.values())
-    return {
-        Rule.FAULT_DOMAIN: auto or config.quorum_based_replica_distribution_per_fault_domains,
-        Rule.UPGRADE_DOMAIN: auto or config.quorum_based_replica_distribution_per_upgrade_domains,
-    }
-
-
-def _limit_to_quorum(most: Int, topology: Topology, suit: int, rule: Rule, target: int) -> None:
-    """Set the most replicas at the first level that has two usable domains, so that losing one keeps a quorum."""
-    for level in np.flatnonzero(topology.domain_rule == rule):
-        domains = len(np.unique(topology.domain[level, topology.siblings[suit, level] > 0]))
-        if domains >= 2:
-            limit = max(target - (target // 2 + 1), 1)
-            most[level] = limit + 1 if domains * limit < target else limit
-            return
-
-
-def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
-    """Return the weight of every metric in the imbalance, (R,).
-
-    A weight of the metric's own comes first; else it is the mean of those that the services give it, and 0 where none
-    of them has it (semantics.md section 2, global domain). Services that give no weights have all metrics at 1.
-    """
-    given = [state.services[service].metrics for service in services]
-    weights = np.zeros(len(state.config.metrics))
-    for index, metric in enumerate(state.config.metrics):
-        found = [metric.weight if of is None else of[metric.name] for of in given if of is None or metric.name in of]
-        if found or not given:
-            mean = float(np.mean(found or [metric.weight]))
-            weights[index] = mean if metric.global_weight is None else metric.global_weight
-    return weights
-
-
-def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int]) -> Bool:
-    """Return `Problem.counted_for`, (N, R): a node counts for a metric if it suits some service that has it.
-
-    Services that stand on every node do not speak for a metric.
-    """
-    names = state.config.metric_names
-    suited = np.zeros((len(topology.counted), len(names)), np.bool_)
-    spoken = np.zeros(len(names), np.bool_)
-    for service in services:
-        described = state.services[service]
-        if not described.on_every_node:
-            has = [described.metrics is None or name in described.metrics for name in names]
-            suited[:, has] |= topology.suits[state.service_suit[service]][:, None]
-            spoken[has] = True
-    counted: Bool = topology.counted[:, None] & (suited | ~spoken)
-    return counted
-
-
 def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
     """Return what `Problem` says of local load-balancing domains (semantics.md section 2).
 
@@ -292,28 +204,6 @@ def local_domains(state: ClusterState, topology: Topology, services: Iterable[in
     }
 
 
-def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    """Return the leaf fault domains and upgrade domains that have a counted node, for defragmented metrics."""
-    config = state.config
-    group = np.zeros((2, len(state.nodes)), np.int64)
-    groups = np.zeros(2, np.int64)
-    names = (
-        ["/".join(node.fault_domain_path) for node in state.nodes],
-        [node.upgrade_domain_name for node in state.nodes],
-    )
-    for kind, of_kind in enumerate(names):
-        known = {name: index for index, name in enumerate(dict.fromkeys(np.array(of_kind)[topology.counted].tolist()))}
-        group[kind] = [known.get(name, 0) for name in of_kind]
-        groups[kind] = len(known)
-    factors = (
-        config.defragmentation_nodes_std_dev_factor,
-        config.defragmentation_fds_std_dev_factor,
-        config.defragmentation_uds_std_dev_factor,
-    )
-    defragmented = np.array([metric.defragmentation for metric in config.metrics], np.bool_)
-    return {"defragmented": defragmented, "spread_factor": np.array(factors), "group": group, "groups": groups}
-
-
 def _may_leave(topology: Topology) -> Bool:
     """Return which nodes a replica may leave, (N + 1,); the last, for rows without a node, is true."""
     return np.append(topology.counted, True)
@@ -339,6 +229,8 @@ def _prefers_siblings(state: ClusterState) -> Bool:
     """Return `Problem.prefers_siblings`: all that stand, and new ones where the partition has a standby."""
     table = state.rows
     everywhere = _by_service(state, [s.on_every_node for s in state.services], np.bool_)
+    if state.config.preferred_location_constraint_priority < 0:
+        return np.zeros(table.room, np.bool_)
     prefers: Bool = (table.node != NOWHERE) & ~everywhere
     for row in np.flatnonzero(table.standby).tolist():
         prefers[state.partitions[state.row_partition[row]].rows] = True

@@ -89,8 +89,10 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
         return _NODE
     elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
         return _EXCLUSION
-    elif enforced >> _AFFINITY & 1 and (
-        _leaves_parent(problem, solution, row, there) or _leaves_parent(problem, solution, partner, here)
+    elif (
+        enforced >> _AFFINITY & 1
+        and problem.affinity[row] != _FREE
+        and (_leaves_parent(problem, solution, row, there) or _leaves_parent(problem, solution, partner, here))
     ):
         return _AFFINITY
     if enforced >> _CAPACITY & 1 and (
@@ -121,6 +123,8 @@ def _leaves_parent(problem: Problem, solution: Solution, row: int, target: int) 
 @kernel(inline=True)
 def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
     """Return the standby of the partition of `row` on `target`, which carries its share already, or NOWHERE."""
+    if problem.standbys == 0:
+        return NOWHERE
     other = problem.sibling[row]
     while other != row:
         if problem.standby[other] and solution.node[other] == target:

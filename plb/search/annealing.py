@@ -161,7 +161,7 @@ def _start(
     schedule[END] = _BUDGET if settings.rounds == 0 else _RUNNING
 
 
-@kernel
+@kernel(inline=True)
 def _step(
     problem: Problem,
     solution: Solution,
