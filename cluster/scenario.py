@@ -25,7 +25,7 @@ BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 """The two arms of [1] section 8.2. They differ in `w_failovers` alone."""
-ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"balancing_interval": None})
+ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_interval": None})
 """Where scenarios differ from `PlbConfig`: [1] section 3.3 lets a replica move only on admission, when fragmentation
 keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""
 

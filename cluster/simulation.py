@@ -168,7 +168,7 @@ class Simulation:
             self._balance()
 
     def _balancing_is_due(self) -> bool:
-        interval = self.engine.config.balancing_interval
+        interval = self.engine.config.min_load_balancing_interval
         if interval is None:
             return False
         return self._last_balancing is None or self._now - self._last_balancing >= interval

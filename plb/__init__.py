@@ -8,6 +8,7 @@ from plb.engine import NodeViolation, PlacedReplica, PlacementAndLoadBalancing
 from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
 from plb.plan import Energy, Move, MoveKind, Phase, Plan, Proposals, Reason, Unplaced
+from plb.settings.metric import PlacementStrategy
 
 __all__ = [
     "CapacityLimit",
@@ -27,6 +28,7 @@ __all__ = [
     "Phase",
     "PlacedReplica",
     "PlacementAndLoadBalancing",
+    "PlacementStrategy",
     "Plan",
     "PlbConfig",
     "PlbError",

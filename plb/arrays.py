@@ -1,7 +1,7 @@
 """The arrays that kernels see: what a search may read, and what it may change.
 
 Shapes: N nodes, M replica rows, R metrics, K repetitions, D levels of domains (the fault-domain tree from the top down,
-then the upgrade domains), X placement expressions, S services.
+then the upgrade domains), X suits (what a service asks of nodes), S services, L local load-balancing domains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TENTHS = 10
 """Movements are counted in tenths, so that a swap at cost 0.1 stays a whole number."""
 
 # Positions in Solution.counts
-VIOLATIONS, MOVEMENT, MOVES, DISPLACED = range(4)
+VIOLATIONS, MOVEMENT, MOVES, DISPLACED, LOCAL_SCORES = range(5)
 # Positions in Solution.terms
 IMBALANCE, FRAGMENTATION = range(2)
 
@@ -41,9 +41,15 @@ class Problem(NamedTuple):
     leaving_load: Int
     """(N, R) steps of replicas that are on their way out."""
     counted: Bool
-    """(N,) whether the node is up and so part of the statistics."""
+    """(N,) whether the node is up and not being deactivated, and so part of the statistics."""
+    counted_for: Bool
+    """(N, R) whether the node is counted and not blocked for every service that has the metric."""
+    nodes_of_metric: Int
+    """(R,) number of nodes that are counted for each metric."""
+    receives: Bool
+    """(3, N) whether the node may receive an existing replica, a new one, a new one of a service on every node."""
     targets: Int
-    """Nodes that may receive replicas."""
+    """Nodes that may receive replicas of some kind."""
     held_out: Int
     """Nodes whose load the fragmentation term penalises."""
     domain: Int
@@ -51,11 +57,13 @@ class Problem(NamedTuple):
     parent: Int
     """(D, N) domain one level up; 0 at a top level."""
     siblings: Int
-    """(D, N) usable domains under the same parent; 0 in a domain that is not usable, since no node of it is up."""
+    """(X, D, N) for each suit, usable domains under the same parent; 0 in a domain without a usable node."""
+    most_in_domain: Int
+    """(S, D) most replicas of a partition in one domain of each level; 0: as even as possible, -1: any number."""
     domain_rule: Int
     """(D,) constraint that each level belongs to."""
-    fits_expression: Bool
-    """(X, N) whether the node's properties satisfy the expression."""
+    suits: Bool
+    """(X, N) whether the node is not blocked and its properties satisfy the expression."""
     # replicas
     load: Int
     """(M+1, R) steps; the last row, which NOWHERE selects, is zero."""
@@ -67,8 +75,32 @@ class Problem(NamedTuple):
     """(M,) whether the row is only the departing end of a move."""
     service: Int
     """(M,)"""
-    expression: Int
-    """(M,)"""
+    suit: Int
+    """(M,) what the row asks of nodes."""
+    kind: Int
+    """(M,) first index of `receives`."""
+    prefers_siblings: Bool
+    """(M,) whether the row prefers nodes where its partition has a replica or a standby."""
+    unspread: Bool
+    """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
+    standbys: int
+    """Number of rows that are a standby."""
+    standby: Bool
+    """(M,) whether a new replica of the partition may take the row's place."""
+    affinity: Int
+    """(M,) whether the row has no parent, follows one, or has one that cannot be followed."""
+    parent_row: Int
+    """(M,) a row of the parent's partition, or NOWHERE."""
+    first_child: Int
+    """(M,) a row of the first child of the row's partition, or NOWHERE."""
+    next_child: Int
+    """(M,) for a child, a row of the parent's next child, or NOWHERE."""
+    aligned: Bool
+    """(M,) whether primaries of child and parent stand together."""
+    loose: Bool
+    """(M,) whether the child has more replicas than its parent."""
+    parents_move: bool
+    """Whether a parent may move to mend what parts it from its children."""
     movable: Bool
     """(M,) whether a plan may move the row."""
     move_cost: Int
@@ -84,6 +116,22 @@ class Problem(NamedTuple):
     # energy
     metric_weight: Float
     """(R,)"""
+    defragmented: Bool
+    """(R,) whether the metric is to be uneven over nodes."""
+    spread_factor: Float
+    """(3,) Fn, Ff and Fu of defragmented metrics: weights of nodes, fault domains and upgrade domains."""
+    group: Int
+    """(2, N) leaf fault domain and upgrade domain of each node, among those with a counted node."""
+    groups: Int
+    """(2,) number of these."""
+    local_of: Int
+    """(S,) local load-balancing domain of each service, or NOWHERE."""
+    local_weight: Float
+    """(L, R)"""
+    local_counted: Bool
+    """(L, N) whether the node counts in the domain."""
+    local_nodes: Int
+    """(L,) number of these."""
     weights: Float
     """See `plb.energy.score`."""
     # budgets
@@ -119,7 +167,7 @@ class Solution(NamedTuple):
     terms: Float
     """(2,) the present imbalance and fragmentation, formed from the sums above."""
     counts: Int
-    """(4,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows."""
+    """(5,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows; local scores."""
     displaced: Int
     """(M,) rows that have left their origin; the first `counts[DISPLACED]` are valid."""
     displaced_at: Int
@@ -128,6 +176,16 @@ class Solution(NamedTuple):
     """(N,) displaced rows that left or reached each node."""
     service_moves: Int
     """(S,) displaced rows of each service."""
+    local_load: Int
+    """(L, N, R) steps of each local domain's service on its counted nodes."""
+    local_total: Int
+    """(L, R) Σx of these."""
+    local_squares: Int
+    """(L, R) Σx² of these."""
+    local_score: Int
+    """(L,) score of each local domain in units of 2^-40."""
+    group_load: Int
+    """(2, G, R) steps on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
     hit: Int32
     """(K,) scratch."""
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError
-from plb.model import Metric, check_count, check_number, check_switch
+from plb.model import Metric
+from plb.settings.balancing import BalancingSettings
+from plb.settings.constraints import ConstraintSettings
+from plb.settings.defragmentation import DefragmentationSettings
+from plb.settings.fields import count, number, share, switch
+from plb.settings.placement import PlacementSettings
+from plb.settings.scheduling import SchedulingSettings
+from plb.settings.search import SearchSettings
+from plb.settings.throttling import ThrottlingSettings
+from plb.settings.translation import original_defaults, translated, with_maps
 
 
 class Combination(Enum):
@@ -78,107 +89,95 @@ def _tuple_of_metrics(metrics: object) -> tuple[Metric, ...]:
     return tuple(metrics)  # type: ignore[arg-type]
 
 
+SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
+    {
+        "combination": Combination.SERVICE_FABRIC,
+        "capacity_limit": CapacityLimit.CAPACITY,
+        "exchange_probability": 0.0,
+        "one_action_per_refresh": True,
+        "w_failovers": 0.0,
+    }
+)
+"""What `PlbConfig.from_service_fabric` sets beside Service Fabric's settings, to search as Service Fabric does."""
+
+
 @attrs.frozen(kw_only=True)
-class PlbConfig:
+class PlbConfig(
+    SearchSettings,
+    PlacementSettings,
+    ConstraintSettings,
+    BalancingSettings,
+    SchedulingSettings,
+    ThrottlingSettings,
+    DefragmentationSettings,
+):
     """Settings of a `PlacementAndLoadBalancing` engine.
+
+    Those that Service Fabric has too come from the classes above, one a theme, under Service Fabric's names in
+    snake_case; docs/settings.md lists them all. Their defaults here leave the engine as simple as it is for those who
+    set nothing; `from_service_fabric` starts from Service Fabric's own defaults. Service Fabric's InitialRandomSeed is
+    the `seed` of the engine, and is no setting.
 
     Parameters
     ----------
     metrics
         The metrics that the engine weighs; at least one, names unique.
-    combination
+    combination : name, default additive
         How the terms become one energy.
-    w_failovers
+    w_failovers : moves, default 0.1
         Weight of the expected failovers beside the moves ([1] section 8.2: 0.10). 0 is the original energy.
-    w_imbalance
+    w_imbalance : weight, default 10.0
         Weight of the imbalance in the additive form; the default is the best of those in docs/energy.md.
-    w_fragmentation
+    w_fragmentation : weight, default 1.0
         Weight of the demand on held-out nodes.
-    held_out_nodes
+    held_out_nodes : nodes, default 0
         M, the number of least loaded nodes that are kept free for large tenants ([1] section 6.2).
-    capacity_limit
+    capacity_limit : name, default threshold
         Up to where a node may be filled.
-    fault_domain_priority, upgrade_domain_priority
-        0 hard, 1 soft (given up where nothing else fits), -1 off.
-    use_move_cost_reports
-        False: every movement counts 1. True: 0/1/15/40 by the service's move cost, a swap of roles 0.1, an add 0.
-    move_cost_offset
-        The 1000 in the product form (MoveCostOffset).
-    replay
+    replay : name, default anchored
         What a sampled trace says of a replica that has reported demand; before its first report it follows the trace.
-    repetitions
+    repetitions : draws, default 100
         K, Monte Carlo draws a replica ([1] section 8.1: 100).
-    chains
+    one_action_per_refresh : switch, default False
+        Whether `refresh` does one thing at most for each service domain, as Service Fabric does, instead of all that is
+        due.
+    chains : count, default 4
         Annealing chains from which the best result is taken; ties go to the first.
-    threads
+    threads : count, default None
         Threads that run the chains; None: one a core. The result does not depend on it.
-    annealing_rounds
-        Most rounds of a chain; the temperature falls after each round without a new best.
-    proposals_per_round
-        Proposals of one chain in one round.
-    temperature_probes
-        Random steps that set the first temperature (InitialTemperatureProbeCount).
-    initial_temperature
-        First temperature, in units of the largest energy change seen by the probes.
-    temperature_decay
-        Factor by which the temperature falls (FastBalancingTemperatureDecayRate).
-    placement_attempts
-        Random placements tried before annealing (PlacementSearchIterationsPerRound).
-    repair_attempts
-        Random repairs tried before annealing (ConstraintCheckIterationsPerRound).
-    move_replicas_for_placement
-        Whether replicas that stand may move to make room for a new one (MoveExistingReplicaForPlacement).
-    swap_probability
-        Share of proposals that swap a primary with a secondary (SwapPrimaryProbability).
-    exchange_probability
-        Share of the remaining proposals that exchange two replicas of different partitions.
-    max_share_to_move
-        Largest share of the replicas that one balancing plan moves (MaxPercentageToMove).
-    min_improvement
-        Energy that a balancing plan must win to be used, besides being better at all.
-    max_moves, max_moves_per_node
-        Budgets of one plan, not counting the placement of new replicas; None: no limit.
-    placement_interval, repair_interval, balancing_interval
-        Seconds between two runs of a phase in `refresh`; None: the phase never runs by itself.
-    checks
+    initial_temperature : energy changes, default 1.0
+        First temperature, in units of the largest energy change seen by the probes. Service Fabric: 50.
+    exchange_probability : share, default 0.1
+        Share of the proposals that swap no primary which exchange two replicas of different partitions. Service Fabric
+        has no such step: 0.
+    max_moves : moves, default None
+        Most moves of one plan, not counting the placement of new replicas; None: no limit.
+    max_moves_per_node : moves, default None
+        The same for the moves that touch one node.
+    checks : name, default off
         How often the engine checks its own increments.
     """
 
     metrics: tuple[Metric, ...] = attrs.field(converter=_tuple_of_metrics)
     combination: Combination = attrs.field(default=Combination.ADDITIVE, converter=_combination)
-    w_failovers: float = 0.10
-    w_imbalance: float = 10.0
-    w_fragmentation: float = 1.0
-    held_out_nodes: int = 0
+    w_failovers: float = number(0.10, unit="moves")
+    w_imbalance: float = number(10.0, unit="weight")
+    w_fragmentation: float = number(1.0, unit="weight")
+    held_out_nodes: int = count(0, unit="nodes")
     capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
-    fault_domain_priority: int = 0
-    upgrade_domain_priority: int = 1
-    use_move_cost_reports: bool = False
-    move_cost_offset: float = 1000.0
     replay: Replay = attrs.field(default=Replay.ANCHORED, converter=_replay)
-    repetitions: int = 100
-    chains: int = 4
-    threads: int | None = None
-    annealing_rounds: int = 25
-    proposals_per_round: int = 60
-    temperature_probes: int = 50
-    initial_temperature: float = 1.0
-    temperature_decay: float = 0.8
-    placement_attempts: int = 20
-    repair_attempts: int = 20
-    move_replicas_for_placement: bool = True
-    swap_probability: float = 0.3
-    exchange_probability: float = 0.1
-    max_share_to_move: float = 0.3
-    min_improvement: float = 0.0
-    max_moves: int | None = None
-    max_moves_per_node: int | None = None
-    placement_interval: float | None = 0.0
-    repair_interval: float | None = 0.0
-    balancing_interval: float | None = 0.0
+    one_action_per_refresh: bool = switch(False)
+    repetitions: int = count(100, unit="draws", low=1)
+    chains: int = count(4, low=1)
+    threads: int | None = count(None, low=1, none=True)
+    initial_temperature: float = number(1.0, unit="energy changes")
+    exchange_probability: float = share(0.1)
+    max_moves: int | None = count(None, unit="moves", none=True)
+    max_moves_per_node: int | None = count(None, unit="moves", none=True)
     checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         for metric in self.metrics:
             if not isinstance(metric, Metric):
                 raise InvalidValueError("PlbConfig", "metrics", metric, "a Metric")
@@ -187,29 +186,28 @@ class PlbConfig:
             raise InvalidValueError("PlbConfig", "metrics", (), "at least one Metric")
         if len(set(names)) < len(names):
             raise ConflictError(f"PlbConfig: metrics has a name twice: {names}")
-        for field in ("w_failovers", "w_imbalance", "w_fragmentation", "move_cost_offset", "min_improvement"):
-            check_number("PlbConfig", field, getattr(self, field))
-        for field in ("swap_probability", "exchange_probability", "max_share_to_move"):
-            check_number("PlbConfig", field, getattr(self, field), high=1.0)
-        check_number("PlbConfig", "initial_temperature", self.initial_temperature)
-        check_number("PlbConfig", "temperature_decay", self.temperature_decay, high=1.0, low_open=True)
-        for field in ("held_out_nodes", "temperature_probes", "annealing_rounds", "placement_attempts"):
-            check_count("PlbConfig", field, getattr(self, field))
-        for field in ("repair_attempts",):
-            check_count("PlbConfig", field, getattr(self, field))
-        for field in ("repetitions", "chains", "proposals_per_round"):
-            check_count("PlbConfig", field, getattr(self, field), low=1)
-        for field in ("threads", "max_moves", "max_moves_per_node"):
-            if getattr(self, field) is not None:
-                check_count("PlbConfig", field, getattr(self, field), low=1 if field == "threads" else 0)
-        for field in ("placement_interval", "repair_interval", "balancing_interval"):
-            if getattr(self, field) is not None:
-                check_number("PlbConfig", field, getattr(self, field))
-        for field in ("use_move_cost_reports", "move_replicas_for_placement"):
-            check_switch("PlbConfig", field, getattr(self, field))
-        for field in ("fault_domain_priority", "upgrade_domain_priority"):
-            if getattr(self, field) not in (-1, 0, 1):
-                raise InvalidValueError("PlbConfig", field, getattr(self, field), "-1 (off), 0 (hard) or 1 (soft)")
+
+    @classmethod
+    def from_service_fabric(cls, mapping: Mapping[str, Any], *, metrics: Iterable[Metric], **fields: Any) -> PlbConfig:
+        """Return Service Fabric's own settings, changed as `mapping` says.
+
+        The energy has the product form, nodes are filled up to their capacity, and annealing begins and steps as in
+        Service Fabric (`SERVICE_FABRIC_FORM`).
+
+        Parameters
+        ----------
+        mapping
+            Values by original name, such as ``{"MaxPercentageToMove": 0.5, "MetricBalancingThresholds": {"CPU": 2}}``;
+            times in seconds, ``"max"``: never. Unknown names raise `UnknownNameError`; those that the engine does not
+            act on (`plb.settings.ignored`) are passed over.
+        metrics
+            The metrics; entries of the maps by metric go to them, and an entry for another metric is refused.
+        fields
+            Fields by their names here; they prevail.
+        """
+        given, by_metric = translated(mapping, cls)
+        values = {**SERVICE_FABRIC_FORM, **original_defaults(cls), **given, **fields}
+        return cls(metrics=with_maps(metrics, by_metric), **values)
 
     @property
     def metric_names(self) -> tuple[str, ...]:

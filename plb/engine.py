@@ -11,18 +11,32 @@ import numpy.typing as npt
 
 from plb.arrays import Float, Int
 from plb.config import PlbConfig
-from plb.errors import InvalidValueError
-from plb.model import Node, Partition, Role, Service, check_count, check_loads, check_number
-from plb.plan import MoveKind, Plan
+from plb.errors import ConflictError, InvalidValueError
+from plb.model import MoveCost, Node, Partition, Role, Service, check_count, check_loads, check_number
+from plb.plan import MoveKind, Plan, merged
+from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, Scheduler, node_event
+from plb.service_domains import service_domains
 from plb.state import ClusterState
 from plb.steps import UNLIMITED
+from plb.work import WorkToPlace
 
 if TYPE_CHECKING:
     from plb.arrays import Problem
     from plb.outlook import Outlook
     from plb.risk.demand import DemandHistory
     from plb.search.annealing import Budget
+    from plb.search.run import Run
+    from plb.service_domains import ServiceDomain
+    from plb.service_tables import ServiceTables
     from plb.topology import Topology
+
+
+INTERVALS = {
+    "placement": "min_placement_interval",
+    "repair": "min_constraint_check_interval",
+    "balancing": "min_load_balancing_interval",
+}
+"""The setting that says how often each phase may run by itself."""
 
 
 @attrs.frozen
@@ -66,6 +80,27 @@ class NodeViolation:
         return f"{self.metric} of node {self.node} is {self.load:g}, at or above its threshold of {self.threshold:g}"
 
 
+@attrs.frozen
+class DomainState:
+    """Services that are searched together.
+
+    Parameters
+    ----------
+    name
+        Name of its first service.
+    services, metrics
+        Names of its services and of the metrics that they have.
+    last_action
+        What the last refresh that did not pass it over did for it, under Service Fabric's name, such as
+        ``"NewReplicaPlacement"``.
+    """
+
+    name: str
+    services: tuple[str, ...]
+    metrics: tuple[str, ...]
+    last_action: str
+
+
 class PlacementAndLoadBalancing:
     """Places replicas on nodes, repairs broken constraints and balances load, by simulated annealing.
 
@@ -91,19 +126,45 @@ class PlacementAndLoadBalancing:
         self._topology: Topology | None = None
         self._searches = 0
         self._last_run: dict[str, float] = {}
+        self._scheduler = Scheduler(config)
+        self._tables: dict[int | None, ServiceTables] = {}
+        self._service_domains: list[ServiceDomain] = []
+        self._domains_version = -1
         self._now = 0.0
 
     # what the host reports
 
-    def update_node(self, node: Node) -> None:
+    def configure(self, config: PlbConfig) -> None:
+        """Replace the settings; the metrics must keep their names.
+
+        Raises
+        ------
+        ConflictError
+            If the metrics are others.
+        """
+        if config.metric_names != self.config.metric_names:
+            raise ConflictError(f"configure: metrics {config.metric_names} are not those of before")
+        self.config = self._state.config = self._scheduler.config = config
+
+    def update_node(self, node: Node, *, now: float | None = None) -> None:
         """Add a node, or replace the one of this name.
+
+        Parameters
+        ----------
+        now
+            When it happened; balancing waits for a while after a node came or went, where the settings say so.
 
         Raises
         ------
         UnknownNameError
             If a capacity names a metric that the engine does not know.
         """
+        before = self._state.nodes[self._state.node_index[node.name]] if node.name in self._state.node_index else None
         self._state.put_node(node)
+        event = node_event(before, node)
+        if event is not None:
+            living = [index for index, service in enumerate(self._state.living_services()) if service is not None]
+            self._scheduler.note_node_event(event, living, self._time(now))
 
     def update_service(self, service: Service) -> None:
         """Add a service, or replace the one of this name.
@@ -155,6 +216,36 @@ class PlacementAndLoadBalancing:
         item = f"partition {partition} on node {node}"
         checked = check_loads(item, "load", loads)
         self._state.set_load(self._state.row_on(partition, node), item, dict(checked))
+
+    def report_role_load(self, partition: str, role: Role, loads: Mapping[str, float]) -> None:
+        """Report the load of all replicas of a role that have no report of their own, also of those to come.
+
+        Raises
+        ------
+        UnknownNameError
+            If partition or metric is not known.
+        InvalidValueError
+            If a load is negative or not finite.
+        """
+        checked = check_loads(f"partition {partition}", f"load[{role.name}]", loads)
+        self._state.set_role_load(partition, role, dict(checked))
+
+    def report_move_cost(self, partition: str, role: Role, cost: MoveCost | str) -> None:
+        """Report what a move of the replicas of a role costs, instead of the service's move cost."""
+        self._state.set_move_cost(partition, role, MoveCost(cost))
+
+    def service_domains(self) -> tuple[DomainState, ...]:
+        """Return the service domains, which are searched apart, with what the last refresh did for each."""
+        self._domains()
+        return tuple(
+            DomainState(
+                name=self._state.services[domain.key].name,
+                services=tuple(self._state.services[index].name for index in domain.services),
+                metrics=tuple(sorted(domain.metrics)),
+                last_action=self._scheduler.record(domain.key).last_action.value,
+            )
+            for domain in self._service_domains
+        )
 
     def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike) -> None:
         """Report the loads of many replicas at once.
@@ -223,15 +314,15 @@ class PlacementAndLoadBalancing:
             A `Budget`, or a number of proposals over all chains; None: as configured.
         """
         names = [partition] if isinstance(partition, str) else partition
-        return self._run(["placement"], now, budget, self._state.missing(names))
+        return self._run(["placement"], now, budget, names)
 
     def repair(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
         """Mend broken constraints with as few moves as the search finds. Parameters as in `place`."""
-        return self._run(["repair"], now, budget, [])
+        return self._run(["repair"], now, budget, None)
 
     def balance(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
         """Lower the energy by moving replicas, if a metric is out of balance. Parameters as in `place`."""
-        return self._run(["balancing"], now, budget, [])
+        return self._run(["balancing"], now, budget, None)
 
     def refresh(self, now: float, *, budget: Budget | int | None = None) -> Plan:
         """Run the phases that are due: placement, then repair, then balancing if neither had anything to do.
@@ -239,8 +330,12 @@ class PlacementAndLoadBalancing:
         Changes nothing outside the engine, nor what the engine knows of the cluster: see `apply`.
         """
         at = self._time(now)
+        if self.config.one_action_per_refresh:
+            from plb.search.annealing import Budget
+
+            return self._refresh_domains(at, Budget.of(budget))
         due = [phase for phase in ("placement", "repair", "balancing") if self._is_due(phase, at)]
-        plan = self._run(due, at, budget, self._state.missing() if "placement" in due else [])
+        plan = self._run(due, at, budget, None)
         self._last_run.update(dict.fromkeys(due, at))
         return plan
 
@@ -281,37 +376,106 @@ class PlacementAndLoadBalancing:
         return self._now if now is None else check_number("engine", "now", now, low=-np.inf)
 
     def _is_due(self, phase: str, now: float) -> bool:
-        interval = getattr(self.config, f"{phase}_interval")
+        interval = getattr(self.config, INTERVALS[phase])
         if interval is None:
             return False
         return phase not in self._last_run or now - self._last_run[phase] >= interval
 
-    def _problem(self, now: float) -> tuple[Problem, int]:
+    def _problem(self, now: float, domain: ServiceDomain | None = None) -> tuple[Problem, int]:
         from plb.problem import build_problem
-        from plb.topology import build_topology, topology_version
 
         redrawn = self._outlook.update(self._state, now)
+        topology = self._present_topology()
+        return build_problem(self._state, topology, self._outlook, self._present_tables(topology, domain)), redrawn
+
+    def _present_tables(self, topology: Topology, domain: ServiceDomain | None) -> ServiceTables:
+        from plb.service_tables import build_tables, tables_version
+
+        services = range(len(self._state.services)) if domain is None else domain.services
+        key = None if domain is None else domain.key
+        known = self._tables.get(key)
+        if known is None or known.version != tables_version(self._state, topology) or known.services != services:
+            known = self._tables[key] = build_tables(self._state, topology, services)
+        return known
+
+    def _present_topology(self) -> Topology:
+        from plb.topology import build_topology, topology_version
+
         if self._topology is None or self._topology.version != topology_version(self._state):
             self._topology = build_topology(self._state)
-        return build_problem(self._state, self._topology, self._outlook), redrawn
+        return self._topology
 
-    def _run(self, phases: Sequence[str], now: float | None, budget: Budget | int | None, missing: list[int]) -> Plan:
+    def _run(
+        self, phases: Sequence[str], now: float | None, budget: Budget | int | None, names: Sequence[str] | None
+    ) -> Plan:
+        """Run phases for each service domain; `names` are the partitions to place, None: all."""
         from plb.search.annealing import Budget
-        from plb.search.run import Run
 
         at, spending = self._time(now), Budget.of(budget)
+        self._fill_every_node()
+        work = WorkToPlace(self._state, names)
+        plans = []
+        for domain in self._domains():
+            run = self._search(domain, at, spending)
+            missing, surpluses = work.of(domain)
+            if "placement" in phases:
+                run.drop(surpluses)
+                if missing:
+                    run.place(missing)
+            if "repair" in phases:
+                run.repair()
+            if "balancing" in phases and not run.changed:
+                run.balance()
+            plans.append(run.plan(missing if "placement" in phases else []))
+        return merged(plans)
+
+    def _search(self, domain: ServiceDomain | None, at: float, budget: Budget) -> Run:
+        """Return the search of a domain at its start."""
+        from plb.search.run import Run
+
         if not self._state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self._searches + 1])
-        run = Run(self._state, self._problem(at)[0], seed, spending)
+        run = Run(self._state, self._problem(at, domain)[0], seed, budget)
         self._now, self._searches = at, self._searches + 1
-        if "placement" in phases and missing:
-            run.place(missing)
-        if "repair" in phases:
-            run.repair()
-        if "balancing" in phases and not run.changed:
-            run.balance()
-        return run.plan(missing)
+        return run
+
+    def _fill_every_node(self) -> None:
+        """Bring the slots of services on every node in step with the nodes that there are."""
+        if any(service.on_every_node for service in self._state.services):
+            self._state.fill_every_node(self._present_topology())
+
+    def _domains(self) -> list[ServiceDomain | None]:
+        """Return the service domains; a single None where all services are one."""
+        if self._domains_version != self._state.services_version:
+            self._service_domains = service_domains(self._state.living_services(), self.config.metric_names)
+            self._domains_version = self._state.services_version
+        return [*self._service_domains] if len(self._service_domains) > 1 else [None]
+
+    def _refresh_domains(self, at: float, budget: Budget) -> Plan:
+        """Run one action at most for each service domain."""
+        from plb.refresh import Refresh
+
+        self._fill_every_node()
+        work, plans, actions = WorkToPlace(self._state, None), [], {}
+        self._domains()
+        replicas = int((self._state.rows.used & (self._state.rows.node >= 0)).sum())
+        for domain in self._service_domains:
+            record = self._scheduler.record(domain.key)
+            action = Action.SKIPPED
+            if not self._scheduler.is_under_way(record, self._state.partition_version, at):
+                run = self._search(domain, at, budget)
+                missing, surpluses = work.of(domain)
+                versions = self._state.versions_of(domain.services)
+                refresh = Refresh(self._scheduler, record, domain, run, missing, surpluses, *versions, at, replicas)
+                action = record.last_action = refresh.act()
+                plan = run.plan(missing if action in PLACEMENTS else [])
+                moved = {move.partition for move in plan.moves}
+                record.under_way.update({name: (at, self._state.partition_version(name) or 0) for name in moved})
+                self._scheduler.note_moves(action, at, sum(move.kind in MOVEMENTS for move in plan.moves))
+                plans.append(plan)
+            actions[self._state.services[domain.key].name] = action.value
+        return attrs.evolve(merged(plans), actions=actions)
 
 
 def _indices(values: npt.ArrayLike) -> Int:

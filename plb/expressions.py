@@ -1,45 +1,86 @@
 """Placement constraints: expressions over node properties, with a grammar of their own (semantics.md section 4).
 
-From loosest to tightest: ``||``, ``&&``, comparisons ``== != >= <= < > ^ !^``, ``!``, parentheses. There are no quotes;
-blanks around names are trimmed. Both sides numeric: compared as numbers; else as text, where ``^`` means "starts with"
-and the order operators have no meaning. An undefined property, or an order of texts, makes the node unfit.
+From loosest to tightest: ``||``, ``&&``, then ``!`` before a comparison, parentheses. Comparisons are
+``== != >= <= < > ^ !^ ^P !^P ~``, with a property name on the left and a value on the right. There are no quotes;
+blanks around names are trimmed.
+
+Two numbers (decimals such as ``8``, ``-1.5``, ``2e3``) compare as numbers, two URIs as URIs, all else as texts; the
+order operators need numbers. ``^`` means "equal to or under" for URIs, else "starts with". A URI is a scheme, a colon
+and a path from ``/`` on, without blanks (``fd:/dc0/r1``): case matters in the path, not in scheme and authority, and a
+trailing slash says nothing. An undefined property, or an order of texts, makes the node unfit, under ``!`` too, unless
+the other side alone decides an ``&&`` or ``||``.
+
+``FaultDomain ^P fd:/dc0`` is ``^`` for the primary only, ``!^P`` is ``!^`` for the primary only. Other roles pass both,
+whatever ``!`` stands around. As prefixes they limit any test so: ``^P zone == a`` asks it of the primary only,
+``!^P zone == a`` asks its negation. ``^P`` ends at a blank: ``zone ^Paris`` is ``zone ^ Paris``.
+
+``FDPolicy ~ Packing|Nonpacking|Ignore`` and ``PlacePolicy ~ NonPartially`` are policies of the service, not tests: they
+hold on every node. They stand alone or joined by ``&&``; within ``||``, ``!`` or ``^P`` they would have no meaning.
 """
 
 from __future__ import annotations
 
+import enum
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
 from plb.errors import InvalidValueError
 
-_TOKEN = re.compile(r"\|\||&&|==|!=|>=|<=|!\^|[<>^!()]|[^|&=!<>^()]+")
-_ORDER: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "<": operator.lt,
-    ">": operator.gt,
-}
-_COMPARISONS = {"==", "!=", "^", "!^", *_ORDER}
+_TOKEN = re.compile(r"\|\||&&|==|!=|>=|<=|!?\^P(?=[\s(]|$)|!\^|[<>^!()~]|[^|&=!<>^()~]+")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_URI = re.compile(r"([a-z][a-z0-9+.-]*:(?=/)(?://[^/\s]*)?)(\S*)", re.ASCII | re.IGNORECASE)
+_Order = Callable[[float, float], bool]
+_ORDER: dict[str, _Order] = {">=": operator.ge, "<=": operator.le, "<": operator.lt, ">": operator.gt}
+_NUMERIC: dict[str, _Order] = {"==": operator.eq, **_ORDER}
+_PREFIXES = {"!", "(", "^P", "!^P"}
+_COMPARISONS = {"==", "!=", "^", "!^", "^P", "!^P", "~", *_ORDER}
+_SIGNS = _COMPARISONS | _PREFIXES | {"||", "&&", ")"}
 _LONGEST = 10_000
 _DEEPEST = 100
 
-Test = Callable[[Mapping[str, str]], bool | None]
-"""True or False, or None where a property is undefined or a comparison has no meaning."""
+Test = Callable[[Mapping[str, str], bool], bool | None]
+"""Of properties and whether the replica is primary: true, false, or None where a comparison has no meaning."""
+
+
+class FaultDomainPolicy(enum.Enum):
+    """How a service spreads over fault domains: ``FDPolicy ~ …`` (semantics.md section 4)."""
+
+    PACKING = "Packing"
+    NONPACKING = "Nonpacking"
+    IGNORE = "Ignore"
+
+
+_POLICIES = {"FDPolicy": [policy.value for policy in FaultDomainPolicy], "PlacePolicy": ["NonPartially"]}
 
 
 @attrs.frozen(eq=False)
 class Expression:
-    """A parsed placement constraint."""
+    """A parsed placement constraint (semantics.md section 4).
+
+    Attributes
+    ----------
+    text
+        What was parsed.
+    fault_domain_policy
+        Said by ``FDPolicy ~ …``.
+    places_wholly
+        Whether ``PlacePolicy ~ NonPartially`` is said: a partition is placed wholly or not at all.
+    binds_primary_only
+        Whether a ``^P`` or ``!^P`` occurs, so that `holds` may differ by role.
+    """
 
     text: str
     _test: Test
+    fault_domain_policy: FaultDomainPolicy = FaultDomainPolicy.PACKING
+    places_wholly: bool = False
+    binds_primary_only: bool = False
 
-    def holds(self, properties: Mapping[str, str]) -> bool:
-        """Tell whether a node with these properties satisfies the constraint."""
-        return self._test(properties) is True
+    def holds(self, properties: Mapping[str, str], *, primary: bool = True) -> bool:
+        """Tell whether a node with these properties, implicit ones included, satisfies the constraint."""
+        return self._test(properties, primary) is True
 
 
 def parse_expression(text: str, item: str = "placement constraint") -> Expression:
@@ -51,72 +92,126 @@ def parse_expression(text: str, item: str = "placement constraint") -> Expressio
         If the text does not parse; the message names `item` and the place.
     """
     if not text.strip():
-        return Expression(text, lambda _properties: True)
+        return Expression(text, lambda _properties, _primary: True)
     if len(text) > _LONGEST:
         raise InvalidValueError(item, "placement_constraint", text[:40] + "…", f"at most {_LONGEST} characters")
-    return Expression(text, _Parser(text, item).parse())
+    return _Parser(text, item).parse()
+
+
+@attrs.frozen
+class _Scope:
+    """What stands around a part of an expression; `plain` means nothing but parentheses."""
+
+    depth: int = 0
+    negated: bool = False
+    primary_only: bool = False
+    plain: bool = True
+
+    def under(self, prefix: str) -> _Scope:
+        return _Scope(
+            depth=self.depth + 1,
+            negated=self.negated != prefix.startswith("!"),
+            primary_only=self.primary_only or prefix.endswith("^P"),
+            plain=self.plain and prefix == "(",
+        )
 
 
 class _Parser:
-    """Recursive descent over the tokens of one expression."""
+    """Recursive descent over the tokens of one expression; negations are carried down to the comparisons."""
 
     def __init__(self, text: str, item: str) -> None:
         self.text, self.item = text, item
-        self.tokens: list[tuple[str, int]] = []
-        at = 0
-        while at < len(text):
-            match = _TOKEN.match(text, at)
+        self.tokens = self._split()
+        self.next = 0
+        self.policies: dict[str, str] = {}
+        self.policy_places: list[int] = []
+        self.binds_primary_only = False
+
+    def parse(self) -> Expression:
+        test = self._any(_Scope())
+        if self.next < len(self.tokens):
+            raise self._error(self._place(), "an operator or the end")
+        return Expression(
+            self.text,
+            test,
+            FaultDomainPolicy(self.policies.get("FDPolicy", "Packing")),
+            "PlacePolicy" in self.policies,
+            self.binds_primary_only,
+        )
+
+    def _split(self) -> list[tuple[str, int]]:
+        """Return the tokens, trimmed, with their places."""
+        tokens, at = [], 0
+        while at < len(self.text):
+            match = _TOKEN.match(self.text, at)
             if match is None:
                 raise self._error(at, "an operator among == != >= <= < > ^ !^ && || !")
-            if match.group().strip():
-                self.tokens.append((match.group().strip(), at))
+            token = match.group()
+            if token.strip():
+                tokens.append((token.strip(), at + len(token) - len(token.lstrip())))
             at = match.end()
-        self.next = 0
-        self.depth = 0
+        return tokens
 
-    def parse(self) -> Test:
-        test = self._any()
-        if self.next < len(self.tokens):
-            raise self._error(self.tokens[self.next][1], "an operator or the end")
-        return test
-
-    def _any(self) -> Test:
-        tests = [self._all()]
+    def _any(self, scope: _Scope) -> Test:
+        policies_before = len(self.policy_places)
+        tests = [self._all(scope)]
         while self._accept("||"):
-            tests.append(self._all())
-        return tests[0] if len(tests) == 1 else lambda p: _either([test(p) for test in tests])
+            tests.append(self._all(scope))
+        if len(tests) > 1 and len(self.policy_places) > policies_before:
+            raise self._misplaced(self.policy_places[policies_before])
+        return _join(tests, decisive=not scope.negated)
 
-    def _all(self) -> Test:
-        tests = [self._not()]
+    def _all(self, scope: _Scope) -> Test:
+        tests = [self._operand(scope)]
         while self._accept("&&"):
-            tests.append(self._not())
-        return tests[0] if len(tests) == 1 else lambda p: _both([test(p) for test in tests])
+            tests.append(self._operand(scope))
+        return _join(tests, decisive=scope.negated)
 
-    def _not(self) -> Test:
-        self.depth += 1
-        if self.depth > _DEEPEST:
+    def _operand(self, scope: _Scope) -> Test:
+        prefix = self._peek()
+        if prefix not in _PREFIXES:
+            return self._comparison(scope)
+        if scope.depth >= _DEEPEST:
             raise self._error(self._place(), f"at most {_DEEPEST} nested operators")
-        try:
-            if self._accept("!"):
-                inner = self._not()
-                return lambda p: None if (value := inner(p)) is None else not value
-            if self._accept("("):
-                inner = self._any()
-                if not self._accept(")"):
-                    raise self._error(self._place(), "a closing parenthesis")
-                return inner
-            return self._comparison()
-        finally:
-            self.depth -= 1
+        self.next += 1
+        if prefix != "(":
+            return self._operand(scope.under(prefix))
+        inner = self._any(scope.under(prefix))
+        if not self._accept(")"):
+            raise self._error(self._place(), "a closing parenthesis")
+        return inner
 
-    def _comparison(self) -> Test:
+    def _comparison(self, scope: _Scope) -> Test:
+        at = self._place()
         name = self._word("a property name")
         sign = self._peek()
         if sign not in _COMPARISONS:
             raise self._error(self._place(), "a comparison among == != >= <= < > ^ !^")
         self.next += 1
+        if sign == "~":
+            return self._policy(scope, name, at)
         value = self._word("a value")
-        return lambda p: _compare(p.get(name), sign, value)
+        primary_only = scope.primary_only or sign.endswith("P")
+        self.binds_primary_only |= primary_only
+        wanted = sign.startswith("!") == scope.negated
+        sign = "==" if sign == "!=" else sign.strip("!P")
+        return _comparison(name, sign, value, wanted=wanted, primary_only=primary_only)
+
+    def _policy(self, scope: _Scope, name: str, at: int) -> Test:
+        """Note a policy, whose name and sign are read; as a test it is true."""
+        policy = _named(name, _POLICIES)
+        if policy is None:
+            raise self._error(at, f"{' or '.join(_POLICIES)} before ~")
+        if not scope.plain:
+            raise self._misplaced(at)
+        value_at = self._place()
+        value = _named(self._word("a policy"), _POLICIES[policy])
+        if value is None:
+            raise self._error(value_at, f"{' or '.join(_POLICIES[policy])} after {policy} ~")
+        if self.policies.setdefault(policy, value) != value:
+            raise self._error(at, f"only one {policy}")
+        self.policy_places.append(at)
+        return lambda _properties, _primary: True
 
     def _peek(self) -> str:
         return self.tokens[self.next][0] if self.next < len(self.tokens) else ""
@@ -132,40 +227,69 @@ class _Parser:
 
     def _word(self, expected: str) -> str:
         token = self._peek()
-        if not token or token in _COMPARISONS or token in {"||", "&&", "!", "(", ")"}:
+        if not token or token in _SIGNS:
             raise self._error(self._place(), expected)
         self.next += 1
         return token
+
+    def _misplaced(self, at: int) -> InvalidValueError:
+        return self._error(at, "a test (policies stand alone or joined by &&)")
 
     def _error(self, at: int, expected: str) -> InvalidValueError:
         return InvalidValueError(self.item, "placement_constraint", self.text, f"{expected} at character {at + 1}")
 
 
-def _either(values: list[bool | None]) -> bool | None:
-    return None if None in values and True not in values else True in values
+def _named(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that equals a name but for case."""
+    return next((one for one in known if one.lower() == name.lower()), None)
 
 
-def _both(values: list[bool | None]) -> bool | None:
-    return False if False in values else (None if None in values else True)
+def _join(tests: list[Test], *, decisive: bool) -> Test:
+    """Join tests by "or" (decisive true) or by "and" (decisive false); None unless one of them decides."""
+    if len(tests) == 1:
+        return tests[0]
+
+    def joined(properties: Mapping[str, str], primary: bool) -> bool | None:
+        values = [test(properties, primary) for test in tests]
+        if decisive in values:
+            return decisive
+        return None if None in values else not decisive
+
+    return joined
+
+
+def _comparison(name: str, sign: str, value: str, *, wanted: bool, primary_only: bool) -> Test:
+    """Return the test whether a comparison gives `wanted`."""
+
+    def test(properties: Mapping[str, str], primary: bool) -> bool | None:
+        if primary_only and not primary:
+            return True
+        result = _compare(properties.get(name), sign, value)
+        return None if result is None else result is wanted
+
+    return test
 
 
 def _compare(left: str | None, sign: str, right: str) -> bool | None:
-    """Compare a property with a value; None where that has no meaning."""
+    """Compare a property with a value by ==, ^ or an order; None where that has no meaning."""
     if left is None:
         return None
-    numbers = _number(left), _number(right)
+    first, second = _number(left), _number(right)
+    if first is not None and second is not None and sign in _NUMERIC:
+        return _NUMERIC[sign](first, second)
     if sign in _ORDER:
-        if numbers[0] is None or numbers[1] is None:
-            return None
-        return _ORDER[sign](numbers[0], numbers[1])
-    if sign in ("^", "!^"):
-        return left.startswith(right) == (sign == "^")
-    same = numbers[0] == numbers[1] if None not in numbers else left == right
-    return same == (sign == "==")
+        return None
+    below, above = _uri(left), _uri(right)
+    if below is not None and above is not None:
+        return below == above if sign == "==" else below[: len(above)] == above
+    return left == right if sign == "==" else left.startswith(right)
 
 
 def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _uri(text: str) -> list[str] | None:
+    """Return scheme with authority, then the path segments; None for what is no URI."""
+    match = _URI.fullmatch(text)
+    return [match[1].lower(), *match[2].rstrip("/").split("/")] if match else None

@@ -8,12 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
-from numbers import Real
 from types import MappingProxyType
 
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError
+from plb.settings.metric import MetricSettings
+from plb.validation import check_count as check_count
+from plb.validation import check_loads as check_loads
+from plb.validation import check_name as check_name
+from plb.validation import check_number as check_number
+from plb.validation import check_switch as check_switch
+from plb.validation import check_text as check_text
 
 
 class Role(IntEnum):
@@ -33,70 +39,45 @@ class MoveCost(Enum):
     HIGH = "high"
 
 
-def check_number(
-    item: str,
-    field: str,
-    value: float,
-    *,
-    low: float = 0.0,
-    high: float = math.inf,
-    low_open: bool = False,
-    high_open: bool = False,
-) -> float:
-    """Return `value` as a float if it is finite and within the bounds, else raise `InvalidValueError`."""
-    allowed = f"a finite number {'>' if low_open else '>='} {low:g}"
-    if math.isfinite(high):
-        allowed += f" and {'<' if high_open else '<='} {high:g}"
-    given: object = value
-    if isinstance(given, bool) or not isinstance(given, Real):
-        raise InvalidValueError(item, field, value, allowed)
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number beyond every float
-        raise InvalidValueError(item, field, value, allowed) from None
-    inside = math.isfinite(number) and (value > low if low_open else value >= low)
-    inside = inside and (value < high if high_open else value <= high)
-    if not inside:
-        raise InvalidValueError(item, field, value, allowed)
-    return number
+class DeactivationIntent(Enum):
+    """Why a node that is up is being taken out of service (semantics.md section 4)."""
+
+    NONE = "none"
+    PAUSE = "pause"
+    RESTART = "restart"
+    REMOVE_DATA = "remove_data"
+    REMOVE_NODE = "remove_node"
 
 
-def check_count(item: str, field: str, value: int, *, low: int = 0) -> int:
-    """Return `value` if it is a whole number of at least `low`, else raise `InvalidValueError`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < low:
-        raise InvalidValueError(item, field, value, f"a whole number >= {low}")
-    return int(value)
+class DeactivationStatus(Enum):
+    """How far the deactivation of a node has come."""
+
+    NONE = "none"
+    ACTIVATION_IN_PROGRESS = "activation_in_progress"
+    SAFETY_CHECK_IN_PROGRESS = "safety_check_in_progress"
+    SAFETY_CHECK_COMPLETE = "safety_check_complete"
+    COMPLETE = "complete"
 
 
-def check_text(item: str, field: str, value: object) -> str:
-    """Return `value` if it is a string, else raise `InvalidValueError`."""
-    if not isinstance(value, str):
-        raise InvalidValueError(item, field, value, "a string")
-    return value
+class ReplicaState(Enum):
+    """How a replica is; only a ready one may be moved."""
 
-
-def check_switch(item: str, field: str, value: object) -> bool:
-    """Return `value` if it is True or False, else raise `InvalidValueError`."""
-    if not isinstance(value, bool):
-        raise InvalidValueError(item, field, value, "True or False")
-    return value
-
-
-def check_name(kind: str, name: str) -> str:
-    """Return `name` if it is a string with something in it, else raise `InvalidValueError`."""
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidValueError(kind, "name", name, "a string that is not empty")
-    return name
-
-
-def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[str, float]:
-    """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
-    return MappingProxyType({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in loads.items()})
+    READY = "ready"
+    IN_BUILD = "in_build"
+    """Its data are being copied; it carries load and does not move."""
+    STANDBY = "standby"
+    """Left from an earlier replica with its data; it carries a secondary's load and may become a replica again."""
+    DOWN = "down"
+    """Its process does not run; it carries load and does not move."""
+    DROPPED = "dropped"
+    """On its way out; it carries nothing, and no other replica of the partition may come to its node."""
 
 
 @attrs.frozen
-class Metric:
+class Metric(MetricSettings):
     """A resource that replicas use and nodes have, in a unit of the user's choice.
+
+    The settings under Service Fabric's names come from `plb.settings.metric.MetricSettings`.
 
     Parameters
     ----------
@@ -112,10 +93,6 @@ class Metric:
     trend
         True when demand grows from an initial value to a maximum and stays (disk, memory); False when it has no trend
         and a high percentile stands for it (CPU); [1] section 5.3.
-    balancing_threshold
-        Balancing looks at the metric when max/min of node load exceeds this; at least 1.
-    activity_threshold
-        ... and when the fullest node carries more than this, in user units.
     """
 
     name: str
@@ -123,21 +100,21 @@ class Metric:
     violation_threshold: float = attrs.field(default=0.95, kw_only=True)
     step: float | None = attrs.field(default=None, kw_only=True)
     trend: bool = attrs.field(default=True, kw_only=True)
-    balancing_threshold: float = attrs.field(default=1.0, kw_only=True)
-    activity_threshold: float = attrs.field(default=0.0, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("metric", self.name)
-        item = f"metric {self.name}"
+        super().__attrs_post_init__()
+        item = self._item()
         check_number(item, "weight", self.weight)
         check_number(item, "violation_threshold", self.violation_threshold, high=1.0, low_open=True)
-        check_number(item, "balancing_threshold", self.balancing_threshold, low=1.0)
-        check_number(item, "activity_threshold", self.activity_threshold)
         check_switch(item, "trend", self.trend)
         if self.step is not None:
             check_number(item, "step", self.step, high=1.0, low_open=True)
             if math.frexp(self.step)[0] != 0.5:
                 raise InvalidValueError(item, "step", self.step, "a power of two, at most 1")
+
+    def _item(self) -> str:
+        return f"metric {self.name}"
 
 
 @attrs.frozen
@@ -158,6 +135,9 @@ class Node:
         Properties that placement constraints refer to.
     up
         False while the node is down: nothing may be placed there, and it leaves the statistics.
+    deactivation_intent, deactivation_status
+        Why a node that is up is being taken out of service, and how far that has come. Any intent but none takes the
+        node out of the statistics.
     """
 
     name: str
@@ -166,6 +146,12 @@ class Node:
     upgrade_domain: str | None = attrs.field(default=None, kw_only=True)
     properties: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
     up: bool = attrs.field(default=True, kw_only=True)
+    deactivation_intent: DeactivationIntent = attrs.field(
+        default=DeactivationIntent.NONE, kw_only=True, converter=DeactivationIntent
+    )
+    deactivation_status: DeactivationStatus = attrs.field(
+        default=DeactivationStatus.NONE, kw_only=True, converter=DeactivationStatus
+    )
 
     def __attrs_post_init__(self) -> None:
         check_name("node", self.name)
@@ -206,7 +192,7 @@ class Service:
     tenant_class
         Class of similar tenants, the key into the demand history ([1] section 3); None: unknown.
     target_replicas
-        Replicas that each partition should have; at least 1.
+        Replicas that each partition should have; 0: not known, so each `Partition` says how many it misses.
     default_load
         Load by role and metric that counts until the first report; missing ones are 0.
     placement_constraint
@@ -215,6 +201,17 @@ class Service:
         How much moving a replica hurts: a `MoveCost` or its value.
     max_moves
         Most moves of this service's replicas in one plan; None: no limit of its own.
+    metrics
+        Weight by metric, for a service that reports some metrics only; None: all of the engine's, each with weight 1.
+        Services that share a metric, or an affinity, are searched together.
+    affinity_to
+        Name of the parent service, whose replicas this service's replicas must stand beside; None: no affinity.
+    aligned
+        Whether, beside the parent, primary stands with primary and secondary with secondary.
+    on_every_node
+        True: one replica on every node that may have one; `target_replicas` does not count then.
+    blocked_nodes
+        Names of the nodes on which the service may not stand; they may be unknown yet.
     """
 
     name: str
@@ -225,13 +222,22 @@ class Service:
     placement_constraint: str = attrs.field(default="", kw_only=True)
     move_cost: MoveCost = attrs.field(default=MoveCost.LOW, kw_only=True)
     max_moves: int | None = attrs.field(default=None, kw_only=True)
+    metrics: Mapping[str, float] | None = attrs.field(default=None, kw_only=True)
+    affinity_to: str | None = attrs.field(default=None, kw_only=True)
+    aligned: bool = attrs.field(default=True, kw_only=True)
+    on_every_node: bool = attrs.field(default=False, kw_only=True)
+    blocked_nodes: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, converter=frozenset)
 
     def __attrs_post_init__(self) -> None:
         check_name("service", self.name)
         item = f"service {self.name}"
-        check_count(item, "target_replicas", self.target_replicas, low=1)
-        check_switch(item, "stateful", self.stateful)
+        check_count(item, "target_replicas", self.target_replicas)
+        for field in ("stateful", "aligned", "on_every_node"):
+            check_switch(item, field, getattr(self, field))
         check_text(item, "placement_constraint", self.placement_constraint)
+        if self.metrics is not None:
+            weights = {name: check_number(item, f"metrics[{name}]", weight) for name, weight in self.metrics.items()}
+            object.__setattr__(self, "metrics", MappingProxyType(weights))
         if self.max_moves is not None:
             check_count(item, "max_moves", self.max_moves)
         try:
@@ -261,12 +267,15 @@ class Replica:
     pinned
         True: no plan moves it.
     leaving
-        True while a move away from this node is under way: the load still counts when the node's capacity is
+        True while a move away from this node is under way, or a drop: the load still counts when the node's capacity is
         checked, not in the balance statistics.
+    state
+        How it is.
     """
 
     role: Role
     node: str
+    state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True, converter=ReplicaState)
     pinned: bool = attrs.field(default=False, kw_only=True)
     leaving: bool = attrs.field(default=False, kw_only=True)
 
@@ -297,12 +306,21 @@ class Partition:
         The replicas that stand now. Those missing to the service's target are for the engine to place.
     created
         Time at which the partition was created, in seconds on the host's clock: the start of its demand curve.
+    missing
+        How many replicas it misses; below 0: how many it has too many. None: what the service's target says.
+    in_transition
+        True while it is deleted, upgraded or reconfigured: none of its replicas moves.
+    in_quorum_loss
+        True while most of its replicas are lost: none of those left moves.
     """
 
     name: str
     service: str = attrs.field(kw_only=True)
     replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
     created: float = attrs.field(default=0.0, kw_only=True)
+    missing: int | None = attrs.field(default=None, kw_only=True)
+    in_transition: bool = attrs.field(default=False, kw_only=True)
+    in_quorum_loss: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("partition", self.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 import attrs
@@ -19,6 +19,8 @@ class MoveKind(Enum):
     """The replica on `source` moves to `target`."""
     SWAP = "swap"
     """The primary on `source` and the secondary on `target` change roles."""
+    DROP = "drop"
+    """The replica on `source`, one too many, goes."""
 
 
 class Phase(Enum):
@@ -38,8 +40,8 @@ class Reason:
     phase
         The phase that made it.
     rule
-        The rule or term behind it: ``"new replica"``, ``"make room"``, ``"capacity"``, ``"fault_domain"``,
-        ``"upgrade_domain"`` or ``"energy"``.
+        The rule or term behind it: ``"new replica"``, ``"surplus"``, ``"make room"``, ``"capacity"``,
+        ``"fault_domain"``, ``"upgrade_domain"`` or ``"energy"``.
     node
         Node where the rule was broken, if it was.
     numbers
@@ -62,7 +64,12 @@ class Reason:
             )
         if self.node is not None and self.rule != "energy":
             return f"{self.rule.replace('_', ' ')} rule broken on node {self.node}"
-        return {"energy": "lowers the energy", "new replica": "a replica is missing"}.get(self.rule, self.rule)
+        words = {
+            "energy": "lowers the energy",
+            "new replica": "a replica is missing",
+            "surplus": "one replica too many",
+        }
+        return words.get(self.rule, self.rule)
 
 
 @attrs.frozen
@@ -72,7 +79,8 @@ class Move:
     Parameters
     ----------
     kind, partition, role, source, target
-        `role` is that of the replica that moves (of the primary, in a swap); `source` is None for an add.
+        `role` is that of the replica that moves (of the primary, in a swap); `source` is None for an add, `target` for
+        a drop.
     reason
         Why.
     cost
@@ -85,7 +93,7 @@ class Move:
     partition: str
     role: Role
     source: str | None
-    target: str
+    target: str | None
     reason: Reason
     cost: float
     index: int = -1
@@ -94,6 +102,8 @@ class Move:
         role = self.role.name.lower()
         if self.kind is MoveKind.ADD:
             return f"add {role} of {self.partition} on {self.target}"
+        if self.kind is MoveKind.DROP:
+            return f"drop {role} of {self.partition} from {self.source}"
         if self.kind is MoveKind.SWAP:
             return f"swap primary of {self.partition} from {self.source} to {self.target}"
         return f"move {role} of {self.partition} from {self.source} to {self.target}"
@@ -122,6 +132,9 @@ class Energy:
     imbalance: float
     fragmentation: float
     expected_failovers: float
+
+    def __add__(self, other: Energy) -> Energy:
+        return Energy(*(one + two for one, two in zip(attrs.astuple(self), attrs.astuple(other), strict=True)))
 
     @property
     def terms(self) -> dict[str, float]:
@@ -212,6 +225,8 @@ class Plan:
         The phases that ran.
     proposals
         What became of the proposals.
+    actions
+        What was done for each service domain, by the name of its first service.
     bound_by
         Budgets that refused a proposal: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
     reproducible
@@ -226,6 +241,7 @@ class Plan:
     phases: tuple[Phase, ...] = ()
     proposals: Proposals = attrs.field(factory=Proposals)
     bound_by: tuple[str, ...] = ()
+    actions: Mapping[str, str] = attrs.field(factory=dict)
     reproducible: bool = True
 
     def explain(self, partition: str) -> str:
@@ -233,3 +249,21 @@ class Plan:
         from plb.explain import explain_in_plan
 
         return explain_in_plan(self, partition)
+
+
+def merged(plans: Sequence[Plan]) -> Plan:
+    """Return the plans of several service domains as one; their energies are added up term by term."""
+    if len(plans) == 1:
+        return plans[0]
+    zero = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
+    return Plan(
+        moves=tuple(move for plan in plans for move in plan.moves),
+        energy_before=sum((plan.energy_before for plan in plans), zero),
+        energy_after=sum((plan.energy_after for plan in plans), zero),
+        unplaced=tuple(unplaced for plan in plans for unplaced in plan.unplaced),
+        end_reason="; ".join(dict.fromkeys(plan.end_reason for plan in plans)) or "nothing to do",
+        phases=tuple(dict.fromkeys(phase for plan in plans for phase in plan.phases)),
+        proposals=sum((plan.proposals for plan in plans), Proposals()),
+        bound_by=tuple(dict.fromkeys(rule for plan in plans for rule in plan.bound_by)),
+        reproducible=all(plan.reproducible for plan in plans),
+    )

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from plb.arrays import NOWHERE, TENTHS, Int, Problem, Solution
+from plb.arrays import NOWHERE, TENTHS, Bool, Int, Problem, Solution
+from plb.config import PlbConfig
+from plb.constraints.affinity import FOLLOWS, FREE, STRANDED
 from plb.constraints.range import LARGEST_SUM
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
-from plb.model import MoveCost
+from plb.model import MoveCost, Role
 from plb.outlook import Outlook
-from plb.state import ClusterState
+from plb.service_tables import ServiceTables
+from plb.state import ClusterState, PartitionRecord
 from plb.steps import UNLIMITED
 from plb.topology import Topology
 
-MOVE_COST = {MoveCost.ZERO: 0, MoveCost.LOW: 1, MoveCost.MEDIUM: 15, MoveCost.HIGH: 40}
-"""Move costs in units of one low-cost move (MoveCostZeroValue … MoveCostHighValue)."""
-SWAP_COST_TENTHS = 1
-"""SwapCost 0.1, in tenths."""
 NO_BUDGET = 2**31
 """Stands for a budget without limit."""
 
 
-def build_problem(state: ClusterState, topology: Topology, outlook: Outlook) -> Problem:
+def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tables: ServiceTables) -> Problem:
     """Return the arrays of a search over the present state; most are views of the state's own.
 
     Parameters
@@ -34,13 +35,19 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook) -> 
         What follows from the nodes.
     outlook
         The sampled demand of every row; without history it has no repetitions.
+    tables
+        What follows from the services that are searched.
     """
     config, table = state.config, state.rows
     leaving_load = np.zeros_like(state.capacity)
     leaving = np.flatnonzero(table.leaving)
     np.add.at(leaving_load, table.node[leaving], table.load[leaving])
     room = table.room
-    movable = table.used & ~table.leaving & ~table.pinned & (table.arriving == NOWHERE)
+    everything = len(tables.services) == len(state.services)
+    member = table.used if everything else table.used & np.isin(table.service, tables.services)
+    suit = _by_service(state, state.service_suit, np.int64)
+    movable = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
+    movable &= _may_leave(topology)[table.node] & ~_is_blocked(state, table.node, suit)
     tenths = np.full(room, TENTHS, np.int64)
     return Problem(
         limit=topology.limit,
@@ -48,33 +55,46 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook) -> 
         inverse_capacity=topology.inverse_capacity,
         leaving_load=leaving_load,
         counted=topology.counted,
+        counted_for=tables.counted_for,
+        nodes_of_metric=tables.nodes_of_metric,
+        receives=topology.receives,
         targets=topology.targets,
         held_out=held_out_nodes(state, topology),
         domain=topology.domain,
         parent=topology.parent,
         siblings=topology.siblings,
+        most_in_domain=tables.most_in_domain,
         domain_rule=topology.domain_rule,
-        fits_expression=topology.fits_expression,
+        suits=topology.suits,
         load=table.load,
         sibling=table.sibling,
         role=table.role,
         leaving=table.leaving,
         service=table.service,
-        expression=_by_service(state, state.service_expression, np.int64),
+        suit=suit,
+        kind=_kinds(state),
+        prefers_siblings=_prefers_siblings(state),
+        parents_move=config.move_parent_to_fix_affinity_violation,
+        unspread=table.leaving | table.standby,
+        standby=table.standby,
+        standbys=int(table.standby.sum()),
+        **affinities(state),
         movable=movable,
         move_cost=_move_costs(state) if config.use_move_cost_reports else tenths,
         unit_cost=tenths,
         origin=table.node.copy(),
         peak=outlook.peak,
         peak_ceiling=outlook.peak_ceiling,
-        metric_weight=np.array([metric.weight for metric in config.metrics]),
+        metric_weight=tables.metric_weight,
         weights=weights_of(
             config,
-            replicas=int((table.used & ~table.leaving).sum()),
+            replicas=int((member & ~table.leaving).sum()),
             repetitions=outlook.peak.shape[2],
-            counted_nodes=len(topology.targets),
+            plain_spread=config.local_domain_weight == 0.0 and not any(m.defragmentation for m in config.metrics),
         ),
-        swap_cost=SWAP_COST_TENTHS if config.use_move_cost_reports else TENTHS,
+        **local_domains(state, topology, tables.services),
+        **tables.groups,
+        swap_cost=round(TENTHS * config.swap_cost) if config.use_move_cost_reports else TENTHS,
         add_cost=0 if config.use_move_cost_reports else TENTHS,
         max_moves=NO_BUDGET if config.max_moves is None else config.max_moves,
         max_node_moves=NO_BUDGET if config.max_moves_per_node is None else config.max_moves_per_node,
@@ -121,13 +141,127 @@ def _check_range(problem: Problem, solution: Solution, metrics: Sequence[str]) -
             )
 
 
+def affinities(state: ClusterState) -> dict[str, Any]:
+    """Return what `Problem` says of children and their parents (semantics.md section 4, affinity)."""
+    room = state.rows.room
+    found: dict[str, Any] = {name: np.full(room, NOWHERE) for name in ("parent_row", "first_child", "next_child")}
+    found |= {
+        "affinity": np.zeros(room, np.int64),
+        "aligned": np.zeros(room, np.bool_),
+        "loose": np.zeros(room, np.bool_),
+    }
+    partitions: dict[int, list[PartitionRecord]] = {}
+    if any(service.affinity_to is not None for service in state.services):
+        for record in state.partitions.values():
+            partitions.setdefault(record.service, []).append(record)
+    for record in [record for records in partitions.values() for record in records]:
+        service = state.services[record.service]
+        if service.affinity_to is None or service.affinity_to not in state.service_index:
+            continue
+        parents = partitions.get(state.service_index[service.affinity_to], [])
+        rows = record.rows
+        if len(parents) != 1 or not parents[0].rows or not rows:
+            alone = not parents and state.config.place_child_without_parent
+            found["affinity"][rows] = FREE if alone else STRANDED
+            continue
+        above = parents[0].rows
+        if not state.config.place_child_without_parent and (state.rows.node[above] == NOWHERE).all():
+            found["affinity"][rows] = STRANDED
+            continue
+        found["affinity"][rows], found["parent_row"][rows] = FOLLOWS, above[0]
+        found["next_child"][rows] = found["first_child"][above[0]]
+        found["first_child"][above] = rows[0]
+        found["aligned"][rows] = service.aligned
+        larger = service.target_replicas > state.services[parents[0].service].target_replicas > 0
+        found["loose"][rows] = larger and state.config.allow_higher_child_target_replica_count_for_affinity
+    return found
+
+
+def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
+    """Return what `Problem` says of local load-balancing domains (semantics.md section 2).
+
+    One for each service with at least two partitions and some weight, with that service's own weights.
+    """
+    config = state.config
+    local_of = np.full(max(1, len(state.services)), NOWHERE)
+    weights: list[list[float]] = []
+    counted: list[Bool] = []
+    if config.local_domain_weight > 0.0:
+        partitions = Counter(record.service for record in state.partitions.values())
+        for service in services:
+            given = state.services[service].metrics
+            own = [metric.weight if given is None else given.get(metric.name, 0.0) for metric in config.metrics]
+            if partitions[service] >= 2 and sum(own) > 0.0:
+                local_of[service] = len(weights)
+                weights.append(own)
+                counted.append(topology.counted & topology.suits[state.service_suit[service]])
+    nodes = np.array(counted, np.bool_).reshape(len(weights), len(topology.counted))
+    return {
+        "local_of": local_of,
+        "local_weight": np.array(weights).reshape(len(weights), len(config.metrics)),
+        "local_counted": nodes,
+        "local_nodes": nodes.sum(axis=1),
+    }
+
+
+def _may_leave(topology: Topology) -> Bool:
+    """Return which nodes a replica may leave, (N + 1,); the last, for rows without a node, is true."""
+    return np.append(topology.counted, True)
+
+
+def _is_blocked(state: ClusterState, node: Int, suit: Int) -> Bool:
+    """Return which rows stand on a node that is blocked for their service, (M,)."""
+    if not any(of.blocked for of in state.suits):
+        return np.zeros(len(node), np.bool_)
+    blocked = np.array([[one.name in of.blocked for one in state.nodes] + [False] for of in state.suits], np.bool_)
+    found: Bool = blocked[suit, node]
+    return found
+
+
+def _kinds(state: ClusterState) -> Int:
+    """Return `Problem.kind`, (M,): 0 for a replica that stands, 1 for a new one, 2 if it is stateless on every node."""
+    everywhere = _by_service(state, [s.on_every_node and not s.stateful for s in state.services], np.bool_)
+    kinds: Int = np.where(state.rows.node != NOWHERE, 0, np.where(everywhere, 2, 1))
+    return kinds
+
+
+def _prefers_siblings(state: ClusterState) -> Bool:
+    """Return `Problem.prefers_siblings`: all that stand, and new ones where the partition has a standby."""
+    table = state.rows
+    everywhere = _by_service(state, [s.on_every_node for s in state.services], np.bool_)
+    if state.config.preferred_location_constraint_priority < 0:
+        return np.zeros(table.room, np.bool_)
+    prefers: Bool = (table.node != NOWHERE) & ~everywhere
+    for row in np.flatnonzero(table.standby).tolist():
+        prefers[state.partitions[state.row_partition[row]].rows] = True
+    return prefers
+
+
 def _by_service(state: ClusterState, values: list[int], dtype: type) -> np.ndarray:
     """Return a value of each row's service."""
     return np.array(values or [0], dtype)[state.rows.service]
 
 
 def _move_costs(state: ClusterState) -> Int:
-    return _by_service(state, [TENTHS * MOVE_COST[s.move_cost] for s in state.services], np.int64)
+    values = move_cost_values(state.config)
+    costs: Int = _by_service(state, [values[s.move_cost] for s in state.services], np.int64)
+    for record in state.partitions.values():
+        for row in record.rows if record.move_cost else ():
+            cost = record.move_cost.get(Role(int(state.rows.role[row])))
+            if cost is not None:
+                costs[row] = values[cost]
+    return costs
+
+
+def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
+    """Return what a move of each cost counts, in tenths of a move."""
+    values = {
+        MoveCost.ZERO: config.move_cost_zero_value,
+        MoveCost.LOW: config.move_cost_low_value,
+        MoveCost.MEDIUM: config.move_cost_medium_value,
+        MoveCost.HIGH: config.move_cost_high_value,
+    }
+    return {cost: round(TENTHS * value) for cost, value in values.items()}
 
 
 def held_out_nodes(state: ClusterState, topology: Topology) -> Int:

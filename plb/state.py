@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import count
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -16,10 +17,13 @@ from plb.arrays import NOWHERE, Bool, Float, Int
 from plb.config import PlbConfig
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.expressions import Expression, parse_expression
-from plb.model import Node, Partition, Replica, Role, Service
+from plb.model import MoveCost, Node, Partition, Replica, ReplicaState, Role, Service
 from plb.plan import Move, MoveKind
 from plb.risk.counter import replica_key
 from plb.steps import MetricSteps
+
+if TYPE_CHECKING:
+    from plb.topology import Topology
 
 
 @attrs.define(eq=False)
@@ -31,6 +35,32 @@ class PartitionRecord:
     created: float
     rows: list[int]
     promotions: int = 0
+    version: int = 0
+    """Rises with every update."""
+    missing: int | None = None
+    """Replicas that it misses, or below 0 has too many; None: what the target of its service says."""
+    still: bool = False
+    """True while it is in transition or in quorum loss: nothing of it moves."""
+    role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
+    """Reported loads by role, for replicas that have no report of their own."""
+    move_cost: dict[Role, MoveCost] = attrs.field(factory=dict)
+    """Reported move costs by role."""
+
+
+@attrs.frozen
+class Suit:
+    """What a service asks of nodes.
+
+    Parameters
+    ----------
+    expression
+        Its placement constraint.
+    blocked
+        Names of the nodes it may not stand on.
+    """
+
+    expression: Expression
+    blocked: frozenset[str]
 
 
 class RowTable:
@@ -43,6 +73,12 @@ class RowTable:
         self.role: Int = np.zeros(room, np.int64)
         self.leaving: Bool = np.zeros(room, np.bool_)
         self.pinned: Bool = np.zeros(room, np.bool_)
+        self.standby: Bool = np.zeros(room, np.bool_)
+        """Left from an earlier replica: it carries load, does not move, and a new replica may take its place."""
+        self.moving: Bool = np.zeros(room, np.bool_)
+        """Departing end of a move under way: the first to be dropped where there are too many replicas."""
+        self.still: Bool = np.zeros(room, np.bool_)
+        """Not ready, so it does not move."""
         self.arriving: Int = np.full(room, NOWHERE, np.int64)
         """Row of the departing end while a move of the row is under way, else NOWHERE; such a row does not move."""
         self.used: Bool = np.zeros(room, np.bool_)
@@ -76,7 +112,7 @@ class RowTable:
         self.node[row] = NOWHERE
         self.arriving[row] = NOWHERE
         self.sibling[row] = row
-        for flags in (self.leaving, self.pinned, self.used, self.reported):
+        for flags in (self.leaving, self.pinned, self.standby, self.moving, self.still, self.used, self.reported):
             flags[row] = False
         self._free.append(row)
 
@@ -87,7 +123,20 @@ class RowTable:
         self.arriving = np.concatenate([self.arriving, np.full(old, NOWHERE, np.int64)])
         self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int64)])
         self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
-        for name in ("role", "leaving", "pinned", "used", "service", "created", "key", "generation", "reported"):
+        for name in (
+            "role",
+            "leaving",
+            "pinned",
+            "standby",
+            "moving",
+            "still",
+            "used",
+            "service",
+            "created",
+            "key",
+            "generation",
+            "reported",
+        ):
             array = getattr(self, name)
             setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         self._free = list(range(new - 1, old - 1, -1))
@@ -108,11 +157,17 @@ class ClusterState:
         self.partitions: dict[str, PartitionRecord] = {}
         self.rows = RowTable(metrics)
         self.row_partition: dict[int, str] = {}
-        self.expressions: list[Expression] = [parse_expression("")]
-        self.expression_index: dict[str, int] = {"": 0}
-        self.service_expression: list[int] = []
+        self.suits: list[Suit] = [Suit(parse_expression(""), frozenset())]
+        self.suit_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
+        self.service_suit: list[int] = []
         self.node_version = 0
         """Rises with every change to a node."""
+        self.services_version = 0
+        """Rises with every service that is made, changed or removed."""
+        self.service_version: list[int] = []
+        """For each service, rises with every change to it or to one of its partitions."""
+        self.load_version: list[int] = []
+        """For each service, rises with every report of a load or a move cost."""
 
     # nodes and services
 
@@ -139,24 +194,37 @@ class ClusterState:
             raise ConflictError(f"{item}: stateful cannot change")
         for role, load in service.default_load.items():
             self.steps.copy().loads(item, f"default_load[{role.name}]", load)
-        expression = self._expression(item, service.placement_constraint)
+        for name in service.metrics or ():
+            if name not in self.steps.index:
+                raise UnknownNameError("metric", name, self.steps.index, f"{item}: metrics")
+        suit = self._suit(item, service)
         if index is None:
             self.service_index[service.name] = len(self.services)
             self.services.append(service)
-            self.service_expression.append(expression)
+            self.service_suit.append(suit)
+            self.service_version.append(0)
+            self.load_version.append(0)
         else:
             self.services[index] = service
-            self.service_expression[index] = expression
+            self.service_suit[index] = suit
+            self.service_version[index] += 1
             for record in self.partitions.values():
                 if record.service == index:
+                    record.version += 1
                     self._trim_waiting(record, service)
+        self.services_version += 1
 
-    def _expression(self, item: str, text: str) -> int:
-        index = self.expression_index.get(text)
+    def living_services(self) -> list[Service | None]:
+        """Return the services by index; None where one was removed."""
+        return [s if self.service_index.get(s.name) == index else None for index, s in enumerate(self.services)]
+
+    def _suit(self, item: str, service: Service) -> int:
+        key = (service.placement_constraint, service.blocked_nodes)
+        index = self.suit_index.get(key)
         if index is None:
-            expression = parse_expression(text, item)
-            index = self.expression_index[text] = len(self.expressions)
-            self.expressions.append(expression)
+            suit = Suit(parse_expression(service.placement_constraint, item), service.blocked_nodes)
+            index = self.suit_index[key] = len(self.suits)
+            self.suits.append(suit)
         return index
 
     def remove_service(self, name: str) -> None:
@@ -166,6 +234,7 @@ class ClusterState:
         if holders:
             raise ConflictError(f"service {name}: still has partition {holders[0]}; remove its partitions first")
         del self.service_index[name]
+        self.services_version += 1
 
     def _service(self, name: str, context: str = "") -> int:
         if name not in self.service_index:
@@ -206,7 +275,11 @@ class ClusterState:
         self.steps = steps
         if record is None:
             record = self.partitions[partition.name] = PartitionRecord(partition.name, service, partition.created, [])
+        record.missing = partition.missing
+        record.version += 1
+        record.still = partition.in_transition or partition.in_quorum_loss
         self._match_slots(record, described, placed, defaults)
+        self.service_version[service] += 1
 
     def remove_partition(self, name: str) -> None:
         """Remove a partition and its replicas."""
@@ -215,6 +288,7 @@ class ClusterState:
             del self.row_partition[row]
             self.rows.release(row)
         del self.partitions[name]
+        self.service_version[record.service] += 1
 
     def _match_slots(
         self,
@@ -225,20 +299,23 @@ class ClusterState:
     ) -> None:
         """Give every replica a slot of its role: the one already on its node, else any free one, else a new one."""
         table = self.rows
-        old_node = {row: int(table.node[row]) for row in record.rows if not table.leaving[row]}
+        slots = [row for row in record.rows if not (table.leaving[row] or table.standby[row])]
+        old_node = {row: int(table.node[row]) for row in slots}
         free: dict[Role, list[int]] = {role: [] for role in defaults}
-        departing = {(replica.role, node) for replica, node in placed if replica.leaving}
-        ends: dict[tuple[Role, int], int] = {}
+        others = {
+            (replica.role, node, _leaves(replica)): replica for replica, node in placed if not _holds_slot(replica)
+        }
+        kept: dict[tuple[Role, int, bool], int] = {}
         for row in record.rows:
-            role, node = Role(table.role[row]), int(table.node[row])
-            if not table.leaving[row]:
-                free[role].append(row)
-            elif (role, node) in departing and (role, node) not in ends:
-                ends[role, node] = row
+            key = (Role(table.role[row]), int(table.node[row]), bool(table.leaving[row]))
+            if row in old_node:
+                free[key[0]].append(row)
+            elif key in others and key not in kept:
+                kept[key] = row
             else:
                 self._release(row)
-        record.rows = [row for row in record.rows if table.used[row] and not table.leaving[row]]
-        standing = [(replica, node) for replica, node in placed if not replica.leaving]
+        record.rows = slots
+        standing = [(replica, node) for replica, node in placed if _holds_slot(replica)]
         matched: list[tuple[int, Replica, int]] = []
         later = []
         for replica, node in standing:
@@ -255,14 +332,17 @@ class ClusterState:
         for row, replica, node in matched:
             self._note_promotion(record, row, node, old_node, secondaries)
             table.node[row], table.pinned[row] = node, replica.pinned
+            table.still[row] = replica.state is not ReplicaState.READY
         for role, rows in free.items():
             for row in rows:
-                table.node[row], table.pinned[row] = NOWHERE, False
+                table.node[row], table.pinned[row], table.still[row] = NOWHERE, False, False
             self._trim(record, role, rows, service, len(standing))
         self._fill_up(record, service, defaults)
-        record.rows += ends.values()
-        for role, node in sorted(departing - ends.keys()):
-            self._note_departure(record, role, node, defaults, old_node)
+        record.rows += kept.values()
+        for key, replica in others.items():
+            if key not in kept:
+                kept[key] = self._note_departure(record, replica.role, key[1], defaults, old_node)
+            self._describe(kept[key], replica)
         self._link(record)
 
     def _note_promotion(
@@ -279,9 +359,8 @@ class ClusterState:
 
     def _trim(self, record: PartitionRecord, role: Role, free: list[int], service: Service, standing: int) -> None:
         """Let go of empty slots beyond the target of the service."""
-        surplus = (
-            standing + len([row for row in record.rows if self.rows.node[row] == NOWHERE]) - service.target_replicas
-        )
+        waiting = sum(1 for row in record.rows if self.rows.node[row] == NOWHERE)
+        surplus = standing + waiting - _target(record, service, standing)
         for row in reversed(free):
             if surplus <= 0 or role == Role.PRIMARY:
                 return
@@ -300,7 +379,8 @@ class ClusterState:
 
     def _fill_up(self, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
         """Add empty slots up to the target: a primary first if a stateful partition has none."""
-        while len(record.rows) < service.target_replicas:
+        standing = sum(1 for row in record.rows if self.rows.node[row] != NOWHERE)
+        while len(record.rows) < _target(record, service, standing):
             has_primary = any(self.rows.role[row] == Role.PRIMARY for row in record.rows)
             role = Role.INSTANCE if not service.stateful else (Role.SECONDARY if has_primary else Role.PRIMARY)
             self._new_slot(record, role, defaults)
@@ -308,13 +388,23 @@ class ClusterState:
     def _new_slot(self, record: PartitionRecord, role: Role, defaults: dict[Role, Int]) -> int:
         row = self.rows.take()
         self.rows.role[row] = role
-        self.rows.load[row] = defaults[role]
+        self.rows.load[row] = self._expected_load(record, role, defaults[role])
         self.rows.service[row] = record.service
         self.rows.created[row] = record.created
         self.rows.key[row] = self._free_key(record)
         record.rows.append(row)
         self.row_partition[row] = record.name
         return row
+
+    def _expected_load(self, record: PartitionRecord, role: Role, default: Int) -> Int:
+        """Return the load of a replica without a report: that of its role; for secondaries the mean of the others'.
+
+        The mean of the reported secondaries, in whole user units, counts where `use_separate_secondary_load` is set.
+        """
+        load = default.copy()
+        for name, value in record.role_load.get(role, {}).items():
+            load[self.steps.index[name]] = self.steps.loads("", "", {name: value})[self.steps.index[name]]
+        return load
 
     def _key(self, record: PartitionRecord, slot: int) -> int:
         return replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
@@ -326,15 +416,26 @@ class ClusterState:
 
     def _note_departure(
         self, record: PartitionRecord, role: Role, node: int, defaults: dict[Role, Int], old_node: dict[int, int]
-    ) -> None:
+    ) -> int:
         """Add a departing end, with the load of the slot that moved away from there, until its own report."""
         table = self.rows
         moved = [row for row in record.rows if old_node.get(row) == node != table.node[row] and table.role[row] == role]
         twins = moved or [row for row in record.rows if table.role[row] == role]
         end = self._new_slot(record, role, {role: table.load[twins[-1]].copy()} if twins else defaults)
-        table.node[end], table.leaving[end] = node, True
+        table.node[end] = node
         if moved:
             table.arriving[moved[0]] = end
+        return end
+
+    def _describe(self, row: int, replica: Replica) -> None:
+        """Note what a replica without a slot is: a standby, or one that leaves."""
+        table = self.rows
+        table.still[row] = True
+        table.leaving[row] = _leaves(replica)
+        table.standby[row] = not table.leaving[row]
+        table.moving[row] = replica.leaving and replica.state is ReplicaState.READY
+        if replica.state is ReplicaState.DROPPED:
+            table.load[row] = 0
 
     def _release(self, row: int) -> None:
         for other in self.partitions[self.row_partition[row]].rows:
@@ -368,6 +469,26 @@ class ClusterState:
             self.rows.load[row, metric] = new[metric]
             self.rows.largest_demand[row, metric] = max(self.rows.largest_demand[row, metric], value)
         self.rows.reported[row] = True
+        self.load_version[self.rows.service[row]] += 1
+
+    def set_role_load(self, partition: str, role: Role, loads: dict[str, float]) -> None:
+        """Set the load of all replicas of a role that have no report of their own, also of those to come."""
+        record = self.partition(partition)
+        steps = self.steps.copy()
+        new = steps.loads(f"partition {partition}", f"load[{role.name}]", loads)
+        self.steps = steps
+        record.role_load.setdefault(role, {}).update(loads)
+        for row in record.rows:
+            if self.rows.role[row] == role and not self.rows.reported[row]:
+                for name in loads:
+                    self.rows.load[row, steps.index[name]] = new[steps.index[name]]
+        self.load_version[record.service] += 1
+
+    def set_move_cost(self, partition: str, role: Role, cost: MoveCost) -> None:
+        """Set what moving the replicas of a role costs."""
+        record = self.partition(partition)
+        record.move_cost[role] = cost
+        self.load_version[record.service] += 1
 
     def set_loads(self, rows: Int, loads: Float) -> None:
         """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
@@ -395,8 +516,52 @@ class ClusterState:
         self.rows.load[rows] = new
         self.rows.largest_demand[rows] = np.maximum(self.rows.largest_demand[rows], loads)
         self.rows.reported[rows] = True
+        for service in np.unique(self.rows.service[rows]).tolist():
+            self.load_version[service] += 1
 
     # what follows for a search
+
+    def fill_every_node(self, topology: Topology) -> None:
+        """Give every partition that is on every node as many slots as there are nodes without one of its replicas."""
+        for record in self.partitions.values():
+            service = self.services[record.service]
+            if not service.on_every_node:
+                continue
+            open_to = topology.receives[0] & topology.suits[self.service_suit[record.service]]
+            taken = {int(self.rows.node[row]) for row in record.rows if self.rows.node[row] != NOWHERE}
+            wanted = sum(1 for node in np.flatnonzero(open_to).tolist() if node not in taken)
+            role = Role.SECONDARY if service.stateful else Role.INSTANCE
+            waiting = [row for row in record.rows if self.rows.node[row] == NOWHERE]
+            for row in waiting[wanted:]:
+                self._release(row)
+                record.rows.remove(row)
+            default = self.steps.loads(service.name, "default_load", service.default_load.get(role, {}))
+            for _ in range(wanted - len(waiting)):
+                self._new_slot(record, role, {role: default})
+            suits = topology.suits[self.service_suit[record.service]]
+            record.missing = None if wanted else -sum(1 for node in taken if not suits[node])
+            self._link(record)
+
+    def surplus_of(self, record: PartitionRecord) -> int:
+        """Return how many replicas a partition has too many."""
+        if record.missing is not None:
+            return max(0, -record.missing)
+        service = self.services[record.service]
+        slots = [row for row in record.rows if not (self.rows.leaving[row] or self.rows.standby[row])]
+        return (
+            0 if service.on_every_node or not service.target_replicas else max(0, len(slots) - service.target_replicas)
+        )
+
+    def partition_version(self, name: str) -> int | None:
+        """Return a number that rises with every update of a partition; None where there is none of that name."""
+        record = self.partitions.get(name)
+        return None if record is None else record.version
+
+    def versions_of(self, services: Iterable[int]) -> tuple[object, object]:
+        """Return versions of the nodes and of what was said of `services`, and of their loads."""
+        chosen = list(services)
+        state = (self.node_version, *(self.service_version[index] for index in chosen))
+        return state, tuple(self.load_version[index] for index in chosen)
 
     def missing(self, partitions: Iterable[str] | None = None) -> list[int]:
         """Return the rows that wait for a place, parents of order: partitions as they came, primaries first."""
@@ -413,9 +578,9 @@ class ClusterState:
         for move in moves:
             record = self.partition(move.partition)
             source = NOWHERE if move.source is None else self.node(move.source)
-            target = self.node(move.target)
+            target = NOWHERE if move.target is None else self.node(move.target)
             at = {row: node.get(row, int(table.node[row])) for row in record.rows}
-            standing = [row for row in record.rows if not table.leaving[row]]
+            standing = [row for row in record.rows if not table.leaving[row] or move.kind is MoveKind.DROP]
             fitting = [row for row in standing if table.role[row] == move.role and at[row] == source]
             row = _preferred(fitting, move.index)
             on_target = [row for row in record.rows if at[row] == target]
@@ -426,7 +591,7 @@ class ClusterState:
                 if not partners:
                     raise ConflictError(f"{move}: no secondary is on {move.target} any more; make a new plan")
                 node[partners[0]] = source
-            elif on_target or (move.partition, target) in held:
+            elif (move.kind is not MoveKind.DROP and on_target) or (move.partition, target) in held:
                 raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
             if leaving and move.kind is MoveKind.MOVE:
                 held.add((move.partition, source))
@@ -436,8 +601,11 @@ class ClusterState:
         """Let the replica of a move stand on its target; with `leaving`, keep a departing end on the source."""
         record = self.partition(move.partition)
         source = NOWHERE if move.source is None else self.node(move.source)
-        target = self.node(move.target)
+        target = NOWHERE if move.target is None else self.node(move.target)
         table = self.rows
+        if move.kind is MoveKind.DROP:
+            self._drop(record, source, move)
+            return
         row = self._slot_on(record, move.role, source, move.index)
         if move.kind is MoveKind.SWAP:
             table.node[self._slot_on(record, Role.SECONDARY, target)] = source
@@ -447,6 +615,15 @@ class ClusterState:
             table.node[end], table.leaving[end] = source, True
             table.arriving[row] = end
             self._link(record)
+
+    def _drop(self, record: PartitionRecord, source: int, move: Move) -> None:
+        rows = [row for row in record.rows if self.rows.node[row] == source and self.rows.role[row] == move.role]
+        row = _preferred(rows, move.index)
+        self._release(row)
+        record.rows.remove(row)
+        if record.missing is not None:
+            record.missing = min(0, record.missing + 1)
+        self._link(record)
 
     def _slot_on(self, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
         table = self.rows
@@ -464,6 +641,23 @@ class ClusterState:
                 self._link(record)
                 return
         raise ConflictError(f"partition {partition}: no replica is leaving node {node}")
+
+
+def _holds_slot(replica: Replica) -> bool:
+    """Return whether a replica is one of those that the partition should have."""
+    return not replica.leaving and replica.state not in (ReplicaState.STANDBY, ReplicaState.DROPPED)
+
+
+def _leaves(replica: Replica) -> bool:
+    """Return whether a replica without a slot is on its way out; else it is a standby."""
+    return replica.leaving or replica.state is ReplicaState.DROPPED
+
+
+def _target(record: PartitionRecord, service: Service, standing: int) -> int:
+    """Return how many replicas a partition should have of which `standing` are there."""
+    if record.missing is not None:
+        return standing + max(0, record.missing)
+    return 0 if service.on_every_node else service.target_replicas
 
 
 def _preferred(rows: Sequence[int], wanted: int) -> int:

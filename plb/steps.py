@@ -89,6 +89,11 @@ class MetricSteps:
             return UNLIMITED
         return max(1, math.ceil(Fraction(str(metric.violation_threshold)) * capacity))
 
+    def in_user_units(self, metric: str, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return whole steps of a metric as user units."""
+        size = self._fixed[self.index[metric]]
+        return np.asarray(steps * (1.0 if size is None else size), np.float64)
+
     def to_user(self, name: str, steps: int) -> float:
         """Return a number of steps in user units."""
         return float(steps * (self._fixed[self.index[name]] or 1.0))

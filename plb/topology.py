@@ -1,9 +1,11 @@
-"""What follows from the nodes alone: limits, thresholds, domains and which nodes each expression allows.
+"""What follows from the nodes alone: limits, thresholds, domains and which nodes suit each service.
 
-It is built anew only when a node, an expression or a step changes.
+It is built anew only when a node, a suit or a step changes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from plb.arrays import Bool, Float, Int, Int32
 from plb.config import CapacityLimit
 from plb.constraints import Rule
+from plb.model import DeactivationIntent, DeactivationStatus, Node
 from plb.state import ClusterState
 from plb.steps import UNLIMITED
 
@@ -27,37 +30,59 @@ class Topology:
     threshold: Int32
     inverse_capacity: Float
     counted: Bool
+    receives: Bool
     targets: Int
     domain: Int
     parent: Int
     siblings: Int
     domain_rule: Int
-    fits_expression: Bool
+    suits: Bool
 
 
 def topology_version(state: ClusterState) -> tuple[object, ...]:
     """Return what a topology depends on; equal versions mean equal topologies."""
-    return (state.node_version, len(state.expressions), state.steps.steps.tobytes())
+    return (state.node_version, len(state.suits), state.config, state.steps.steps.tobytes())
 
 
 def build_topology(state: ClusterState) -> Topology:
     """Return the topology of the present nodes."""
-    up = np.array([node.up for node in state.nodes], np.bool_)
+    receives = receiving_nodes(state.nodes)
+    counted = receives[0].copy()
     limit, threshold = _limits(state)
-    domain, parent, siblings, rule = domain_levels(state, up)
+    suits = suiting_nodes(state)
+    domain, parent, siblings, rule = domain_levels(state, receives[1] & suits)
     return Topology(
         version=topology_version(state),
         limit=limit,
         threshold=threshold,
         inverse_capacity=_inverse(state.capacity),
-        counted=up,
-        targets=np.flatnonzero(up),
+        counted=counted,
+        receives=receives,
+        targets=np.flatnonzero(receives.any(axis=0)),
         domain=domain,
         parent=parent,
         siblings=siblings,
         domain_rule=rule,
-        fits_expression=fitting_nodes(state),
+        suits=suits,
     )
+
+
+def receiving_nodes(nodes: Sequence[Node]) -> Bool:
+    """Return `Problem.receives`: which nodes take an existing replica, a new one, a new one that is on every node.
+
+    A node that is paused or restarts takes new replicas until its safety check is complete, then only those of
+    stateless services on every node, and existing ones never; one that is removed takes nothing (semantics.md
+    section 4).
+    """
+    receives = np.zeros((3, len(nodes)), np.bool_)
+    for index, node in enumerate(nodes):
+        active = node.deactivation_intent is DeactivationIntent.NONE
+        comes_back = node.deactivation_intent in (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
+        checking = comes_back and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+        checked = comes_back and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_COMPLETE
+        receives[:, index] = active, active or checking, active or checking or checked
+        receives[:, index] &= node.up
+    return receives
 
 
 def _limits(state: ClusterState) -> tuple[Int, Int32]:
@@ -83,28 +108,33 @@ def _inverse(capacity: Int) -> Float:
     return inverse
 
 
-def fitting_nodes(state: ClusterState) -> Bool:
-    """Return which nodes satisfy each placement expression, (X, N)."""
+def suiting_nodes(state: ClusterState) -> Bool:
+    """Return which nodes suit each suit: not blocked, and the expression holds; (X, N)."""
     return np.array(
-        [[expression.holds(node.properties) for node in state.nodes] for expression in state.expressions], np.bool_
-    ).reshape(len(state.expressions), len(state.nodes))
+        [
+            [node.name not in suit.blocked and suit.expression.holds(node.properties) for node in state.nodes]
+            for suit in state.suits
+        ],
+        np.bool_,
+    ).reshape(len(state.suits), len(state.nodes))
 
 
-def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
-    """Return domain, parent, usable siblings, each (D, N), and the rule of each level, (D,).
+def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int, Int, Int, Int]:
+    """Return domain and parent, (D, N), usable siblings for each suit, (X, D, N), and the rule of each level, (D,).
 
     A tree in which every node has a top-level domain of its own constrains nothing and is left out.
     """
     levels: list[tuple[list[tuple[str, ...]], Rule]] = []
     paths = [node.fault_domain_path for node in state.nodes]
-    if state.config.fault_domain_priority >= 0 and len({path[0] for path in paths}) < len(paths):
+    if state.config.fault_domain_constraint_priority >= 0 and len({path[0] for path in paths}) < len(paths):
         deepest = max(len(path) for path in paths)
         levels += [([path[:depth] for path in paths], Rule.FAULT_DOMAIN) for depth in range(1, deepest + 1)]
     upgrade: list[tuple[str, ...]] = [(node.upgrade_domain_name,) for node in state.nodes]
-    if state.config.upgrade_domain_priority >= 0 and len(set(upgrade)) < len(upgrade):
+    if state.config.upgrade_domain_constraint_priority >= 0 and len(set(upgrade)) < len(upgrade):
         levels.append((upgrade, Rule.UPGRADE_DOMAIN))
     domain = np.zeros((len(levels), len(paths)), np.int64)
-    parent, siblings = np.zeros_like(domain), np.zeros_like(domain)
+    parent = np.zeros_like(domain)
+    siblings = np.zeros((len(usable_nodes), *domain.shape), np.int64)
     for level, (names, _) in enumerate(levels):
         above = [name[:-1] if len(name) > level else name for name in names]
         if levels[level][1] is Rule.UPGRADE_DOMAIN:
@@ -113,8 +143,9 @@ def domain_levels(state: ClusterState, up: Bool) -> tuple[Int, Int, Int, Int]:
         parent[level] = _codes(above)
         for group in np.unique(parent[level]):
             inside = parent[level] == group
-            usable = np.unique(domain[level, inside & up])
-            siblings[level, inside & np.isin(domain[level], usable)] = len(usable)
+            for suit, nodes in enumerate(usable_nodes):
+                usable = np.unique(domain[level, inside & nodes])
+                siblings[suit, level, inside & np.isin(domain[level], usable)] = len(usable)
     return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
 
 

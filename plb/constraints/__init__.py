@@ -17,16 +17,20 @@ class Rule(IntEnum):
     """Another replica of the partition is there."""
     PLACEMENT = 2
     """The service's placement constraint does not hold there."""
-    FAULT_DOMAIN = 3
-    UPGRADE_DOMAIN = 4
-    CAPACITY = 5
-    RANGE = 6
+    PREFERRED_LOCATION = 3
+    """The partition has no replica there yet, and prefers the nodes where it has."""
+    FAULT_DOMAIN = 4
+    UPGRADE_DOMAIN = 5
+    CAPACITY = 6
+    AFFINITY = 7
+    """The parent has no replica there, or a child could not follow."""
+    RANGE = 8
     """The node's aggregates would leave their 32 bits."""
-    MOVES = 7
+    MOVES = 9
     """The plan's budget of moves is used up."""
-    NODE_MOVES = 8
+    NODE_MOVES = 10
     """The budget of moves that touch the node is used up."""
-    SERVICE_MOVES = 9
+    SERVICE_MOVES = 11
     """The budget of moves of the service is used up."""
 
 

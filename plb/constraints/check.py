@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from plb.arrays import NOWHERE, Problem, Solution
 from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints.affinity import FREE, parts_from_parent
 from plb.constraints.capacity import exceeds_capacity
-from plb.constraints.domains import spreads_badly
+from plb.constraints.domains import breaks_spread
 from plb.constraints.exclusion import is_excluded, swap_is_excluded
 from plb.constraints.range import exceeds_range
 from plb.kernel import kernel
@@ -14,7 +15,10 @@ from plb.kernel import kernel
 _NODE = int(Rule.NODE)
 _EXCLUSION = int(Rule.EXCLUSION)
 _PLACEMENT = int(Rule.PLACEMENT)
+_PREFERRED = int(Rule.PREFERRED_LOCATION)
 _CAPACITY = int(Rule.CAPACITY)
+_AFFINITY = int(Rule.AFFINITY)
+_FREE = FREE
 _RANGE = int(Rule.RANGE)
 
 
@@ -35,7 +39,7 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: in
         problem.leaving_load,
         solution.node_load,
         problem.load[row],
-        problem.load[-1],
+        problem.load[standby_on(problem, solution, row, target)],
         target,
     ):
         return _CAPACITY
@@ -47,24 +51,20 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: in
 @kernel(inline=True)
 def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
     """Return the first enforced rule other than capacity that refuses `row` on `target`, or NO_REFUSAL."""
-    if not problem.counted[target]:
+    if not problem.receives[problem.kind[row], target]:
         return _NODE
-    if is_excluded(solution.node, problem.origin, problem.sibling, row, target):
+    if is_excluded(solution.node, problem.origin, problem.sibling, problem.standby, row, target):
         return _EXCLUSION
-    if not problem.fits_expression[problem.expression[row], target]:
+    if not problem.suits[problem.suit[row], target]:
         return _PLACEMENT
+    prefers = enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]
+    if prefers and standby_on(problem, solution, row, target) == NOWHERE:
+        return _PREFERRED
     for level in range(problem.domain.shape[0]):
-        if enforced >> problem.domain_rule[level] & 1 and spreads_badly(
-            problem.domain[level],
-            problem.parent[level],
-            problem.siblings[level],
-            solution.node,
-            problem.sibling,
-            problem.leaving,
-            row,
-            target,
-        ):
+        if enforced >> problem.domain_rule[level] & 1 and breaks_spread(problem, solution, level, row, target):
             return int(problem.domain_rule[level])
+    if enforced >> _AFFINITY & 1 and problem.affinity[row] != _FREE and _leaves_parent(problem, solution, row, target):
+        return _AFFINITY
     return NO_REFUSAL
 
 
@@ -85,10 +85,16 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
             refused = refusal_of_place(problem, solution, enforced, partner, here)
         if refused != NO_REFUSAL:
             return refused
-    elif not (problem.counted[here] and problem.counted[there]):
+    elif not (problem.receives[0, here] and problem.receives[0, there]):
         return _NODE
     elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
         return _EXCLUSION
+    elif (
+        enforced >> _AFFINITY & 1
+        and problem.affinity[row] != _FREE
+        and (_leaves_parent(problem, solution, row, there) or _leaves_parent(problem, solution, partner, here))
+    ):
+        return _AFFINITY
     if enforced >> _CAPACITY & 1 and (
         exceeds_capacity(
             problem.limit, problem.leaving_load, solution.node_load, problem.load[row], problem.load[partner], there
@@ -103,6 +109,28 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
     if exceeds_range(solution.ceiling, problem.peak_ceiling, partner, here):
         return _RANGE
     return NO_REFUSAL
+
+
+@kernel
+def _leaves_parent(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+    """Tell whether a child would be apart from its parent on `target` and is not where it stands."""
+    if not parts_from_parent(problem, solution, row, target):
+        return False
+    here = solution.node[row]
+    return here == NOWHERE or not parts_from_parent(problem, solution, row, here)
+
+
+@kernel(inline=True)
+def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
+    """Return the standby of the partition of `row` on `target`, which carries its share already, or NOWHERE."""
+    if problem.standbys == 0:
+        return NOWHERE
+    other = problem.sibling[row]
+    while other != row:
+        if problem.standby[other] and solution.node[other] == target:
+            return int(other)
+        other = problem.sibling[other]
+    return NOWHERE
 
 
 @kernel(inline=True)

@@ -6,8 +6,71 @@ at every level of the tree. Replicas that are leaving, or in a domain without a 
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Bool, Int
+from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
 from plb.kernel import kernel
+
+EVEN, ANY = 0, -1
+"""What `Problem.most_in_domain` says where the spread is to be even, and where anything goes."""
+
+
+@kernel(inline=True)
+def breaks_spread(problem: Problem, solution: Solution, level: int, row: int, target: int) -> bool:
+    """Tell whether `row` on `target` would break the rule of its service at this level: even spread, or a most."""
+    most = problem.most_in_domain[problem.service[row], level]
+    if most == ANY:
+        return False
+    domain = problem.domain[level]
+    if most == EVEN:
+        return spreads_badly(
+            domain,
+            problem.parent[level],
+            problem.siblings[problem.suit[row], level],
+            solution.node,
+            problem.sibling,
+            problem.unspread,
+            row,
+            target,
+        )
+    source = solution.node[row]
+    if source != NOWHERE and domain[source] == domain[target]:
+        return False
+    return bool(_beside(domain, solution.node, problem.sibling, problem.unspread, row, target) + 1 > most)
+
+
+@kernel(inline=True)
+def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int) -> int:
+    """Return how many replicas of its partition the domain of `row` holds too many at this level."""
+    most = problem.most_in_domain[problem.service[row], level]
+    at = solution.node[row]
+    if most == ANY or at == NOWHERE or problem.unspread[row]:
+        return 0
+    siblings = problem.siblings[problem.suit[row], level]
+    if most == EVEN:
+        return misses_of_spread(
+            problem.domain[level],
+            problem.parent[level],
+            siblings,
+            solution.node,
+            problem.sibling,
+            problem.unspread,
+            row,
+        )
+    if siblings[at] == 0:
+        return 0
+    inside = 1 + _beside(problem.domain[level], solution.node, problem.sibling, problem.unspread, row, at)
+    return int(max(0, inside - most))
+
+
+@kernel(inline=True)
+def _beside(domain: Int, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
+    """Return how many other replicas of the partition stand in the domain of `target`."""
+    beside = 0
+    other = sibling[row]
+    while other != row:
+        at = node[other]
+        beside += at != NOWHERE and not unspread[other] and domain[at] == domain[target]
+        other = sibling[other]
+    return int(beside)
 
 
 @kernel(inline=True)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Int
+from plb.arrays import NOWHERE, Bool, Int
 from plb.kernel import kernel
 
 
 @kernel(inline=True)
-def is_excluded(node: Int, origin: Int, sibling: Int, row: int, target: int) -> bool:
+def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, row: int, target: int) -> bool:
     """Tell whether a replica of the same partition stands on `target`, or stood there before this search.
 
     A node that a sibling leaves in the same plan stays closed, so that the moves of a plan can run in any order. For
-    the same reason a row that has swapped roles with a sibling can only swap back.
+    the same reason a row that has swapped roles with a sibling can only swap back. A replica may take the place of a
+    standby.
 
     Parameters
     ----------
-    node, origin, sibling
+    node, origin, sibling, standby
         (M,) each, see `plb.arrays`.
     """
     home = origin[row]
     other = sibling[row]
     while other != row:
+        if standby[other]:
+            other = sibling[other]
+            continue
         if node[other] == target or origin[other] == target or (home != NOWHERE and node[other] == home):
             return True
         other = sibling[other]

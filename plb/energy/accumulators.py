@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from plb.arrays import Int
+from plb.arrays import Bool, Int
 from plb.kernel import kernel
 
 
 @kernel
-def change_load(node_load: Int, total: Int, squares: Int, counted: bool, node: int, load: Int, sign: int) -> None:
-    """Add `sign`·`load` to the load of `node`, and to the sums if the node is counted.
+def change_load(node_load: Int, total: Int, squares: Int, counted: Bool, node: int, load: Int, sign: int) -> None:
+    """Add `sign`·`load` to the load of `node`, and to the sums of the metrics for which the node counts.
 
     Changing x to x + c changes Σx² by c·(2x + c).
 
@@ -16,6 +16,8 @@ def change_load(node_load: Int, total: Int, squares: Int, counted: bool, node: i
     ----------
     node_load
         (N, R) steps.
+    counted
+        (N, R)
     total, squares
         (R,) Σx and Σx² over the counted nodes.
     load
@@ -23,7 +25,7 @@ def change_load(node_load: Int, total: Int, squares: Int, counted: bool, node: i
     """
     for metric in range(load.shape[0]):
         change = sign * load[metric]
-        if counted:
+        if counted[node, metric]:
             total[metric] += change
             squares[metric] += change * (2 * node_load[node, metric] + change)
         node_load[node, metric] += change

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import NOWHERE, Int, Int32, Problem, Solution
+from plb.arrays import IMBALANCE, LOCAL_SCORES, NOWHERE, Int, Int32, Problem, Solution
 from plb.energy.failovers import count_all_violations
 from plb.energy.fragmentation import fragmentation_after
-from plb.energy.imbalance import imbalance
+from plb.energy.score import PLAIN_SPREAD
+from plb.energy.spread import change_spread, local_score, spread
 from plb.kernel import kernel
 from plb.model import Role
 
@@ -25,7 +26,7 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
     standing = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
     node_load = np.zeros((nodes, metrics), np.int64)
     np.add.at(node_load, node[standing], problem.load[standing])
-    counted = node_load[problem.counted]
+    counted = np.where(problem.counted_for, node_load, 0)
     aggregate = np.zeros((nodes, metrics, repetitions), np.int32)
     ceiling = np.zeros((nodes, metrics), np.int64)
     violating = np.zeros(nodes, np.int64)
@@ -48,10 +49,11 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
     none = problem.load[NOWHERE]
     total, squares = counted.sum(axis=0), (counted * counted).sum(axis=0)
     terms = [
-        imbalance(len(counted), total, squares, problem.metric_weight),
+        0.0,
         fragmentation_after(problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE),
     ]
-    return Solution(
+    locals_, groups = len(problem.local_nodes), int(problem.groups.max()) if problem.defragmented.any() else 0
+    solution = Solution(
         node=node,
         node_load=node_load,
         total=total,
@@ -60,13 +62,33 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
         ceiling=ceiling,
         violating=violating,
         terms=np.array(terms),
-        counts=np.array([violating.sum(), movement, moves, len(displaced)], np.int64),
+        counts=np.array([violating.sum(), movement, moves, len(displaced), 0], np.int64),
         displaced=books,
         displaced_at=displaced_at,
         node_moves=node_moves,
         service_moves=service_moves,
+        local_load=np.zeros((locals_, nodes, metrics), np.int64),
+        local_total=np.zeros((locals_, metrics), np.int64),
+        local_squares=np.zeros((locals_, metrics), np.int64),
+        local_score=np.zeros(locals_, np.int64),
+        group_load=np.zeros((2, groups, metrics), np.int64),
         hit=np.zeros(repetitions, np.int32),
     )
+    _sum_spread(problem, solution, standing)
+    solution.terms[IMBALANCE] = spread(problem, solution)
+    return solution
+
+
+@kernel
+def _sum_spread(problem: Problem, solution: Solution, standing: Int) -> None:
+    """Form the sums of local domains and of groups of nodes; the local scores follow from them."""
+    if problem.weights[PLAIN_SPREAD] > 0.0:
+        return
+    for local in range(solution.local_score.shape[0]):
+        solution.local_score[local] = local_score(problem, solution, local)
+        solution.counts[LOCAL_SCORES] += solution.local_score[local]
+    for row in standing:
+        change_spread(problem, solution, row, solution.node[row], 1)
 
 
 @kernel

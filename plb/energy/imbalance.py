@@ -21,11 +21,13 @@ def deviation(nodes: int, total: int, squares: int) -> float:
 
 
 @kernel(inline=True)
-def imbalance(nodes: int, total: Int, squares: Int, metric_weight: Float) -> float:
+def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> float:
     """Return I(X) of the present sums.
 
     Parameters
     ----------
+    nodes
+        (R,) number of counted nodes of each metric.
     total, squares
         (R,) Σx and Σx² over the counted nodes.
     metric_weight
@@ -34,14 +36,14 @@ def imbalance(nodes: int, total: Int, squares: Int, metric_weight: Float) -> flo
     weighted = 0.0
     weights = 0.0
     for metric in range(total.shape[0]):
-        weighted += metric_weight[metric] * deviation(nodes, total[metric], squares[metric])
+        weighted += metric_weight[metric] * deviation(nodes[metric], total[metric], squares[metric])
         weights += metric_weight[metric]
     return weighted / weights if weights > 0.0 else 0.0
 
 
 @kernel(inline=True)
 def imbalance_after(
-    nodes: int,
+    nodes: Int,
     total: Int,
     squares: Int,
     metric_weight: Float,
@@ -56,8 +58,10 @@ def imbalance_after(
 
     Parameters
     ----------
-    node_load
-        (N, R) steps.
+    nodes, total, squares, metric_weight
+        As in `imbalance`.
+    node_load, counted
+        (N, R) steps, and whether the node counts for the metric.
     incoming, outgoing
         (R,) steps.
     source
@@ -65,14 +69,16 @@ def imbalance_after(
     """
     weighted = 0.0
     weights = 0.0
-    leaves = source != NOWHERE and counted[source]
     for metric in range(total.shape[0]):
         change = incoming[metric] - outgoing[metric]
-        new_total = total[metric] + change
-        new_squares = squares[metric] + change * (2 * node_load[target, metric] + change)
-        if leaves:
+        new_total = total[metric]
+        new_squares = squares[metric]
+        if counted[target, metric]:
+            new_total += change
+            new_squares += change * (2 * node_load[target, metric] + change)
+        if source != NOWHERE and counted[source, metric]:
             new_total -= change
             new_squares += change * (change - 2 * node_load[source, metric])
-        weighted += metric_weight[metric] * deviation(nodes, new_total, new_squares)
+        weighted += metric_weight[metric] * deviation(nodes[metric], new_total, new_squares)
         weights += metric_weight[metric]
     return weighted / weights if weights > 0.0 else 0.0

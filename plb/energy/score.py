@@ -13,22 +13,23 @@ TERM_NAMES = ("movement", "imbalance", "fragmentation", "expected_failovers")
 MOVEMENT_TERM, IMBALANCE_TERM, FRAGMENTATION_TERM, FAILOVERS_TERM = range(4)
 
 # Positions in Problem.weights
-W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETITIONS, COUNTED_NODES = range(7)
+W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETITIONS, W_LOCAL, PLAIN_SPREAD = range(8)
 
 LEAST_SPREAD = 0.001
 """Keeps the product form from losing its first factor (semantics.md section 2)."""
 
 
-def weights_of(config: PlbConfig, *, replicas: int, repetitions: int, counted_nodes: int) -> Float:
-    """Return `Problem.weights`, (7,), for a search over `replicas` replicas on `counted_nodes` nodes."""
-    weights = np.zeros(7)
+def weights_of(config: PlbConfig, *, replicas: int, repetitions: int, plain_spread: bool = True) -> Float:
+    """Return `Problem.weights`, (8,), for a search over `replicas` replicas."""
+    weights = np.zeros(8)
     weights[W_FAILOVERS] = config.w_failovers if repetitions else 0.0
     weights[W_IMBALANCE] = config.w_imbalance
     weights[W_FRAGMENTATION] = config.w_fragmentation
     weights[PRODUCT_FORM] = config.combination is Combination.SERVICE_FABRIC
     weights[PRODUCT_OFFSET] = replicas + config.move_cost_offset
     weights[REPETITIONS] = max(1, repetitions)
-    weights[COUNTED_NODES] = counted_nodes
+    weights[W_LOCAL] = config.local_domain_weight
+    weights[PLAIN_SPREAD] = plain_spread
     return weights
 
 
@@ -42,7 +43,7 @@ def energy_of(weights: Float, movement: int, imbalance: float, fragmentation: fl
     Parameters
     ----------
     weights
-        (7,) see `weights_of`.
+        (8,) see `weights_of`.
     movement
         m in tenths.
     violations

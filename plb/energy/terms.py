@@ -12,8 +12,8 @@ import numpy as np
 
 from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Float, Int
 from plb.configuration import Configuration, Proposal
-from plb.energy.fresh import total_movement
-from plb.energy.score import REPETITIONS
+from plb.energy.fresh import fresh_solution, total_movement
+from plb.energy.score import PLAIN_SPREAD, REPETITIONS
 from plb.search.transition import (
     fragmentation_of_proposal,
     imbalance_of_proposal,
@@ -81,19 +81,27 @@ class Imbalance(_SummedTerm):
     name = "imbalance"
 
     def total(self, configuration: Configuration) -> float:
-        """Return I as standard deviation over mean of the node loads."""
+        """Return I as standard deviation over mean of the node loads, or what stands for it (`plb.energy.spread`)."""
         problem = configuration.problem
-        load = _node_load(configuration)[problem.counted].astype(np.float64)
-        if not len(load):
-            return 0.0
-        mean = load.mean(axis=0)
-        spread = np.divide(load.std(axis=0), mean, out=np.zeros_like(mean), where=mean > 0)
-        weight = problem.metric_weight
-        return float((weight * spread).sum() / weight.sum()) if weight.sum() > 0 else 0.0
+        if not problem.weights[PLAIN_SPREAD]:
+            return float(fresh_solution(problem, configuration.solution.node.copy()).terms[IMBALANCE])
+        load, weight = _node_load(configuration), problem.metric_weight
+        weighted = 0.0
+        for metric in range(len(weight)):
+            counted = load[problem.counted_for[:, metric], metric]
+            if counted.sum() > 0:
+                weighted += weight[metric] * float(counted.std() / counted.mean())
+        return weighted / float(weight.sum()) if weight.sum() > 0 else 0.0
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return the change of I."""
         problem, solution = configuration.problem, configuration.solution
+        if not problem.weights[PLAIN_SPREAD]:
+            before = float(solution.terms[IMBALANCE])
+            back = configuration.apply(proposal)
+            changed = float(solution.terms[IMBALANCE]) - before
+            configuration.apply(back)
+            return changed
         after = imbalance_of_proposal(problem, solution, proposal.row, proposal.target, proposal.partner)
         return float(after - solution.terms[IMBALANCE])
 

@@ -18,18 +18,22 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from plb.arrays import MOVEMENT, NOWHERE, Float, Int, Problem, Solution
+from plb.arrays import DISPLACED, MOVEMENT, NOWHERE, Float, Int, Problem, Solution
 from plb.config import Checks, PlbConfig
-from plb.constraints import NO_REFUSAL
+from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints.check import are_siblings
 from plb.errors import InvalidValueError
 from plb.kernel import kernel
 from plb.model import check_count, check_number
+from plb.search.attempts import Attempt, new_attempt, try_move, undo_attempt
 from plb.search.checks import compare_with_fresh
+from plb.search.following import children_follow
 from plb.search.proposal import (
     ACCEPTED,
     DRAWN,
     FIRST_RULE,
     REJECTED,
+    SCORED,
     TALLY_SIZE,
     Choice,
     draw_proposal,
@@ -44,6 +48,7 @@ from plb.search.transition import apply_proposal, present_energy
 SCHEDULE_SIZE = 12
 NOT_STARTED = -1.0
 
+_AFFINITY = int(Rule.AFFINITY)
 QUIET_CHANGE = 0.001
 """A round that changes the energy by less than this share is quiet."""
 PATIENCE = 10
@@ -75,7 +80,7 @@ class Settings(NamedTuple):
     """How a chain anneals."""
 
     rounds: int
-    proposals_per_round: int
+    simulated_annealing_iterations_per_round: int
     probes: int
     initial_temperature: float
     decay: float
@@ -99,6 +104,7 @@ def anneal(
     journal: Journal,
     rng: np.random.Generator,
     tally: Int,
+    attempt: Attempt,
     proposals: int,
 ) -> None:
     """Run a chain for at most `proposals` further proposals; `schedule` tells where it stands and if it has ended.
@@ -111,15 +117,17 @@ def anneal(
         Where it is full, the chain goes on from its best solution.
     tally
         (TALLY_SIZE,) counts; changed.
+    attempt
+        Scratch for steps that move children with their parents; without room where there are none.
     """
     if schedule[TEMPERATURE] == NOT_STARTED:
         _start(problem, solution, choice, settings, schedule, rng, tally)
     for _ in range(proposals):
         if schedule[END] != _RUNNING:
             return
-        _step(problem, solution, choice, schedule, journal, rng, tally)
+        _step(problem, solution, choice, schedule, journal, rng, tally, attempt)
         schedule[STEP] += 1.0
-        if schedule[STEP] >= settings.proposals_per_round:
+        if schedule[STEP] >= settings.simulated_annealing_iterations_per_round:
             _end_round(settings, schedule)
 
 
@@ -153,7 +161,7 @@ def _start(
     schedule[END] = _BUDGET if settings.rounds == 0 else _RUNNING
 
 
-@kernel
+@kernel(inline=True)
 def _step(
     problem: Problem,
     solution: Solution,
@@ -162,9 +170,10 @@ def _step(
     journal: Journal,
     rng: np.random.Generator,
     tally: Int,
+    attempt: Attempt,
 ) -> None:
     """Draw one proposal and take it or leave it."""
-    if schedule[JOURNAL] >= journal.row.shape[0]:
+    if schedule[JOURNAL] + attempt.row.shape[0] >= journal.row.shape[0]:
         return_to_best(problem, solution, schedule, journal)
     row, target, partner = draw_proposal(problem, solution, choice, rng)
     tally[DRAWN] += 1
@@ -176,6 +185,11 @@ def _step(
         return
     energy = schedule[ENERGY]
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
+    if problem.first_child[row] != NOWHERE or (partner != NOWHERE and problem.first_child[partner] != NOWHERE):
+        _step_with_children(
+            problem, solution, choice, schedule, journal, rng, tally, attempt, row, target, partner, highest
+        )
+        return
     movement = solution.counts[MOVEMENT]
     after = judge(problem, solution, highest, row, target, partner, tally)
     if after == REJECTED:
@@ -186,14 +200,65 @@ def _step(
         apply_proposal(problem, solution, row, source, partner)
         return
     tally[ACCEPTED] += 1
-    _remember(solution, schedule, journal, after, row, source, partner)
+    _note(schedule, journal, row, source, partner)
+    _remember(solution, schedule, after)
 
 
 @kernel
-def _remember(
-    solution: Solution, schedule: Float, journal: Journal, energy: float, row: int, source: int, partner: int
+def _step_with_children(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    schedule: Float,
+    journal: Journal,
+    rng: np.random.Generator,
+    tally: Int,
+    attempt: Attempt,
+    row: int,
+    target: int,
+    partner: int,
+    highest: float,
 ) -> None:
-    """Note the accepted proposal, or that the solution is the best so far."""
+    """Take or leave a proposal that moves a parent, with what its children do then."""
+    movement = solution.counts[MOVEMENT]
+    here = solution.node[row]
+    attempt.length[0] = 0
+    try_move(problem, solution, attempt, row, target)
+    if partner != NOWHERE:
+        try_move(problem, solution, attempt, partner, here)
+    follow = children_follow(problem, solution, choice.enforced, row, rng, attempt)
+    if follow and partner != NOWHERE and not are_siblings(problem, row, partner):
+        follow = children_follow(problem, solution, choice.enforced, partner, rng, attempt)
+    too_many = choice.migrations > 0 and solution.counts[DISPLACED] > choice.migrations
+    if not follow or too_many:
+        tally[FIRST_RULE + _AFFINITY] += 1
+        undo_attempt(problem, solution, attempt, 0)
+        return
+    tally[SCORED] += 1
+    after = present_energy(problem, solution)
+    idle = schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement
+    if after > highest or idle:
+        undo_attempt(problem, solution, attempt, 0)
+        return
+    tally[ACCEPTED] += 1
+    for entry in range(attempt.length[0]):
+        _note(schedule, journal, attempt.row[entry], attempt.source[entry], NOWHERE)
+    _remember(solution, schedule, after)
+
+
+@kernel
+def _note(schedule: Float, journal: Journal, row: int, source: int, partner: int) -> None:
+    """Enter an accepted proposal in the journal."""
+    entry = int(schedule[JOURNAL])
+    journal.row[entry] = row
+    journal.source[entry] = source
+    journal.partner[entry] = partner
+    schedule[JOURNAL] += 1.0
+
+
+@kernel
+def _remember(solution: Solution, schedule: Float, energy: float) -> None:
+    """Note the energy of the solution, and whether it is the best so far; the journal then begins anew."""
     schedule[ENERGY] = energy
     movement = solution.counts[MOVEMENT]
     best = schedule[BEST_ENERGY]
@@ -202,12 +267,6 @@ def _remember(
         schedule[BEST_MOVEMENT] = movement
         schedule[ROUND_HAD_BEST] = 1.0
         schedule[JOURNAL] = 0.0
-        return
-    entry = int(schedule[JOURNAL])
-    journal.row[entry] = row
-    journal.source[entry] = source
-    journal.partner[entry] = partner
-    schedule[JOURNAL] += 1.0
 
 
 @kernel
@@ -343,14 +402,15 @@ def _run_chain(
     rng = np.random.Generator(np.random.PCG64(stream))
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
-    proposals = settings.rounds * settings.proposals_per_round
-    room = min(proposals, JOURNAL_ROOM)
+    proposals = settings.rounds * settings.simulated_annealing_iterations_per_round
+    attempt = new_attempt(2 * len(solution.node) + 2 if (problem.first_child != NOWHERE).any() else 0)
+    room = min(proposals, JOURNAL_ROOM) + len(attempt.row) + 1
     journal = Journal(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
     tally = new_tally()
     stretch = 1 if checks is Checks.STEP else (proposals if deadline is None else TIMED_STRETCH)
     timed_out = False
     while schedule[END] == _RUNNING and not timed_out:
-        anneal(problem, solution, choice, settings, schedule, journal, rng, tally, stretch)
+        anneal(problem, solution, choice, settings, schedule, journal, rng, tally, attempt, stretch)
         if checks is Checks.STEP:
             compare_with_fresh(problem, solution, f"proposal {tally[DRAWN]}")
         timed_out = deadline is not None and time.perf_counter() >= deadline
@@ -359,18 +419,30 @@ def _run_chain(
 
 def _settings(config: PlbConfig, budget: Budget) -> Settings:
     """Return rounds and proposals of a chain, so that all chains together keep to the budget."""
-    rounds, per_round = config.annealing_rounds, config.proposals_per_round
-    if budget.proposals is not None:
+    limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
+    rounds = ENDLESS if limit is None else limit
+    if per_round == 0:
+        rounds, per_round = 0, 1
+    elif budget.proposals is not None:
         a_chain = budget.proposals // config.chains
         per_round = max(1, min(per_round, a_chain))
         rounds = a_chain // per_round
     elif budget.seconds is not None:
         rounds = ENDLESS
-    return Settings(rounds, per_round, config.temperature_probes, config.initial_temperature, config.temperature_decay)
+    return Settings(
+        rounds,
+        per_round,
+        config.initial_temperature_probe_count,
+        config.initial_temperature,
+        config.fast_balancing_temperature_decay_rate,
+    )
 
 
 def _threads(config: PlbConfig, settings: Settings) -> int:
-    if config.checks is Checks.STEP or settings.rounds * settings.proposals_per_round < THREADED_PROPOSALS:
+    if (
+        config.checks is Checks.STEP
+        or settings.rounds * settings.simulated_annealing_iterations_per_round < THREADED_PROPOSALS
+    ):
         return 1
     return min(config.threads or os.cpu_count() or 1, config.chains)
 

@@ -26,6 +26,7 @@ from plb.search.attempts import (
     try_move,
     undo_attempt,
 )
+from plb.search.following import children_follow
 from plb.search.proposal import Choice, refusal
 from plb.search.transition import apply_proposal, present_energy
 
@@ -38,6 +39,8 @@ def place_rows(
     masks: Sequence[int],
     seed: np.random.SeedSequence,
     budget: Budget,
+    *,
+    with_moves: bool,
 ) -> Annealed:
     """Find a place for each of `rows`; those that found none stay NOWHERE. `start` is not changed.
 
@@ -45,6 +48,8 @@ def place_rows(
     ----------
     masks
         Enforced rules, from all to only the hard ones.
+    with_moves
+        Whether replicas that stand may move to make room.
     """
     solution = start.copy()
     tally = new_tally()
@@ -53,7 +58,16 @@ def place_rows(
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         walk, annealing = stream.spawn(2)
         rng = np.random.Generator(np.random.PCG64(walk))
-        _walk(problem, solution, left, mask, config.placement_attempts, rng, new_attempt(len(left)), left.copy())
+        _walk(
+            problem,
+            solution,
+            left,
+            mask,
+            config.placement_search_iterations_per_round,
+            rng,
+            new_attempt(len(left)),
+            left.copy(),
+        )
         placed = left[solution.node[left] != NOWHERE]
         if len(placed):
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
@@ -64,10 +78,10 @@ def place_rows(
         left = left[solution.node[left] == NOWHERE]
         if not len(left):
             break
-    if len(left) and config.move_replicas_for_placement:
+    if len(left) and with_moves:
         rng = np.random.Generator(np.random.PCG64(seed.spawn(1)[0]))
         for row in left:
-            _make_room(problem, solution, int(row), masks[-1], config.placement_attempts, rng)
+            _make_room(problem, solution, int(row), masks[-1], config.placement_search_iterations_per_round, rng)
     return Annealed(solution, present_energy(problem, solution), tally, reason)
 
 
@@ -112,7 +126,7 @@ def _make_room(
 ) -> None:
     """Place `row` where replicas that stand can move out of its way, with the lowest energy of several attempts."""
     room = len(solution.node)
-    attempt, best = new_attempt(room + 1), new_attempt(room + 1)
+    attempt, best = new_attempt(4 * room + 1), new_attempt(4 * room + 1)
     _try_rooms(problem, solution, row, enforced, max(1, attempts) * 5, rng, attempt, best)
 
 
@@ -166,6 +180,8 @@ def _clear(
         if place == NOWHERE:
             return False
         try_move(problem, solution, attempt, leaver, place)
+        if not children_follow(problem, solution, enforced, leaver, rng, attempt):
+            return False
     return True
 
 

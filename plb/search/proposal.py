@@ -16,15 +16,18 @@ from plb.energy.score import (
     FRAGMENTATION_TERM,
     IMBALANCE_TERM,
     MOVEMENT_TERM,
+    PLAIN_SPREAD,
     energy_of,
 )
 from plb.kernel import kernel
 from plb.search.transition import (
+    apply_proposal,
     evaluates_failovers,
     fragmentation_of_proposal,
     imbalance_of_proposal,
     movement_after,
     moves_after,
+    present_energy,
     violations_at_source,
     violations_at_target,
 )
@@ -168,6 +171,12 @@ def judge(
     """
     tally[SCORED] += 1
     weights = problem.weights
+    if weights[PLAIN_SPREAD] == 0.0:
+        after = energy_by_trial(problem, solution, row, target, partner)
+        if after <= highest:
+            return after
+        tally[FIRST_TERM + IMBALANCE_TERM] += 1
+        return REJECTED
     here = solution.node[row]
     movement = movement_after(problem, solution, row, target, partner)
     spread = imbalance_of_proposal(problem, solution, row, target, partner)
@@ -196,6 +205,16 @@ def judge(
         return after
     tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, violations)] += 1
     return REJECTED
+
+
+@kernel
+def energy_by_trial(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+    """Return the energy after the proposal by carrying it out and taking it back."""
+    source = solution.node[row]
+    apply_proposal(problem, solution, row, target, partner)
+    after = present_energy(problem, solution)
+    apply_proposal(problem, solution, row, source, partner)
+    return after
 
 
 @kernel(inline=True)

@@ -13,8 +13,9 @@ import numpy as np
 
 from plb.arrays import DISPLACED, NOWHERE, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
-from plb.constraints import NO_REFUSAL
-from plb.constraints.domains import misses_of_spread
+from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints.affinity import parts_from_parent
+from plb.constraints.domains import excess_in_domain
 from plb.kernel import kernel
 from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
 from plb.search.attempts import (
@@ -26,8 +27,12 @@ from plb.search.attempts import (
     try_move,
     undo_attempt,
 )
+from plb.search.following import bring_parent, children_follow, rejoin
 from plb.search.proposal import Choice, refusal
 from plb.search.transition import present_energy
+
+_PLACEMENT = int(Rule.PLACEMENT)
+_AFFINITY = int(Rule.AFFINITY)
 
 
 @attrs.frozen(eq=False)
@@ -40,13 +45,16 @@ class Breaches:
         (N, R) whether a node that is up carries more than its limit.
     misplaced
         (D, M) whether a replica stands in a domain that holds too many of its partition.
+    astray
+        (M,) whether a replica that may move stands where its service does not want it, or apart from its parent.
     """
 
     overloaded: Bool
     misplaced: Bool
+    astray: Bool
 
     def __bool__(self) -> bool:
-        return bool(self.overloaded.any() or self.misplaced.any())
+        return bool(self.overloaded.any() or self.misplaced.any() or self.astray.any())
 
 
 def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
@@ -55,25 +63,33 @@ def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breach
     misplaced = np.zeros((len(problem.domain), len(solution.node)), np.bool_)
     for level, rule in enumerate(problem.domain_rule):
         if enforced >> int(rule) & 1:
-            _mark_misplaced(
-                misplaced[level],
-                problem.domain[level],
-                problem.parent[level],
-                problem.siblings[level],
-                solution.node,
-                problem.sibling,
-                problem.leaving,
-            )
-    return Breaches(overloaded, misplaced)
+            _mark_misplaced(problem, solution, level, misplaced[level])
+    astray = np.zeros(len(solution.node), np.bool_)
+    _mark_astray(problem, solution, enforced, astray)
+    return Breaches(overloaded, misplaced, astray)
 
 
 @kernel
-def _mark_misplaced(
-    misplaced: Bool, domain: Int, parent: Int, siblings: Int, node: Int, sibling: Int, leaving: Bool
-) -> None:
-    for row in range(node.shape[0]):
-        if sibling[row] != row:
-            misplaced[row] = misses_of_spread(domain, parent, siblings, node, sibling, leaving, row) > 0
+def _mark_astray(problem: Problem, solution: Solution, enforced: int, astray: Bool) -> None:
+    for row in range(astray.shape[0]):
+        astray[row] = is_astray(problem, solution, enforced, row)
+
+
+@kernel
+def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Tell whether a movable replica breaks the placement constraint, exclusion or affinity where it stands."""
+    at = solution.node[row]
+    if at == NOWHERE or not problem.movable[row]:
+        return False
+    if enforced >> _PLACEMENT & 1 and not problem.suits[problem.suit[row], at]:
+        return True
+    return bool(enforced >> _AFFINITY & 1 and parts_from_parent(problem, solution, row, at))
+
+
+@kernel
+def _mark_misplaced(problem: Problem, solution: Solution, level: int, misplaced: Bool) -> None:
+    for row in range(misplaced.shape[0]):
+        misplaced[row] = problem.sibling[row] != row and excess_in_domain(problem, solution, level, row) > 0
 
 
 def repair(
@@ -100,14 +116,29 @@ def repair(
         attempts, annealing = stream.spawn(2)
         solution = result.solution.copy()
         rng = np.random.Generator(np.random.PCG64(attempts))
-        if not _repair_randomly(problem, solution, mask, config.repair_attempts, rng):
+        if not _repair_randomly(problem, solution, mask, config.constraint_check_iterations_per_round, rng):
             continue
         movable = _concerned(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
-        choice = Choice(movable[:0], movable, displaced, mask, config.swap_probability, 0.0)
+        choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0)
         mended = anneal_chains(problem, solution, choice, config, annealing, budget)
         result = attrs.evolve(mended, tally=result.tally + mended.tally)
     return result
+
+
+def _relatives(problem: Problem, concerned: Bool) -> Bool:
+    """Return the rows of the partitions of `concerned`, of their parents and of their children."""
+    found = np.zeros(len(concerned), np.bool_)
+    for row in np.flatnonzero(concerned).tolist():
+        heads = [row, int(problem.parent_row[row]), int(problem.first_child[row])]
+        while heads[-1] != NOWHERE and problem.next_child[heads[-1]] != NOWHERE:
+            heads.append(int(problem.next_child[heads[-1]]))
+        for head in heads:
+            this = head
+            while this != NOWHERE and not found[this]:
+                found[this] = True
+                this = int(problem.sibling[this])
+    return found
 
 
 def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
@@ -116,7 +147,10 @@ def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
     standing = start.node != NOWHERE
     crowded = np.any(breaches.overloaded, axis=1)
     on_overloaded[standing] = crowded[start.node[standing]]
-    concerned = (on_overloaded | breaches.misplaced.any(axis=0)) & problem.movable
+    concerned = on_overloaded | breaches.misplaced.any(axis=0) | breaches.astray
+    if (problem.parent_row != NOWHERE).any():
+        concerned |= _relatives(problem, concerned)
+    concerned &= problem.movable
     return np.flatnonzero(concerned)
 
 
@@ -124,7 +158,7 @@ def _repair_randomly(
     problem: Problem, solution: Solution, enforced: int, attempts: int, rng: np.random.Generator
 ) -> bool:
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
-    room = 4 * len(solution.node) + 1
+    room = 8 * len(solution.node) + 8
     attempt, best = new_attempt(room), new_attempt(room)
     _try_repairs(problem, solution, enforced, max(1, attempts), rng, attempt, best)
     return bool(best.length[0] > 0)
@@ -145,6 +179,7 @@ def _try_repairs(
     for _ in range(attempts):
         _unload(problem, solution, enforced, rng, attempt)
         _spread(problem, solution, enforced, rng, attempt)
+        _gather(problem, solution, enforced, rng, attempt)
         broken, overload = remaining_breaches(problem, solution, enforced)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
@@ -174,25 +209,11 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> t
         if not enforced >> problem.domain_rule[level] & 1:
             continue
         for row in range(solution.node.shape[0]):
-            if problem.sibling[row] != row and _is_misplaced(problem, solution, level, row):
+            if problem.sibling[row] != row and excess_in_domain(problem, solution, level, row) > 0:
                 broken += 1
+    for row in range(solution.node.shape[0]):
+        broken += is_astray(problem, solution, enforced, row)
     return broken, overload
-
-
-@kernel
-def _is_misplaced(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    return (
-        misses_of_spread(
-            problem.domain[level],
-            problem.parent[level],
-            problem.siblings[level],
-            solution.node,
-            problem.sibling,
-            problem.leaving,
-            row,
-        )
-        > 0
-    )
 
 
 @kernel
@@ -208,8 +229,11 @@ def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.
                     break
                 target = random_target(problem, solution, enforced, row, node, rng)
                 if target != NOWHERE:
+                    before = attempt.length[0]
                     try_move(problem, solution, attempt, row, target)
-                    continue
+                    if children_follow(problem, solution, enforced, row, rng, attempt):
+                        continue
+                    undo_attempt(problem, solution, attempt, before)
                 relieved = _move_another(problem, solution, enforced, node, metric, rng, attempt)
                 if not relieved and not _swap_another(problem, solution, enforced, node, metric, rng, attempt):
                     break
@@ -282,6 +306,19 @@ def _swap_another(
 
 
 @kernel
+def _gather(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
+    """Move replicas that are astray to where they may stand, and their children after them."""
+    for row in range(solution.node.shape[0]):
+        if is_astray(problem, solution, enforced, row) and attempt.length[0] + 2 <= attempt.row.shape[0]:
+            before = attempt.length[0]
+            moved = rejoin(problem, solution, enforced, row, rng, attempt)
+            if not moved and problem.parents_move and problem.parent_row[row] != NOWHERE:
+                moved = bring_parent(problem, solution, enforced, row, rng, attempt)
+            if moved and not children_follow(problem, solution, enforced, row, rng, attempt):
+                undo_attempt(problem, solution, attempt, before)
+
+
+@kernel
 def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
     """Move replicas out of domains that hold too many of their partition."""
     for level in range(problem.domain.shape[0]):
@@ -290,7 +327,7 @@ def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.
         for row in range(solution.node.shape[0]):
             if problem.sibling[row] == row or not problem.movable[row]:
                 continue
-            if _is_misplaced(problem, solution, level, row) and attempt.length[0] < attempt.row.shape[0]:
+            if excess_in_domain(problem, solution, level, row) > 0 and attempt.length[0] < attempt.row.shape[0]:
                 target = random_target(problem, solution, enforced, row, solution.node[row], rng)
                 if target != NOWHERE:
                     try_move(problem, solution, attempt, row, target)

@@ -62,7 +62,9 @@ def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons:
     for row in ordered:
         kind = MoveKind.ADD if problem.origin[row] == NOWHERE else MoveKind.MOVE
         moves.append(_move(state, problem, solution, row, kind, reasons[row]))
-    return moves
+    gone = np.flatnonzero((problem.origin != NOWHERE) & (solution.node == NOWHERE))
+    drops = [_move(state, problem, solution, int(row), MoveKind.DROP, reasons[int(row)]) for row in gone]
+    return drops + moves
 
 
 def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
@@ -112,15 +114,16 @@ def _executable_order(problem: Problem, solution: Solution, rows: list[int]) -> 
 
 def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, kind: MoveKind, reason: Reason) -> Move:
     source = int(problem.origin[row])
-    cost = {MoveKind.ADD: problem.add_cost, MoveKind.SWAP: problem.swap_cost}.get(kind, int(problem.move_cost[row]))
+    target = int(solution.node[row])
+    costs = {MoveKind.ADD: problem.add_cost, MoveKind.SWAP: problem.swap_cost, MoveKind.DROP: problem.add_cost}
     return Move(
         kind=kind,
         partition=state.row_partition[row],
         role=Role(int(problem.role[row])),
         source=None if source == NOWHERE else state.nodes[source].name,
-        target=state.nodes[int(solution.node[row])].name,
+        target=None if target == NOWHERE else state.nodes[target].name,
         reason=reason,
-        cost=cost / TENTHS,
+        cost=costs.get(kind, int(problem.move_cost[row])) / TENTHS,
         index=row,
     )
 

@@ -26,7 +26,8 @@ from plb.energy.failovers import change_aggregate, violations_after
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import imbalance, imbalance_after
 from plb.energy.movement import partition_movement
-from plb.energy.score import COUNTED_NODES, W_FAILOVERS, energy_of
+from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, energy_of
+from plb.energy.spread import change_spread, spread
 from plb.kernel import kernel
 
 
@@ -83,12 +84,12 @@ def _movement_change(
 def imbalance_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
     """Return the imbalance after the proposal."""
     return imbalance_after(
-        int(problem.weights[COUNTED_NODES]),
+        problem.nodes_of_metric,
         solution.total,
         solution.squares,
         problem.metric_weight,
         solution.node_load,
-        problem.counted,
+        problem.counted_for,
         problem.load[row],
         problem.load[partner],
         solution.node[row],
@@ -185,12 +186,15 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
     _stand(problem, solution, row, here, target)
     if partner != NOWHERE:
         _stand(problem, solution, partner, target, here)
-    solution.terms[IMBALANCE] = imbalance(
-        int(problem.weights[COUNTED_NODES]), solution.total, solution.squares, problem.metric_weight
-    )
+    if problem.weights[PLAIN_SPREAD] > 0.0:
+        solution.terms[IMBALANCE] = imbalance(
+            problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight
+        )
+    else:
+        solution.terms[IMBALANCE] = spread(problem, solution)
 
 
-@kernel
+@kernel(inline=True)
 def _stand(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
     """Let `row` leave `source` and stand on `target`: loads, aggregates and the list of displaced rows."""
     _carry(problem, solution, row, source, -1)
@@ -200,18 +204,20 @@ def _stand(problem: Problem, solution: Solution, row: int, source: int, target: 
     _count_moves(problem, solution, row, target, 1)
 
 
-@kernel
+@kernel(inline=True)
 def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load and the peaks of `row` to `node`."""
     if node == NOWHERE:
         return
     change_load(
-        solution.node_load, solution.total, solution.squares, problem.counted[node], node, problem.load[row], sign
+        solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
     )
+    if problem.weights[PLAIN_SPREAD] == 0.0:
+        change_spread(problem, solution, row, node, sign)
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
 
 
-@kernel
+@kernel(inline=True)
 def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Enter or strike `row`, standing on `node`, in the books of displaced replicas."""
     origin = problem.origin[row]

@@ -33,8 +33,8 @@ days = 0.1
 seed = 3
 [engine]
 chains = 1
-annealing_rounds = 2
-proposals_per_round = 20
+max_simulated_annealing_iterations = 2
+simulated_annealing_iterations_per_round = 20
 repetitions = 20
 """
 

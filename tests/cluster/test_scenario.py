@@ -43,7 +43,7 @@ def test_policies_override_the_engine():
     """A policy's fields come on top of [engine], that on top of the defaults; balancing is off unless asked for."""
     tables = {"engine": {"chains": 2}, "policies": {"x": {"w_failovers": 0.5, "chains": 3}}, "run": {"policies": ["x"]}}
     config = scenario_from(tables).config("x", (Metric("cpu"),))
-    assert (config.chains, config.w_failovers, config.balancing_interval) == (3, 0.5, None)
+    assert (config.chains, config.w_failovers, config.min_load_balancing_interval) == (3, 0.5, None)
 
 
 BAD = """

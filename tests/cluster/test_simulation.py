@@ -87,7 +87,7 @@ def test_policies_see_the_same_tenants(experiment: Experiment):
 def test_balancing_is_off_unless_asked_for():
     """By default nothing moves for balance ([1] section 3.3); with an interval it does, and is no failover."""
     tables = small_region(days=0.1, policies=["original", "balanced"])
-    tables["policies"] = {"balanced": {"w_failovers": 0.0, "w_imbalance": 1e4, "balancing_interval": 3600.0}}
+    tables["policies"] = {"balanced": {"w_failovers": 0.0, "w_imbalance": 1e4, "min_load_balancing_interval": 3600.0}}
     runs = {run.policy: run for run in prepare(scenario_from(tables)).runs()}
     assert runs["original"].tables["moves"].filter(phase="balancing").is_empty()
     balanced = runs["balanced"]
@@ -158,7 +158,7 @@ def test_metric_without_capacity_is_unlimited():
         "cluster": {"nodes": 10, "upgrade_domains": 5, "capacities": {"cpu": 80.0}},
         "workload": {"history_tenants": 300, "density": 1.5},
         "run": {"days": 0.1, "policies": ["modified"]},
-        "engine": {"chains": 1, "annealing_rounds": 2, "repetitions": 10},
+        "engine": {"chains": 1, "max_simulated_annealing_iterations": 2, "repetitions": 10},
     }
     experiment = prepare(scenario_from(tables))
     (run,) = experiment.runs()

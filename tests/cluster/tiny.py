@@ -99,5 +99,10 @@ def small_region(**run: Any) -> dict[str, Any]:
         "cluster": {"nodes": 10, "upgrade_domains": 5, "fault_domains": 5},
         "workload": {"density": 1.5, "history_tenants": 300},
         "run": {"days": 0.25, "seed": 3, **run},
-        "engine": {"chains": 1, "annealing_rounds": 2, "proposals_per_round": 20, "repetitions": 20},
+        "engine": {
+            "chains": 1,
+            "max_simulated_annealing_iterations": 2,
+            "simulated_annealing_iterations_per_round": 20,
+            "repetitions": 20,
+        },
     }

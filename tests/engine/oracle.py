@@ -59,8 +59,8 @@ def sums_from_scratch(problem: Problem, node: np.ndarray[Any, Any]) -> dict[str,
     moved = Counter(int(problem.service[row]) for row in displaced)
     return {
         "node_load": load,
-        "total": [sum(load[n][metric] for n in up) for metric in range(metrics)],
-        "squares": [sum(load[n][metric] ** 2 for n in up) for metric in range(metrics)],
+        "total": [sum(load[n][r] for n in range(nodes) if problem.counted_for[n, r]) for r in range(metrics)],
+        "squares": [sum(load[n][r] ** 2 for n in range(nodes) if problem.counted_for[n, r]) for r in range(metrics)],
         "aggregate": aggregate,
         "ceiling": ceiling,
         "violating": violating,
@@ -103,7 +103,8 @@ def assert_sums_are_right(configuration: Configuration) -> None:
     right = sums_from_scratch(configuration.problem, solution.node)
     for name in ("node_load", "total", "squares", "aggregate", "ceiling", "violating", "node_moves", "service_moves"):
         assert getattr(solution, name).tolist() == np.asarray(right[name]).tolist(), name
-    violations, tenths, moves, count = solution.counts.tolist()
+    violations, tenths, moves, count, local = solution.counts.tolist()
+    assert local == solution.local_score.sum()
     assert violations == sum(right["violating"])
     assert tenths == right["movement"]
     assert moves == right["moves"]
@@ -114,9 +115,10 @@ def assert_sums_are_right(configuration: Configuration) -> None:
 def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, Any], replicas: int) -> dict[str, float]:
     """Return the energy and its terms, from the formulas of design section 14 over sums from scratch."""
     sums = sums_from_scratch(problem, node)
-    load = np.asarray(sums["node_load"], np.float64)[problem.counted]
+    load = np.asarray(sums["node_load"], np.float64)
     weights = [metric.weight for metric in config.metrics]
-    spreads = [column.std() / column.mean() if column.size and column.sum() else 0.0 for column in load.T]
+    columns = [load[problem.counted_for[:, r], r] for r in range(len(weights))]
+    spreads = [column.std() / column.mean() if column.size and column.sum() else 0.0 for column in columns]
     imbalance = sum(w * d for w, d in zip(weights, spreads, strict=True)) / sum(weights) if sum(weights) else 0.0
     share = np.asarray(sums["node_load"], np.float64) * problem.inverse_capacity
     fragmentation = float(sum(share[held].mean() for held in problem.held_out))
@@ -230,13 +232,19 @@ def domain_groups(cluster: Cluster, kind: str) -> list[dict[str, tuple[Any, Any]
     return levels
 
 
+def usable_nodes(cluster: Cluster, partition: str) -> set[str]:
+    """Return the nodes that are up and that the placement constraint of a partition allows."""
+    holds = CONSTRAINTS[cluster.service_of(partition).placement_constraint]
+    return {node.name for node in cluster.nodes if node.up and holds(node.properties)}
+
+
 def uneven_spreads(cluster: Cluster, kind: str, at: Placement) -> set[tuple[str, int, Any]]:
     """Return the partitions, levels and parents whose usable domains do not hold between floor and ceil replicas."""
     uneven = set()
-    up = {node.name for node in cluster.nodes if node.up}
     for level, groups in enumerate(domain_groups(cluster, kind)):
-        usable = {group for node, group in groups.items() if node in up}
         for partition in {p.name for p in cluster.partitions}:
+            nodes = usable_nodes(cluster, partition)
+            usable = {group for node, group in groups.items() if node in nodes}
             counts = dict.fromkeys(usable, 0)
             for replica in at.values():
                 if replica.partition == partition and replica.node is not None and not replica.leaving:
@@ -259,6 +267,11 @@ def assert_rules_are_kept(cluster: Cluster, config: PlbConfig, before: Placement
         if replica.leaving or replica.pinned:
             assert after[index] == replica, "pinned replicas and departing ends stay"
     for move in plan.moves:
+        if move.kind is MoveKind.DROP:
+            assert (
+                len(cluster.partition_of(move.partition).replicas) > cluster.service_of(move.partition).target_replicas
+            )
+            continue
         assert by_name[move.target].up, f"{move}: the node is down"
         others = {r.node for r in before.values() if r.partition == move.partition}
         if move.kind is not MoveKind.SWAP:
@@ -268,7 +281,10 @@ def assert_rules_are_kept(cluster: Cluster, config: PlbConfig, before: Placement
     targets = Counter((r.partition, r.node) for r in after.values() if r.node is not None)
     assert max(targets.values(), default=0) <= 1, "two replicas of a partition on one node"
     assert_capacity_is_kept(cluster, config, before, after)
-    for kind, priority in (("fault", config.fault_domain_priority), ("upgrade", config.upgrade_domain_priority)):
+    for kind, priority in (
+        ("fault", config.fault_domain_constraint_priority),
+        ("upgrade", config.upgrade_domain_constraint_priority),
+    ):
         if priority == 0:
             assert uneven_spreads(cluster, kind, after) <= uneven_spreads(cluster, kind, before), kind
     return after

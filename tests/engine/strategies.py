@@ -64,6 +64,10 @@ class Cluster:
             engine.report_load(partition, node, load)
         return engine
 
+    def partition_of(self, name: str) -> Partition:
+        """Return a partition by name."""
+        return next(p for p in self.partitions if p.name == name)
+
     def service_of(self, partition: str) -> Service:
         """Return the service of a partition by name."""
         name = next(p.service for p in self.partitions if p.name == partition)
@@ -180,14 +184,14 @@ def settings_of_engines(draw: st.DrawFn) -> dict[str, Any]:
         "move_cost_offset": draw(st.sampled_from([1000.0, 10.0])),
         "held_out_nodes": draw(st.integers(0, 3)),
         "use_move_cost_reports": draw(st.booleans()),
-        "fault_domain_priority": draw(st.sampled_from([0, 0, 1, -1])),
-        "upgrade_domain_priority": draw(st.sampled_from([1, 1, 0, -1])),
-        "swap_probability": draw(st.sampled_from([0.3, 0.0, 0.6])),
+        "fault_domain_constraint_priority": draw(st.sampled_from([0, 0, 1, -1])),
+        "upgrade_domain_constraint_priority": draw(st.sampled_from([1, 1, 0, -1])),
+        "swap_primary_probability": draw(st.sampled_from([0.3, 0.0, 0.6])),
         "exchange_probability": draw(st.sampled_from([0.1, 0.0, 0.4])),
-        "max_share_to_move": draw(st.sampled_from([0.3, 1.0, 0.5])),
+        "max_percentage_to_move": draw(st.sampled_from([0.3, 1.0, 0.5])),
         "repetitions": draw(st.integers(1, 12)),
-        "annealing_rounds": 6,
-        "proposals_per_round": 40,
+        "max_simulated_annealing_iterations": 6,
+        "simulated_annealing_iterations_per_round": 40,
         "chains": 2,
         "threads": 1,
     }
@@ -336,7 +340,11 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
         for p in made
         for r in p.replicas
     }
-    weights = {"w_imbalance": 1000.0, "move_cost_offset": 10.0, "max_share_to_move": draw(st.sampled_from([0.3, 1.0]))}
+    weights = {
+        "w_imbalance": 1000.0,
+        "move_cost_offset": 10.0,
+        "max_percentage_to_move": draw(st.sampled_from([0.3, 1.0])),
+    }
     return Cluster(
         metrics=metrics,
         config={**draw(settings_of_engines()), **weights},

@@ -459,10 +459,10 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "partition p: created = inf is not allowed",
     ),
     (
-        "a service of no replicas",
-        lambda: Service("s", target_replicas=0),
+        "a service of less than no replicas",
+        lambda: Service("s", target_replicas=-1),
         InvalidValueError,
-        "service s: target_replicas = 0 is not allowed; expected a whole number >= 1",
+        "service s: target_replicas = -1 is not allowed; expected a whole number >= 0",
     ),
     (
         "half a replica",
@@ -544,9 +544,9 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
     ),
     (
         "a share above one",
-        lambda: PlbConfig(metrics=[Metric("cpu")], swap_probability=1.1),
+        lambda: PlbConfig(metrics=[Metric("cpu")], swap_primary_probability=1.1),
         InvalidValueError,
-        "PlbConfig: swap_probability = 1.1 is not allowed; expected a finite number >= 0 and <= 1",
+        "PlbConfig: swap_primary_probability = 1.1 is not allowed; expected a finite number >= 0 and <= 1",
     ),
     (
         "no chains",
@@ -556,9 +556,9 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
     ),
     (
         "a priority that is none",
-        lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_priority=2),
+        lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_constraint_priority=2),
         InvalidValueError,
-        "PlbConfig: fault_domain_priority = 2 is not allowed; expected -1 (off), 0 (hard) or 1 (soft)",
+        "PlbConfig: fault_domain_constraint_priority = 2 is not allowed; expected -1 (off), 0 (hard) or 1 (soft)",
     ),
     (
         "a seed below zero",
@@ -611,10 +611,10 @@ def test_plan_after_a_refused_call_is_the_plan_without_it(cluster, row):
         (lambda: Service("s", placement_constraint=None), "placement_constraint"),
         (lambda: Replica(PRIMARY, None), "name"),
         (lambda: Replica(7, "n"), "role"),
-        (lambda: PlbConfig(metrics=[Metric("cpu")], max_share_to_move="0.3"), "max_share_to_move"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move="0.3"), "max_percentage_to_move"),
         (lambda: PlbConfig(metrics=[Metric("cpu")], w_failovers="0"), "w_failovers"),
         (lambda: PlbConfig(metrics=[Metric("cpu")], use_move_cost_reports="no"), "use_move_cost_reports"),
-        (lambda: PlbConfig(metrics=[Metric("cpu")], balancing_interval="600"), "balancing_interval"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], min_load_balancing_interval="600"), "min_load_balancing_interval"),
     ],
 )
 def test_value_of_another_type_is_refused_where_it_is_given(make, field):

@@ -64,14 +64,16 @@ def test_share_to_move_holds(cluster):
     engine = cluster.engine()
     movable = [r for r in placement_of(engine, cluster).values() if r.node and not (r.leaving or r.pinned)]
     plan = engine.balance(budget=240)
-    assert len(plan.moves) <= math.ceil(engine.config.max_share_to_move * len(movable))
+    assert len(plan.moves) <= math.ceil(engine.config.max_percentage_to_move * len(movable))
 
 
 @examples(100)
 @given(all_clusters(), st.integers(0, 500), st.sampled_from(["place", "repair", "balance"]))
 def test_counts_of_proposals_add_up(cluster, budget, verb):
     """Drawn within the budget; scored, refused and fruitless draws share them out; accepted ones were scored."""
-    engine = cluster.engine(temperature_probes=0, upgrade_domain_priority=0, fault_domain_priority=0)
+    engine = cluster.engine(
+        initial_temperature_probe_count=0, upgrade_domain_constraint_priority=0, fault_domain_constraint_priority=0
+    )
     plan = getattr(engine, verb)(budget=budget)
     counts = plan.proposals
     assert counts.drawn <= budget
@@ -112,7 +114,7 @@ def web(nodes: int = 4, replicas: int = 8, *, spread: int = 1, **config: object)
 )
 def test_plan_names_the_budget_that_bound(config, service, bound):
     """One move, and the budget that refused more of them."""
-    engine = web(max_share_to_move=1.0, **config)
+    engine = web(max_percentage_to_move=1.0, **config)
     engine.update_service(Service("web", stateful=False, **service))
     plan = engine.balance()
     assert len(plan.moves) == 1
@@ -131,12 +133,12 @@ def test_end_reasons_are_those_of_the_search():
     """Nothing to do; the budget; convergence; the clock."""
     assert web(spread=4, replicas=0).balance().end_reason == "nothing to do"
     assert web().balance(budget=200).end_reason == "the budget of proposals is used up"
-    assert web(annealing_rounds=500).balance().end_reason == "the energy no longer changes"
+    assert web(max_simulated_annealing_iterations=500).balance().end_reason == "the energy no longer changes"
 
 
 def test_time_limit_that_cut_marks_the_plan():
     """A plan that the clock cut short says so and is not reproducible; one that converged first is."""
-    restless = web(nodes=8, replicas=60, temperature_decay=1.0, initial_temperature=50.0)
+    restless = web(nodes=8, replicas=60, fast_balancing_temperature_decay_rate=1.0, initial_temperature=50.0)
     cut = restless.balance(budget=Budget(seconds=0.0))
     assert cut.end_reason == "the time limit was reached"
     assert not cut.reproducible
@@ -147,7 +149,7 @@ def test_time_limit_that_cut_marks_the_plan():
 
 def test_mark_of_a_cut_search_survives_later_phases():
     """If the clock cuts the placement short, the plan is not reproducible even if repair then ends by itself."""
-    engine = web(nodes=8, replicas=60, spread=8, temperature_decay=1.0, initial_temperature=50.0)
+    engine = web(nodes=8, replicas=60, spread=8, fast_balancing_temperature_decay_rate=1.0, initial_temperature=50.0)
     engine.update_service(Service("new", stateful=False, default_load={Role.INSTANCE: {"cpu": 9}}))
     for index in range(60):
         engine.update_partition(Partition(f"new/{index}", service="new"))
@@ -182,7 +184,14 @@ def test_budget_of_impossible_seconds_is_refused(seconds):
 
 @pytest.mark.parametrize(
     ("config", "budget"),
-    [({}, 0), ({}, 1), ({}, 3), ({"annealing_rounds": 0}, None), ({"chains": 1}, 7), ({"chains": 9}, 8)],
+    [
+        ({}, 0),
+        ({}, 1),
+        ({}, 3),
+        ({"max_simulated_annealing_iterations": 0}, None),
+        ({"chains": 1}, 7),
+        ({"chains": 9}, 8),
+    ],
     ids=["no proposals", "fewer than chains", "just fewer", "no rounds", "one chain", "more chains than proposals"],
 )
 def test_smallest_budgets_end_at_once(config, budget):
@@ -237,9 +246,9 @@ def test_exchange_counts_both_of_its_moves(per_node, of_first, of_second, moves,
         w_imbalance=100.0,
         max_moves=2,
         max_moves_per_node=per_node,
-        swap_probability=0.0,
+        swap_primary_probability=0.0,
         exchange_probability=1.0,
-        max_share_to_move=1.0,
+        max_percentage_to_move=1.0,
     )
     engine = PlacementAndLoadBalancing(config, seed=1)
     for name in ("a", "b"):
@@ -262,7 +271,12 @@ def test_exchange_within_one_service_counts_twice_for_it():
     """A service that may move one replica cannot exchange two of its own."""
     for most, moves in ((1, 0), (2, 2)):
         engine = web(
-            nodes=2, replicas=2, spread=2, swap_probability=0.0, exchange_probability=1.0, max_share_to_move=1.0
+            nodes=2,
+            replicas=2,
+            spread=2,
+            swap_primary_probability=0.0,
+            exchange_probability=1.0,
+            max_percentage_to_move=1.0,
         )
         engine.update_service(Service("fixed", stateful=False))
         fixed = Replica(Role.INSTANCE, "n1", pinned=True)
@@ -282,9 +296,9 @@ def test_exchange_that_would_displace_one_too_many_is_not_drawn():
         config = PlbConfig(
             metrics=metrics,
             w_imbalance=1000.0,
-            swap_probability=0.0,
+            swap_primary_probability=0.0,
             exchange_probability=1.0,
-            max_share_to_move=share,
+            max_percentage_to_move=share,
         )
         engine = PlacementAndLoadBalancing(config, seed=0)
         for name in ("a", "b"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import CheckFailedError
+from plb import CheckFailedError, Metric
 from plb.arrays import DISPLACED, Solution
 from plb.configuration import Configuration, Proposal
 from plb.energy.fresh import fresh_solution
@@ -121,7 +121,8 @@ ACCUMULATORS = sorted(set(Solution._fields) - {"node", "hit", "displaced", "disp
 @pytest.mark.parametrize("name", ACCUMULATORS)
 def test_corrupted_accumulator_is_named(name, small_cluster):
     """A self-check tells which accumulator is wrong, at which index, and what it should be."""
-    configuration = configuration_of(small_cluster.engine())
+    gathered = attrs.evolve(small_cluster, metrics=(Metric("cpu"), Metric("memory", defragmentation=True)))
+    configuration = configuration_of(gathered.engine(local_domain_weight=0.25))
     array = getattr(configuration.solution, name)
     array.flat[0] += 1
     with pytest.raises(CheckFailedError, match=rf"^phase: accumulator {name}\[0.*\] is .*, from scratch it is "):

@@ -73,7 +73,7 @@ def test_reports_redraw_only_what_is_no_longer_eligible(cluster, data):
 @given(all_clusters())
 def test_moves_and_swaps_redraw_nothing(cluster):
     """Draws, age and largest demand belong to the role slot and go with it, wherever a plan puts it."""
-    engine = cluster.engine(swap_probability=0.5, w_imbalance=100.0, w_failovers=0.1)
+    engine = cluster.engine(swap_primary_probability=0.5, w_imbalance=100.0, w_failovers=0.1)
     table = engine._state.rows
     draws = draws_of(engine)
     demand, created = table.largest_demand.copy(), table.created.copy()
@@ -264,7 +264,7 @@ def test_draws_do_not_depend_on_what_else_there_is(cluster, order):
 
 def test_swap_in_a_plan_exchanges_nodes_and_keeps_draws(engine):
     """A plan's swap changes where the two slots stand, nothing else."""
-    config = attrs.evolve(engine.config, swap_probability=1.0, w_imbalance=1000.0, exchange_probability=0.0)
+    config = attrs.evolve(engine.config, swap_primary_probability=1.0, w_imbalance=1000.0, exchange_probability=0.0)
     for seed in range(20):
         swapping = PlacementAndLoadBalancing(config, seed=seed, history=engine._outlook.history)
         for index in range(3):

@@ -36,7 +36,10 @@ def test_plan_breaks_no_hard_constraint_that_held(verb, cluster):
     assert placement_of(engine, cluster) == before, "asking for a plan changes nothing"
     after = assert_rules_are_kept(cluster, engine.config, before, plan)
     if verb == "balance":
-        kinds = {"fault": engine.config.fault_domain_priority, "upgrade": engine.config.upgrade_domain_priority}
+        kinds = {
+            "fault": engine.config.fault_domain_constraint_priority,
+            "upgrade": engine.config.upgrade_domain_constraint_priority,
+        }
         for kind, priority in kinds.items():
             if priority >= 0:
                 assert uneven_spreads(cluster, kind, after) <= uneven_spreads(cluster, kind, before), kind
@@ -68,7 +71,7 @@ def test_moves_carried_out_one_by_one_give_what_the_plan_says(verb, cluster):
 @given(all_clusters(), st.data())
 def test_moves_of_existing_replicas_can_run_in_any_order(cluster, data):
     """No target, swaps of roles aside, is a node on which the partition had a replica: moves need not wait."""
-    engine = cluster.engine(swap_probability=0.5, exchange_probability=0.3, w_imbalance=100.0)
+    engine = cluster.engine(swap_primary_probability=0.5, exchange_probability=0.3, w_imbalance=100.0)
     plan = engine.balance(budget=600)
     shuffled = attrs.evolve(plan, moves=tuple(data.draw(st.permutations(plan.moves))))
     expected = after_plan(placement_of(engine, cluster), plan)
@@ -80,9 +83,9 @@ def test_moves_of_existing_replicas_can_run_in_any_order(cluster, data):
 @given(all_clusters())
 def test_soft_upgrade_domains_are_given_up_only_where_nothing_else_fits(cluster):
     """Where all replicas find a place with hard upgrade domains, soft ones lead to the very same plan."""
-    changes = {"fault_domain_priority": 0, "move_replicas_for_placement": False}
-    hard = cluster.engine(upgrade_domain_priority=0, **changes).place(budget=240)
-    soft = cluster.engine(upgrade_domain_priority=1, **changes).place(budget=240)
+    changes = {"fault_domain_constraint_priority": 0, "move_existing_replica_for_placement": False}
+    hard = cluster.engine(upgrade_domain_constraint_priority=0, **changes).place(budget=240)
+    soft = cluster.engine(upgrade_domain_constraint_priority=1, **changes).place(budget=240)
     assert len(soft.unplaced) <= len(hard.unplaced)
     if not hard.unplaced:
         assert soft == hard
@@ -97,7 +100,7 @@ def test_repair_never_leaves_more_broken(cluster):
     enforced = (1 << 10) - 1
     engine.apply(engine.repair(budget=240))
     reached = fresh_solution(start.problem, engine._state.rows.node.copy())
-    if engine.config.upgrade_domain_priority != 1 and engine.config.fault_domain_priority != 1:
+    if engine.config.upgrade_domain_constraint_priority != 1 and engine.config.fault_domain_constraint_priority != 1:
         before = remaining_breaches(start.problem, start.solution, enforced)
         after = remaining_breaches(start.problem, reached, enforced)
         assert after <= (before[0], before[1] + 1e-9)
@@ -170,7 +173,7 @@ def test_refresh_balances_only_if_nothing_was_to_place_or_repair():
 
 def test_phase_runs_again_only_after_its_interval():
     """A phase that ran at 0 with an interval of 60 s is due again at 60, not at 59; None means never."""
-    engine = uneven_cluster(balancing_interval=60.0, repair_interval=None)
+    engine = uneven_cluster(min_load_balancing_interval=60.0, min_constraint_check_interval=None)
     assert engine.refresh(0.0).phases == (Phase.BALANCING,)
     assert engine.refresh(59.0).phases == ()
     assert engine.refresh(60.0).phases == (Phase.BALANCING,)
@@ -241,7 +244,9 @@ def test_domain_without_a_node_that_is_up_counts_for_nothing():
 @pytest.mark.parametrize("overloaded", ["primary", "secondary"])
 def test_swap_tells_which_of_its_nodes_was_overloaded(overloaded):
     """On two nodes only a swap of roles can help; its reason is the node without room, whichever replica leaves it."""
-    config = PlbConfig(metrics=[Metric("cpu", violation_threshold=1.0)], max_share_to_move=1.0, swap_probability=0.5)
+    config = PlbConfig(
+        metrics=[Metric("cpu", violation_threshold=1.0)], max_percentage_to_move=1.0, swap_primary_probability=0.5
+    )
     engine = PlacementAndLoadBalancing(config)
     engine.update_node(Node("small", capacities={"cpu": 50}))
     engine.update_node(Node("large", capacities={"cpu": 100}))
@@ -260,7 +265,7 @@ def test_swap_tells_which_of_its_nodes_was_overloaded(overloaded):
 
 def test_soft_rule_that_can_be_mended_leaves_no_hard_one_broken():
     """One call mends the overload too, although that takes a place which the upgrade domains would rather not give."""
-    config = PlbConfig(metrics=[Metric("m")], fault_domain_priority=-1)
+    config = PlbConfig(metrics=[Metric("m")], fault_domain_constraint_priority=-1)
     engine = PlacementAndLoadBalancing(config, seed=3)
     for name, domain in (("n0", "u0"), ("n1", "u0"), ("n2", "u1"), ("n3", "u1")):
         engine.update_node(Node(name, capacities={"m": 100}, upgrade_domain=domain))

@@ -28,6 +28,7 @@ from .oracle import (
     node_loads,
     placement_of,
     uneven_spreads,
+    usable_nodes,
 )
 from .strategies import CONSTRAINTS, all_clusters, examples
 
@@ -36,7 +37,7 @@ from .strategies import CONSTRAINTS, all_clusters, examples
 @given(all_clusters())
 def test_counts_are_those_of_an_ordered_elimination(cluster):
     """Every node counts once, at the first rule it fails: down, excluded, placement, domains, capacity."""
-    engine = cluster.engine(move_replicas_for_placement=False)
+    engine = cluster.engine(move_existing_replica_for_placement=False)
     before = placement_of(engine, cluster)
     plan = engine.place(budget=120)
     after = after_plan(before, plan)
@@ -77,7 +78,10 @@ def first_rule_failed(cluster, config, before, after, index, node):
 
 def kinds(config):
     """Return the domain constraints that are on."""
-    on = {"fault": config.fault_domain_priority >= 0, "upgrade": config.upgrade_domain_priority >= 0}
+    on = {
+        "fault": config.fault_domain_constraint_priority >= 0,
+        "upgrade": config.upgrade_domain_constraint_priority >= 0,
+    }
     return [kind for kind, is_on in on.items() if is_on]
 
 
@@ -88,7 +92,7 @@ def spreads_worse(cluster, kind, after, there, partition, node):
     mine = {(partition, level, groups[node][0]) for level, groups in enumerate(levels)}
     if broken & mine:
         return True
-    up = {n.name for n in cluster.nodes if n.up}
+    up = usable_nodes(cluster, partition)
     for level, groups in enumerate(levels):
         if (partition, level, groups[node][0]) not in uneven_spreads(cluster, kind, there):
             continue
@@ -141,7 +145,9 @@ def test_service_that_wants_more_replicas_than_nodes_leaves_the_rest_unplaced():
 
 def test_each_rule_is_named_for_the_node_that_it_rules_out():
     """One node down, one taken, one of the wrong zone, one in a crowded rack, one full."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], move_replicas_for_placement=False), seed=3)
+    engine = PlacementAndLoadBalancing(
+        PlbConfig(metrics=[Metric("cpu")], move_existing_replica_for_placement=False), seed=3
+    )
     right = {"zone": "z1"}
     racks = {"down": "a", "taken": "b", "wrong": "a", "crowded": "b", "full": "c"}
     for name, rack in racks.items():

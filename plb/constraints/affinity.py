@@ -1,0 +1,112 @@
+"""Affinity: the replicas of a child stand beside those of its parent (semantics.md section 4).
+
+Each replica of a child stands on a node that has a replica of the parent. Where the two are aligned and both have a
+primary, primary stands with primary and secondary with secondary. A child that has more replicas than its parent only
+needs one beside every replica of the parent. Standbys and replicas on their way out do not count.
+"""
+
+from __future__ import annotations
+
+from plb.arrays import NOWHERE, Problem, Solution
+from plb.kernel import kernel
+from plb.model import Role
+
+FREE, FOLLOWS, STRANDED = 0, 1, 2
+"""What `Problem.affinity` says: no parent, one parent partition, or a parent that cannot be followed."""
+_FREE, _STRANDED = FREE, STRANDED
+_PRIMARY = int(Role.PRIMARY)
+
+
+@kernel
+def parts_from_parent(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+    """Tell whether `row`, a replica of a child, would be apart from its parent on `target`."""
+    if problem.affinity[row] == _FREE:
+        return False
+    if problem.affinity[row] == _STRANDED:
+        return True
+    parent = problem.parent_row[row]
+    aligned = problem.aligned[row] and _has_primary(problem, parent) and _has_primary(problem, row)
+    this = parent
+    while True:
+        if solution.node[this] == target and not problem.unspread[this]:
+            return bool(aligned and (problem.role[this] == _PRIMARY) != (problem.role[row] == _PRIMARY))
+        this = problem.sibling[this]
+        if this == parent:
+            break
+    return not (problem.loose[row] and _accompanies_all(problem, solution, row, parent))
+
+
+@kernel
+def was_apart(problem: Problem, row: int) -> bool:
+    """Tell whether `row` was apart from its parent before this search."""
+    parent = problem.parent_row[row]
+    if problem.affinity[row] == _STRANDED:
+        return True
+    if problem.affinity[row] == _FREE or problem.origin[row] == NOWHERE:
+        return False
+    aligned = problem.aligned[row] and _has_primary(problem, parent) and _has_primary(problem, row)
+    this = parent
+    while True:
+        if problem.origin[this] == problem.origin[row] and not problem.unspread[this]:
+            return bool(aligned and (problem.role[this] == _PRIMARY) != (problem.role[row] == _PRIMARY))
+        this = problem.sibling[this]
+        if this == parent:
+            return not problem.loose[row]
+
+
+@kernel
+def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
+    """Tell whether a replica of a parent or a child of it stands beside `row`, so that its loss would part them."""
+    at = solution.node[row]
+    parent = problem.parent_row[row]
+    if parent != NOWHERE and _stands_on(problem, solution, parent, at):
+        return True
+    child = problem.first_child[row]
+    while child != NOWHERE:
+        if _stands_on(problem, solution, child, at):
+            return True
+        child = problem.next_child[child]
+    return False
+
+
+@kernel
+def _stands_on(problem: Problem, solution: Solution, row: int, node: int) -> bool:
+    """Tell whether a replica of the partition of `row` stands on `node`."""
+    this = row
+    while True:
+        if solution.node[this] == node and not problem.unspread[this]:
+            return True
+        this = problem.sibling[this]
+        if this == row:
+            return False
+
+
+@kernel
+def _has_primary(problem: Problem, row: int) -> bool:
+    """Tell whether the partition of `row` has a primary."""
+    this = row
+    while True:
+        if problem.role[this] == _PRIMARY:
+            return True
+        this = problem.sibling[this]
+        if this == row:
+            return False
+
+
+@kernel
+def _accompanies_all(problem: Problem, solution: Solution, row: int, parent: int) -> bool:
+    """Tell whether every replica of the parent has a replica of the child beside it, that of `row` aside."""
+    this = parent
+    while True:
+        at = solution.node[this]
+        if at != NOWHERE and not problem.unspread[this]:
+            found = False
+            other = problem.sibling[row]
+            while other != row:
+                found = found or (solution.node[other] == at and not problem.unspread[other])
+                other = problem.sibling[other]
+            if not found:
+                return False
+        this = problem.sibling[this]
+        if this == parent:
+            return True

@@ -1,0 +1,90 @@
+"""How evenly load is spread: over the nodes, over the nodes for each service, over domains (semantics.md section 2).
+
+``A = L·mean(local scores) + (1 − L)·global score``, L the weight of the local domains: a service with two partitions or
+more is one, with its own loads and weights. A metric that is to be defragmented counts
+``Fn − Fn·d(nodes) + Ff·d(fault domains) + Fu·d(upgrade domains)`` in place of its deviation d: uneven nodes are good,
+even domains are. Where there are no local domains and no such metric this is the imbalance I(X).
+"""
+
+from __future__ import annotations
+
+from plb.arrays import LOCAL_SCORES, NOWHERE, Int, Problem, Solution
+from plb.energy.imbalance import deviation, imbalance
+from plb.energy.score import PLAIN_SPREAD, W_LOCAL
+from plb.kernel import kernel
+
+UNIT = 2.0**40
+"""Local scores are summed as whole numbers of 2^-40, so that the sum does not depend on the order of moves."""
+
+
+@kernel
+def spread(problem: Problem, solution: Solution) -> float:
+    """Return the spread of the present sums."""
+    if problem.weights[PLAIN_SPREAD] > 0.0:
+        return imbalance(problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight)
+    weighted = 0.0
+    weights = 0.0
+    for metric in range(solution.total.shape[0]):
+        uneven = deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
+        if problem.defragmented[metric]:
+            uneven = problem.spread_factor[0] * (1.0 - uneven)
+            for kind in range(2):
+                domains = _deviation_of_groups(solution.group_load[kind], problem.groups[kind], metric)
+                uneven += problem.spread_factor[1 + kind] * domains
+        weighted += problem.metric_weight[metric] * uneven
+        weights += problem.metric_weight[metric]
+    over_all = weighted / weights if weights > 0.0 else 0.0
+    domains = solution.local_score.shape[0]
+    local = solution.counts[LOCAL_SCORES] / UNIT / domains if domains > 0 else 0.0
+    share = problem.weights[W_LOCAL]
+    return float(share * local + (1.0 - share) * over_all)
+
+
+@kernel
+def _deviation_of_groups(load: Int, groups: int, metric: int) -> float:
+    """Return the deviation of one metric over the first `groups` rows of `load`, (G, R)."""
+    total = 0
+    squares = 0
+    for group in range(groups):
+        total += load[group, metric]
+        squares += load[group, metric] * load[group, metric]
+    return deviation(groups, total, squares)
+
+
+@kernel
+def change_spread(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` on `node` to the sums of its local domain and of the node's domains."""
+    if problem.weights[PLAIN_SPREAD] > 0.0:
+        return
+    for metric in range(problem.load.shape[1]):
+        change = sign * problem.load[row, metric]
+        if problem.counted_for[node, metric] and solution.group_load.shape[1] > 0:
+            for kind in range(2):
+                solution.group_load[kind, problem.group[kind, node], metric] += change
+    local = problem.local_of[problem.service[row]]
+    if local == NOWHERE or not problem.local_counted[local, node]:
+        return
+    for metric in range(problem.load.shape[1]):
+        change = sign * problem.load[row, metric]
+        before = solution.local_load[local, node, metric]
+        solution.local_load[local, node, metric] = before + change
+        solution.local_total[local, metric] += change
+        solution.local_squares[local, metric] += change * (2 * before + change)
+    solution.counts[LOCAL_SCORES] -= solution.local_score[local]
+    solution.local_score[local] = local_score(problem, solution, local)
+    solution.counts[LOCAL_SCORES] += solution.local_score[local]
+
+
+@kernel
+def local_score(problem: Problem, solution: Solution, local: int) -> int:
+    """Return the score of a local domain in units of 2^-40."""
+    weighted = 0.0
+    weights = 0.0
+    nodes = problem.local_nodes[local]
+    for metric in range(problem.load.shape[1]):
+        uneven = deviation(nodes, solution.local_total[local, metric], solution.local_squares[local, metric])
+        if problem.defragmented[metric]:
+            uneven = problem.spread_factor[0] * (1.0 - uneven)
+        weighted += problem.local_weight[local, metric] * uneven
+        weights += problem.local_weight[local, metric]
+    return int(weighted / weights * UNIT) if weights > 0.0 else 0

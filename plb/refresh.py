@@ -1,0 +1,96 @@
+"""A refresh of one service domain: the action that is due, and its search (semantics.md section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from plb.scheduler import Action, DomainRecord, Scheduler, Stage
+from plb.search.dropping import Surplus
+from plb.search.run import Run
+from plb.service_domains import ServiceDomain
+
+
+@attrs.frozen(eq=False)
+class Refresh:
+    """What a refresh of a domain depends on.
+
+    Parameters
+    ----------
+    scheduler, record
+        When stages are due, and what is remembered of the domain.
+    domain
+        The domain.
+    run
+        Its search, at the start.
+    missing, surpluses
+        Rows to place and partitions to cut.
+    state_version, load_version
+        What the domain's state and loads are at; equal versions mean that nothing has changed.
+    now
+        Time in seconds.
+    replicas
+        Replicas of the whole cluster.
+    """
+
+    scheduler: Scheduler
+    record: DomainRecord
+    domain: ServiceDomain
+    run: Run
+    missing: Sequence[int]
+    surpluses: Sequence[Surplus]
+    state_version: object
+    load_version: object
+    now: float
+    replicas: int
+
+    def act(self) -> Action:
+        """Run the first stage that is due and needs work; return what was done."""
+        for stage in self.scheduler.stages_due(self.record, self.now):
+            action = {
+                Stage.PLACEMENT: self._place,
+                Stage.CONSTRAINT_CHECK: self._check_constraints,
+                Stage.BALANCING: self._balance,
+            }[stage]()
+            if action is not Action.NONE_NEEDED:
+                self.record.last_run[stage] = self.now
+                return action
+        return Action.NONE_NEEDED
+
+    def _place(self) -> Action:
+        if not (self.missing or self.surpluses):
+            return Action.NONE_NEEDED
+        config = self.scheduler.config
+        again = self.scheduler.variant(self.record, Stage.PLACEMENT, self.state_version)
+        with_moves = again and config.move_existing_replica_for_placement
+        self.run.drop(self.surpluses)
+        if with_moves:
+            self.run.limit_moves(self.scheduler.allowance(Action.PLACEMENT_WITH_MOVE, self.replicas, self.now))
+        if self.missing:
+            self.run.place(list(self.missing), with_moves=with_moves)
+        return Action.PLACEMENT_WITH_MOVE if with_moves else Action.PLACEMENT
+
+    def _check_constraints(self) -> Action:
+        config = self.scheduler.config
+        light = self.scheduler.is_light(self.domain.services, self.now)
+        enabled = config.constraint_check_enabled and self.run.is_anything_movable
+        if not enabled or not self.run.is_anything_broken(light=light):
+            return Action.NONE_NEEDED
+        self.run.repair(light=light)
+        return Action.CONSTRAINT_CHECK
+
+    def _balance(self) -> Action:
+        config = self.scheduler.config
+        idle = not config.load_balancing_enabled or config.max_percentage_to_move == 0.0
+        if idle or not self.run.is_anything_movable or self.scheduler.is_held_back(self.domain.services, self.now):
+            return Action.NONE_NEEDED
+        version = (self.state_version, self.load_version)
+        if self.record.at_rest == version or not self.run.is_unbalanced:
+            return Action.NONE_NEEDED
+        if self.run.limit_moves(self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)) == 0:
+            return Action.NONE_NEEDED
+        slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
+        self.run.balance(slow=slow)
+        self.record.at_rest = None if self.run.changed else version
+        return Action.BALANCING

@@ -1,0 +1,116 @@
+"""Dropping surplus replicas (semantics.md section 6, new replica placement).
+
+A primary or a pinned replica is never dropped, nor one from a domain that does not hold more than its share. Replicas
+whose move is under way go first, those of them on a blocked node before the others, then those on a blocked node; among
+equals, one that leaves no child or parent alone, then the one whose loss leaves the least energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.constraints.affinity import breaks_pair
+from plb.constraints.domains import ANY
+from plb.model import Role
+from plb.search.transition import apply_proposal, present_energy
+
+
+@attrs.frozen(eq=False)
+class Surplus:
+    """A partition with too many replicas.
+
+    Parameters
+    ----------
+    rows
+        Its rows.
+    count
+        How many are too many.
+    """
+
+    rows: Sequence[int]
+    count: int
+
+
+def drop_surplus(
+    problem: Problem,
+    solution: Solution,
+    surpluses: Sequence[Surplus],
+    moving: Bool,
+    pinned: Bool,
+    enforced_levels: Sequence[int],
+) -> list[int]:
+    """Take surplus replicas off their nodes, in place; return their rows.
+
+    Parameters
+    ----------
+    surpluses
+        Children before their parents.
+    moving, pinned
+        (M,) whether the row is the departing end of a move under way, and whether it must stay.
+    enforced_levels
+        Levels of domains whose spread counts.
+    """
+    dropped: list[int] = []
+    for surplus in surpluses:
+        for _ in range(surplus.count):
+            standing = [row for row in surplus.rows if solution.node[row] != NOWHERE]
+            candidates = [
+                row
+                for row in standing
+                if problem.role[row] != Role.PRIMARY and (moving[row] or not problem.unspread[row]) and not pinned[row]
+            ]
+            candidates = [
+                row
+                for row in candidates
+                if all(_is_above_share(problem, solution, level, row) for level in enforced_levels)
+            ]
+            if not candidates:
+                break
+            row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
+            apply_proposal(problem, solution, row, NOWHERE, NOWHERE)
+            dropped.append(row)
+    return dropped
+
+
+def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:
+    """Return the candidates of the first rank that has any."""
+
+    def rank(row: int) -> tuple[bool, bool, bool]:
+        blocked = not problem.suits[problem.suit[row], solution.node[row]]
+        return not moving[row], not blocked, breaks_pair(problem, solution, row)
+
+    first = min(rank(row) for row in candidates)
+    return [row for row in candidates if rank(row) == first]
+
+
+def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Tell whether the domain of `row` holds more than the rounded-down share of its partition."""
+    at = solution.node[row]
+    if problem.most_in_domain[problem.service[row], level] == ANY:
+        return True
+    if problem.siblings[problem.suit[row], level, at] == 0 or problem.unspread[row]:
+        return True
+    beside = inside = 1
+    other = problem.sibling[row]
+    while other != row:
+        where = solution.node[other]
+        if where != NOWHERE and not problem.unspread[other] and problem.siblings[problem.suit[row], level, where] > 0:
+            beside += problem.parent[level, where] == problem.parent[level, at]
+            inside += problem.domain[level, where] == problem.domain[level, at]
+        other = problem.sibling[other]
+    return bool(inside > (beside - 1) // problem.siblings[problem.suit[row], level, at])
+
+
+def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
+    """Return the candidate whose loss leaves the least energy."""
+    energies = []
+    for row in candidates:
+        at = int(solution.node[row])
+        apply_proposal(problem, solution, row, NOWHERE, NOWHERE)
+        energies.append(present_energy(problem, solution))
+        apply_proposal(problem, solution, row, at, NOWHERE)
+    return candidates[int(np.argmin(energies))]

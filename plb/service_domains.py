@@ -1,0 +1,78 @@
+"""Service domains: services that share a metric or an affinity are searched together, others apart (semantics.md 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from plb.model import Service
+
+
+@attrs.frozen
+class ServiceDomain:
+    """Services that are searched together.
+
+    Parameters
+    ----------
+    key
+        Index of the first of its services, by which the scheduler knows it again.
+    services
+        Indices of its services, in the order in which they were made.
+    metrics
+        Names of the metrics that any of them has.
+    """
+
+    key: int
+    services: tuple[int, ...]
+    metrics: frozenset[str]
+
+
+def service_domains(services: Sequence[Service | None], all_metrics: Sequence[str]) -> list[ServiceDomain]:
+    """Return the domains of services, by the first service of each.
+
+    Parameters
+    ----------
+    services
+        By index; None where a service was removed.
+    all_metrics
+        Metrics of a service that names none of its own.
+    """
+    known = {service.name: index for index, service in enumerate(services) if service is not None}
+    root = list(range(len(services)))
+
+    def find(index: int) -> int:
+        while root[index] != index:
+            root[index] = root[root[index]]
+            index = root[index]
+        return index
+
+    def unite(one: int, other: int) -> None:
+        first, second = sorted((find(one), find(other)))
+        root[second] = first
+
+    holder: dict[str, int] = {}
+    for index, service in enumerate(services):
+        if service is None:
+            continue
+        for metric in all_metrics if service.metrics is None else service.metrics:
+            unite(index, holder.setdefault(metric, index))
+        if service.affinity_to in known:
+            unite(index, known[service.affinity_to])
+    members: dict[int, list[int]] = {}
+    for index, service in enumerate(services):
+        if service is not None:
+            members.setdefault(find(index), []).append(index)
+    return [
+        ServiceDomain(key, tuple(found), frozenset(_metrics_of(services, found, all_metrics)))
+        for key, found in sorted(members.items())
+    ]
+
+
+def _metrics_of(services: Sequence[Service | None], members: Sequence[int], all_metrics: Sequence[str]) -> set[str]:
+    metrics: set[str] = set()
+    for index in members:
+        service = services[index]
+        if service is not None:
+            metrics.update(all_metrics if service.metrics is None else service.metrics)
+    return metrics

@@ -1,0 +1,158 @@
+"""How a setting is declared: default here, Service Fabric's name and default, unit, and the check of its values.
+
+`PlbConfig` and `Metric` inherit their settings from classes whose fields are made here. A default here is neutral: it
+leaves the batch engine as it is for those who set nothing. `PlbConfig.from_service_fabric` starts from the other one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from plb.errors import InvalidValueError
+from plb.validation import check_count, check_number, check_switch
+
+SETTING = "setting"
+"""Key of a field's metadata under which its `Setting` stands."""
+NEVER = "max"
+"""How Service Fabric's files say that a time never comes."""
+PRIORITIES = ("-1 (off)", "0 (hard)", "1 (soft)", "2 (optimisation)")
+
+Check = Callable[[str, str, Any], Any]
+
+
+@attrs.frozen
+class Setting:
+    """What is known of a field beside its default here.
+
+    Parameters
+    ----------
+    name
+        Service Fabric's name; empty where the setting is the project's own.
+    original
+        Service Fabric's default, as its files give it.
+    unit
+        Unit in words.
+    check
+        Called with item, field and value; returns the value to keep, or refuses it.
+    translate
+        Turns a value of Service Fabric's into one of ours.
+    """
+
+    name: str
+    original: Any
+    unit: str
+    check: Check
+    translate: Callable[[Any], Any] = lambda value: value
+
+
+class Checked:
+    """Base of attrs classes whose fields are settings: checks each when the object is made."""
+
+    __slots__ = ()
+
+    def __attrs_post_init__(self) -> None:
+        for field, setting in settings_of(type(self)).items():
+            object.__setattr__(self, field, setting.check(self._item(), field, getattr(self, field)))
+
+    def _item(self) -> str:
+        """Return what messages call this object."""
+        return type(self).__name__
+
+
+def settings_of(kind: type[Any]) -> dict[str, Setting]:
+    """Return the settings among the fields of an attrs class, by field name."""
+    return {field.name: field.metadata[SETTING] for field in attrs.fields(kind) if SETTING in field.metadata}
+
+
+def _field(default: Any, setting: Setting) -> Any:
+    return attrs.field(default=default, metadata={SETTING: setting})
+
+
+def number(
+    default: float | None,
+    name: str = "",
+    original: Any = None,
+    *,
+    unit: str = "number",
+    low: float = 0.0,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+    none: bool = False,
+) -> Any:
+    """Declare a finite number within bounds, or None if `none`."""
+
+    def check(item: str, field: str, value: Any) -> float | None:
+        if none and value is None:
+            return None
+        return check_number(item, field, value, low=low, high=high, low_open=low_open, high_open=high_open)
+
+    return _field(default, Setting(name, original, unit, check))
+
+
+def share(default: float, name: str = "", original: Any = None, *, high: float = 1.0) -> Any:
+    """Declare a share of a whole, from 0 to `high`."""
+    return number(default, name, original, unit="share", high=high)
+
+
+def seconds(default: float | None, name: str, original: Any) -> Any:
+    """Declare a time of at least 0 seconds; None: for ever, or never."""
+
+    def check(item: str, field: str, value: Any) -> float | None:
+        return None if value is None else check_number(item, field, value)
+
+    return _field(default, Setting(name, original, "seconds", check, lambda v: None if v == NEVER else v))
+
+
+def count(
+    default: int | None,
+    name: str = "",
+    original: Any = None,
+    *,
+    unit: str = "count",
+    low: int = 0,
+    none: bool = False,
+    unlimited: int | None = None,
+) -> Any:
+    """Declare a whole number, or None if `none`; Service Fabric says `unlimited` for None."""
+
+    def check(item: str, field: str, value: Any) -> int | None:
+        return None if none and value is None else check_count(item, field, value, low=low)
+
+    def translate(value: Any) -> Any:
+        return None if unlimited is not None and value == unlimited else value
+
+    return _field(default, Setting(name, original, unit, check, translate))
+
+
+def switch(default: bool, name: str = "", original: Any = None) -> Any:
+    """Declare a setting that is on or off."""
+    return _field(default, Setting(name, original, "switch", check_switch))
+
+
+def priority(default: int, name: str, original: int, *, lowest_urgency: int = 1) -> Any:
+    """Declare the priority of a constraint: -1 off, 0 hard, 1 soft and, where allowed, 2 optimisation."""
+    words = PRIORITIES[: lowest_urgency + 2]
+
+    def check(item: str, field: str, value: Any) -> int:
+        if isinstance(value, bool) or value not in range(-1, lowest_urgency + 1):
+            raise InvalidValueError(item, field, value, f"{', '.join(words[:-1])} or {words[-1]}")
+        return int(value)
+
+    return _field(default, Setting(name, original, "priority", check))
+
+
+def counts(name: str) -> Any:
+    """Declare whole numbers by name, none of them by default."""
+
+    def check(item: str, field: str, value: Any) -> dict[str, int]:
+        if not isinstance(value, Mapping):
+            raise InvalidValueError(item, field, value, "a mapping of names to whole numbers")
+        return {key: check_count(item, f"{field}[{key}]", entry) for key, entry in value.items()}
+
+    metadata = {SETTING: Setting(name, {}, "count by name", check)}
+    return attrs.field(factory=dict, hash=False, metadata=metadata)

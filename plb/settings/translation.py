@@ -1,0 +1,70 @@
+"""From settings under their original names to fields of `PlbConfig` and `Metric`: the one place where names change."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from plb.errors import InvalidValueError, UnknownNameError
+from plb.model import Metric
+from plb.settings.fields import Setting, settings_of
+from plb.settings.ignored import IGNORED
+from plb.settings.metric import MetricSettings
+
+logger = logging.getLogger("plb")
+
+Named = Mapping[str, tuple[str, Setting]]
+
+
+def by_original_name(kind: type[Any]) -> dict[str, tuple[str, Setting]]:
+    """Return field and setting of an attrs class by Service Fabric's name."""
+    return {setting.name: (field, setting) for field, setting in settings_of(kind).items() if setting.name}
+
+
+def original_defaults(kind: type[Any]) -> dict[str, Any]:
+    """Return Service Fabric's own defaults, translated, by field."""
+    return {field: setting.translate(setting.original) for field, setting in by_original_name(kind).values()}
+
+
+def translated(mapping: Mapping[str, Any], kind: type[Any]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+    """Split settings by original name into fields of `kind`, translated, and maps by metric as they are.
+
+    Names that the engine does not act on are passed over; unknown ones raise `UnknownNameError`.
+    """
+    scalars, maps = by_original_name(kind), by_original_name(MetricSettings)
+    fields: dict[str, Any] = {}
+    by_metric: dict[str, Mapping[str, Any]] = {}
+    for name, value in mapping.items():
+        if name in scalars:
+            field, setting = scalars[name]
+            fields[field] = setting.translate(value)
+        elif name in maps:
+            by_metric[name] = value
+        elif name not in IGNORED:
+            raise UnknownNameError("Service Fabric setting", name, sorted({*scalars, *maps, *IGNORED}), "PlbConfig")
+    passed_over = sorted(IGNORED & set(mapping))
+    if passed_over:
+        logger.info("settings that the engine does not act on: %s", ", ".join(passed_over))
+    return fields, by_metric
+
+
+def with_maps(metrics: Iterable[Metric], by_metric: Mapping[str, Mapping[str, Any]]) -> tuple[Metric, ...]:
+    """Return metrics that carry their entries in Service Fabric's maps; an entry for another metric is refused."""
+    changed = tuple(metrics)
+    for metric in changed:
+        if not isinstance(metric, Metric):
+            raise InvalidValueError("PlbConfig", "metrics", metric, "a Metric")
+    maps = by_original_name(MetricSettings)
+    changes: dict[str, dict[str, Any]] = {metric.name: {} for metric in changed}
+    for name, entries in by_metric.items():
+        if not isinstance(entries, Mapping):
+            raise InvalidValueError("PlbConfig", name, entries, "a mapping of metrics to values")
+        field, setting = maps[name]
+        for key, value in entries.items():
+            if key not in changes:
+                raise UnknownNameError("metric", key, changes, f"PlbConfig: {name}")
+            changes[key][field] = setting.translate(value)
+    return tuple(attrs.evolve(metric, **changes[metric.name]) for metric in changed)

@@ -1,0 +1,260 @@
+"""Plays the steps of a scenario against the engine and keeps what the expectations look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import floor
+from typing import Any, Protocol
+
+import attrs
+
+from plb import Checks, PlacementAndLoadBalancing, PlbConfig, Role
+from tests.service_fabric.actions import CollectedActions, domains_with_moves
+from tests.service_fabric.described import (
+    bounded,
+    metrics_of,
+    name_of,
+    node_from,
+    partition_from,
+    service_from,
+    stateful_services,
+)
+from tests.service_fabric.scenario import Scenario, Step
+
+REAL_CLOCK = 0.0
+"""Where the clock of the original stands while a scenario is played: node, partition and load updates happen then."""
+
+ROLE_FIELDS = {"primary": Role.PRIMARY, "secondary": Role.SECONDARY, "instance": Role.INSTANCE}
+"""The fields of loads and move costs that hold for a whole role."""
+
+FAILOVER_MANAGER = "Failover."
+"""How the names of settings begin that belong to the failover manager."""
+
+
+class ServiceDomain(Protocol):
+    """What the adapter reads of the engine's service domains."""
+
+    name: str
+    services: tuple[str, ...]
+    metrics: tuple[str, ...]
+    last_action: str
+
+
+@attrs.define
+class PendingUpdates:
+    """Updates that wait for the next refresh; each kind keeps its order."""
+
+    nodes: list[Step] = attrs.field(factory=list)
+    partitions: list[Step] = attrs.field(factory=list)
+    reports: list[Step] = attrs.field(factory=list)
+
+
+class Player:
+    """One engine, and the failover manager of the original tests around it.
+
+    The engine plans and is never told that a plan was carried out; only a scenario's own updates change the cluster.
+
+    Parameters
+    ----------
+    scenario
+        The scenario to play. Its metrics are collected beforehand, as an engine's never change.
+    settings
+        The settings under which it begins, by their original names.
+    seed
+        Seed of the engine.
+    """
+
+    def __init__(self, scenario: Scenario, settings: Mapping[str, Any], *, seed: int) -> None:
+        self.scenario = scenario
+        self.actions = CollectedActions()
+        self.updates_from_plb = 0
+        self._settings = dict(settings)
+        self._metrics = metrics_of(scenario)
+        self._metric_names = frozenset(metric.name for metric in self._metrics)
+        self._stateful = stateful_services(scenario)
+        self._engine = PlacementAndLoadBalancing(self._config(), seed=seed)
+        self._pending = PendingUpdates()
+        self._blocked: dict[str, tuple[int, ...]] = {}
+        self._services: dict[str, Step] = {}
+        self._nodes: set[int] = set()
+        self._partitions: dict[int, Step] = {}
+        self._failover_table: dict[int, Step] = {}
+        self._reported_secondaries: dict[tuple[int, str], dict[int, float]] = {}
+
+    def play(self, step: Step) -> None:
+        """Play one step, of any operation but ``expect``.
+
+        Raises
+        ------
+        NotImplementedError
+            If no shared scenario has such a step, so that it has no player.
+        """
+        operation = OPERATIONS.get(step["op"])
+        if operation is None:
+            raise NotImplementedError(f"op {step['op']!r}: not played, as no shared scenario has it")
+        operation(self, step)
+
+    def service_domains(self) -> tuple[ServiceDomain, ...]:
+        """Return the engine's service domains."""
+        return self._engine.service_domains()
+
+    # settings
+
+    def _config(self) -> PlbConfig:
+        fields = {"checks": Checks.PHASE} if "test_mode_only" in self.scenario.features else {}
+        names = {metric.name for metric in self._metrics}
+        settings = {
+            key: {name: of for name, of in value.items() if name in names} if isinstance(value, dict) else value
+            for key, value in self._settings.items()
+            if not key.startswith(FAILOVER_MANAGER)
+        }
+        return PlbConfig.from_service_fabric(settings, metrics=self._metrics, **fields)
+
+    def _set(self, step: Step) -> None:
+        self._settings[step["key"]] = step["value"]
+        self._engine.configure(self._config())
+
+    # what takes effect at once
+
+    def _put_service_type(self, step: Step) -> None:
+        self._blocked[step["name"]] = tuple(step["blocklist"])
+        for service in self._services.values():
+            if service["service_type"] == step["name"]:
+                self._hand_over_service(service)
+
+    def _put_service(self, step: Step) -> None:
+        self._services[step["name"]] = step
+        self._hand_over_service(step)
+
+    def _hand_over_service(self, step: Step) -> None:
+        blocked = self._blocked.get(step["service_type"], ())
+        stateful = step["name"] in self._stateful
+        self._engine.update_service(service_from(step, stateful=stateful, blocked_nodes=blocked))
+
+    # what waits
+
+    def _buffer_node(self, step: Step) -> None:
+        self._pending.nodes.append(step)
+
+    def _buffer_partition(self, step: Step) -> None:
+        self._pending.partitions.append(step)
+
+    def _buffer_report(self, step: Step) -> None:
+        self._pending.reports.append(step)
+
+    def _process_pending(self, _: Step | None = None) -> None:
+        pending, self._pending = self._pending, PendingUpdates()
+        for step in pending.nodes:
+            self._hand_over_node(step)
+        for step in pending.partitions:
+            self._hand_over_partition(step)
+        for step in pending.reports:
+            REPORTS[step["op"]](self, step)
+
+    def _hand_over_node(self, step: Step) -> None:
+        self._nodes.add(step["id"])
+        self._engine.update_node(node_from(step, self._metric_names), now=REAL_CLOCK)
+
+    def _hand_over_partition(self, step: Step) -> None:
+        self._partitions[step["id"]] = step
+        service = self._services[step["service"]]
+        partition = partition_from(
+            step,
+            stateful=service["name"] in self._stateful,
+            on_every_node=service["on_every_node"],
+            nodes=self._nodes,
+        )
+        self._engine.update_partition(partition)
+
+    # reports
+
+    def _report_load(self, step: Step) -> None:
+        for field, role in ROLE_FIELDS.items():
+            if field in step:
+                self._report_role_load(step, role, step[field])
+        if step.get("secondary_per_node"):
+            self._report_secondaries(step)
+
+    def _report_role_load(self, step: Step, role: Role, load: float) -> None:
+        self._engine.report_role_load(name_of(step["id"]), role, {step["metric"]: bounded(load)})
+
+    def _report_secondaries(self, step: Step) -> None:
+        """Report secondaries one by one; those without a report carry the rounded average of the others.
+
+        Without separate secondary loads all of them do.
+        """
+        reported = self._reported_secondaries.setdefault((step["id"], step["metric"]), {})
+        reported.update({int(node): load for node, load in step["secondary_per_node"].items()})
+        self._report_role_load(step, Role.SECONDARY, floor(sum(reported.values()) / len(reported) + 0.5))
+        if self._settings["UseSeparateSecondaryLoad"]:
+            for node in self._nodes_with_secondary(step["id"]) & reported.keys():
+                load = {step["metric"]: bounded(reported[node])}
+                self._engine.report_load(name_of(step["id"]), name_of(node), load)
+
+    def _nodes_with_secondary(self, partition: int) -> set[int]:
+        replicas = self._partitions[partition]["replicas"]
+        return {item["node"] for item in replicas if item["role"] in ("secondary", "standby")} & self._nodes
+
+    def _report_move_cost(self, step: Step) -> None:
+        if step.get("secondary_per_node"):
+            raise NotImplementedError("move_cost by secondary: not played, as no shared scenario has it")
+        for field, role in ROLE_FIELDS.items():
+            if field in step:
+                self._engine.report_move_cost(name_of(step["id"]), role, step[field])
+
+    # refreshes
+
+    def _refresh(self, step: Step) -> None:
+        self._process_pending()
+        plan = self._engine.refresh(seen_at(step["at"], raw=step.get("raw", False)))
+        self.actions.collect(plan)
+        if plan.moves:
+            self.updates_from_plb += domains_with_moves(plan.moves, self._domain_of_partition())
+
+    def _domain_of_partition(self) -> dict[str, str]:
+        domain_of = {service: domain.name for domain in self.service_domains() for service in domain.services}
+        return {name_of(number): domain_of[step["service"]] for number, step in self._partitions.items()}
+
+    # the failover manager
+
+    def _clear(self, _: Step) -> None:
+        self.actions.clear()
+        self.updates_from_plb = 0
+        self._failover_table.clear()
+
+    def _clear_actions(self, _: Step) -> None:
+        self.actions.clear()
+
+    def _note_partition(self, step: Step) -> None:
+        self._failover_table[step["id"]] = step
+
+    def _push_table(self, _: Step) -> None:
+        self._pending.partitions.extend(self._failover_table.values())
+
+
+def seen_at(at: float, *, raw: bool) -> float:
+    """Return the time at which the engine sees a refresh: one second later where it is ahead of the real clock."""
+    return at if raw or at <= REAL_CLOCK else at + 1.0
+
+
+Operation = Callable[[Player, Step], None]
+
+OPERATIONS: Mapping[str, Operation] = {
+    "config": Player._set,
+    "node": Player._buffer_node,
+    "service_type": Player._put_service_type,
+    "service": Player._put_service,
+    "partition": Player._buffer_partition,
+    "load": Player._buffer_report,
+    "move_cost": Player._buffer_report,
+    "process_pending": Player._process_pending,
+    "refresh": Player._refresh,
+    "clear": Player._clear,
+    "clear_actions": Player._clear_actions,
+    "fm_partition": Player._note_partition,
+    "fm_push": Player._push_table,
+}
+"""The player of each operation that occurs in the shared scenarios."""
+
+REPORTS: Mapping[str, Operation] = {"load": Player._report_load, "move_cost": Player._report_move_cost}
+"""What becomes of each buffered report."""

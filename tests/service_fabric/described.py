@@ -1,0 +1,208 @@
+"""Turns what a scenario says of nodes, services and partitions into what `plb` is told.
+
+Here, and only here, the ids of a scenario become names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from plb import Metric, Node, Partition, Replica, Role, Service
+from plb.model import ReplicaState
+from tests.service_fabric.scenario import Scenario, Step
+
+METRICS_OF_SERVICE_WITHOUT = {"PrimaryCount": 1.0, "ReplicaCount": 0.3, "Count": 0.1}
+"""Metrics and weights of a service that names none."""
+
+BUILT_IN_LOADS: Mapping[str, Mapping[Role, float]] = {
+    "PrimaryCount": {Role.PRIMARY: 1, Role.SECONDARY: 0, Role.INSTANCE: 0},
+    "SecondaryCount": {Role.PRIMARY: 0, Role.SECONDARY: 1, Role.INSTANCE: 0},
+    "ReplicaCount": {Role.PRIMARY: 1, Role.SECONDARY: 1, Role.INSTANCE: 0},
+    "InstanceCount": {Role.PRIMARY: 0, Role.SECONDARY: 0, Role.INSTANCE: 1},
+    "Count": {Role.PRIMARY: 1, Role.SECONDARY: 1, Role.INSTANCE: 1},
+}
+"""Default loads of the metrics whose written loads are ignored (semantics.md section 1)."""
+
+LARGEST_LOAD = 2**28
+"""Larger loads are cut to this: `plb` sums squares of node loads in 64 bits and refuses the 2^31 - 1 of a scenario."""
+
+ALL_ELIGIBLE_NODES = 2**31 - 1
+"""The replica difference that means: as many as there are nodes to stand on."""
+
+LEAVING_FLAGS = frozenset({"move_in_progress", "to_be_dropped_by_fm", "to_be_dropped_by_plb"})
+
+
+def name_of(identifier: int) -> str:
+    """Return the name in the engine of a node or a partition of a scenario."""
+    return str(identifier)
+
+
+def identifier_of(name: str) -> int:
+    """Return the id in the scenario of a node or a partition of the engine."""
+    return int(name)
+
+
+def bounded(load: float) -> float:
+    """Return a load, cut to `LARGEST_LOAD`."""
+    return min(load, LARGEST_LOAD)
+
+
+# metrics
+
+
+def metrics_of(scenario: Scenario) -> tuple[Metric, ...]:
+    """Return every metric that a service of the scenario has at some time, in order of appearance."""
+    names = dict.fromkeys(name for step in scenario.steps_of("service") for name in weights_of(step))
+    return tuple(Metric(name, step=1, violation_threshold=1.0) for name in names or METRICS_OF_SERVICE_WITHOUT)
+
+
+def weights_of(service: Step) -> dict[str, float]:
+    """Return the weight by metric of a service."""
+    return {metric["name"]: metric["weight"] for metric in service["metrics"]} or dict(METRICS_OF_SERVICE_WITHOUT)
+
+
+# nodes
+
+
+def node_from(step: Step, metrics: Collection[str]) -> Node:
+    """Return the node of a step; capacities for metrics that no service has limit nothing and are left out.
+
+    The instance of the node is not looked at: a node that restarted is a node that is up.
+    """
+    return Node(
+        name_of(step["id"]),
+        capacities={name: capacity for name, capacity in step["capacities"].items() if name in metrics},
+        fault_domain=_fault_domain(step),
+        upgrade_domain=step["ud"],
+        properties={**_implicit_properties(step), **step["node_properties"]},
+        up=step["up"],
+        deactivation_intent=step["deactivation"]["intent"],
+        deactivation_status=step["deactivation"]["status"],
+    )
+
+
+def _fault_domain(step: Step) -> str | None:
+    return None if step["fd"] is None else "fd:/" + "/".join(step["fd_path"])
+
+
+def _implicit_properties(step: Step) -> dict[str, str]:
+    domains = {"FaultDomain": _fault_domain(step), "UpgradeDomain": step["ud"]}
+    return {name: value for name, value in domains.items() if value is not None}
+
+
+# services
+
+
+def stateful_services(scenario: Scenario) -> frozenset[str]:
+    """Return the services that are stateful, or are not but have a primary all the same.
+
+    The original takes such partitions as they come; the engine refuses a primary of a stateless service.
+    """
+    marked = {step["name"] for step in scenario.steps_of("service") if step["stateful"]}
+    with_primary = {
+        step["service"]
+        for step in scenario.steps_of("partition")
+        if any(replica["role"] == "primary" for replica in step["replicas"])
+    }
+    return frozenset(marked | with_primary)
+
+
+def service_from(step: Step, *, stateful: bool, blocked_nodes: Iterable[int]) -> Service:
+    """Return the service of a step.
+
+    Parameters
+    ----------
+    stateful
+        Whether it has primaries, see `stateful_services`.
+    blocked_nodes
+        Ids of the nodes that its service type is blocked on.
+    """
+    blocked: frozenset[str] = frozenset(name_of(node) for node in blocked_nodes)
+    return Service(
+        step["name"],
+        stateful=stateful,
+        target_replicas=step["target_replica_set_size"],
+        default_load=default_loads(step, stateful=stateful),
+        placement_constraint=step["placement_constraint"],
+        move_cost=step["default_move_cost"],
+        metrics=weights_of(step),
+        affinity_to=step["affinity_parent"] or None,
+        aligned=step["aligned_affinity"],
+        on_every_node=step["on_every_node"],
+        blocked_nodes=blocked,
+    )
+
+
+def default_loads(step: Step, *, stateful: bool) -> dict[Role, dict[str, float]]:
+    """Return the load by role and metric that counts until a report (semantics.md section 1)."""
+    written = {metric["name"]: metric for metric in step["metrics"]}
+    roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
+    single = stateful and step["target_replica_set_size"] == 1
+    return {
+        role: {name: _default_load(name, written, Role.PRIMARY if single else role) for name in weights_of(step)}
+        for role in roles
+    }
+
+
+def _default_load(name: str, written: Mapping[str, Mapping[str, Any]], role: Role) -> float:
+    if name in BUILT_IN_LOADS:
+        return BUILT_IN_LOADS[name][role]
+    return bounded(written[name]["primary" if role is Role.PRIMARY else "secondary"])
+
+
+# partitions
+
+
+def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Collection[int]) -> Partition:
+    """Return the partition of a step.
+
+    Parameters
+    ----------
+    stateful, on_every_node
+        What is known of its service.
+    nodes
+        Ids of the nodes known. A replica on another node is left out: the original knows it and passes it over.
+    """
+    standing = [item for item in step["replicas"] if item["role"] != "none" and item["node"] in nodes]
+    return Partition(
+        name_of(step["id"]),
+        service=step["service"],
+        replicas=tuple(replica_from(item, stateful=stateful) for item in standing),
+        missing=None if on_every_node else _missing(step["replica_diff"], len(nodes) - len(standing)),
+        in_transition=step["reconfiguration_in_progress"] or bool(step["flags"]),
+        in_quorum_loss=step["in_quorum_lost"],
+    )
+
+
+def _missing(difference: int, free_nodes: int) -> int:
+    return max(free_nodes, 0) if difference == ALL_ELIGIBLE_NODES else difference
+
+
+def replica_from(item: Mapping[str, Any], *, stateful: bool) -> Replica:
+    """Return a replica of a partition's step; the role ``none`` is not one."""
+    unknown = set(item["flags"]) - LEAVING_FLAGS
+    if unknown:
+        raise NotImplementedError(f"replica flags {sorted(unknown)}: not played, as no shared scenario has them")
+    return Replica(
+        _role(item["role"], stateful=stateful),
+        name_of(item["node"]),
+        state=_state(item),
+        leaving=bool(item["flags"]),
+    )
+
+
+def _role(written: str, *, stateful: bool) -> Role:
+    if not stateful:
+        return Role.INSTANCE
+    return Role.PRIMARY if written == "primary" else Role.SECONDARY
+
+
+def _state(item: Mapping[str, Any]) -> ReplicaState:
+    if item["role"] == "dropped":
+        return ReplicaState.DROPPED
+    if item["role"] == "standby":
+        return ReplicaState.STANDBY
+    if not item["up"]:
+        return ReplicaState.DOWN
+    return ReplicaState.IN_BUILD if item["state"] == "inbuild" else ReplicaState.READY

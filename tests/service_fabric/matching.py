@@ -1,0 +1,27 @@
+"""Loads the reference matcher that lies beside the scenarios."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from types import ModuleType
+
+from tests.service_fabric.scenario import shared_folder
+
+
+@cache
+def action_match() -> ModuleType:
+    """Return the module ``action_match`` of the shared folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is not here.
+    """
+    path = shared_folder() / "action_match.py"
+    spec = importlib.util.spec_from_file_location("service_fabric_action_match", path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise FileNotFoundError(f"{path} is not here; say with PLB_SHARED where the shared folder is")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

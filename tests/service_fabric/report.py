@@ -1,0 +1,51 @@
+"""Says in text what became of the scenarios."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tests.service_fabric.run import Outcome
+from tests.service_fabric.verdicts import Failure
+
+MOST_ACTIONS = 12
+"""Actions that are shown of a failure, unless all are asked for."""
+
+
+def feature_table(outcomes: Sequence[Outcome]) -> str:
+    """Return a table of how many scenarios passed and failed, one row a feature."""
+    passed, failed = _features(outcomes, passed=True), _features(outcomes, passed=False)
+    names = sorted(passed.keys() | failed.keys())
+    width = max(map(len, ("feature", *names)))
+    rows = [f"{name:{width}}  {passed[name]:6}  {failed[name]:6}" for name in names]
+    return "\n".join([f"{'feature':{width}}  passed  failed", *rows])
+
+
+def _features(outcomes: Sequence[Outcome], *, passed: bool) -> Counter[str]:
+    return Counter(name for outcome in outcomes if outcome.passed is passed for name in outcome.scenario.features)
+
+
+def failed_text(outcome: Outcome, *, verbose: bool = False) -> str:
+    """Return a failed scenario with what was expected of it and what it did."""
+    lines = [line for failure in outcome.failures for line in _failure_lines(failure, verbose=verbose)]
+    return "\n".join([f"FAILED {outcome.scenario.name}", *(f"  {line}" for line in lines)])
+
+
+def _failure_lines(failure: Failure, *, verbose: bool) -> Iterator[str]:
+    place = "" if failure.line is None else f"line {failure.line}: "
+    yield f"{place}expected {failure.expected}"
+    yield f"  actual {failure.actual}"
+    yield f"  actions: {_actions(failure.actions, len(failure.actions) if verbose else MOST_ACTIONS)}"
+    if verbose:
+        yield from failure.traceback.splitlines()
+
+
+def _actions(texts: Sequence[str], most: int) -> str:
+    left = len(texts) - most
+    return "; ".join([*texts[:most], f"and {left} more"] if left > 0 else texts) or "none"
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Return the last line: how many passed and failed."""
+    passed = sum(outcome.passed for outcome in outcomes)
+    return f"{passed} passed, {len(outcomes) - passed} failed"

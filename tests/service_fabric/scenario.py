@@ -1,0 +1,95 @@
+"""Reads scenario files: behaviour of the original engine as steps to play and expectations to check."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+Step = Mapping[str, Any]
+"""One step: its operation under ``op``, and that operation's fields."""
+
+FIELDS: Mapping[str, type] = {"name": str, "suite": str, "features": list, "steps": list}
+"""The fields that every scenario has, and their types."""
+
+
+class ScenarioFileError(ValueError):
+    """A scenario file has bad lines; the message names each."""
+
+
+@attrs.frozen
+class Scenario:
+    """A cluster described step by step, refreshed, and judged."""
+
+    name: str
+    suite: str
+    features: tuple[str, ...] = attrs.field(converter=tuple)
+    steps: tuple[Step, ...] = attrs.field(converter=tuple)
+
+    def steps_of(self, operation: str) -> tuple[Step, ...]:
+        """Return the steps of one operation."""
+        return tuple(step for step in self.steps if step["op"] == operation)
+
+
+def shared_folder() -> Path:
+    """Return the folder of the scenarios: below ``PLB_SHARED``, else below ``../shared`` seen from the repository."""
+    repository = Path(__file__).parent.parent.parent
+    return Path(os.environ.get("PLB_SHARED", repository.parent / "shared")) / "service-fabric"
+
+
+def scenario_file() -> Path:
+    """Return the path of the shared scenario file; it need not exist."""
+    return shared_folder() / "scenarios.jsonl"
+
+
+def read_settings(folder: Path | None = None) -> dict[str, Any]:
+    """Return the settings under which the scenarios were written: the defaults overlaid with those of the tests."""
+    document = json.loads(((folder or shared_folder()) / "config_defaults.json").read_text())
+    return {**document["defaults"], **document["test_overrides"]}
+
+
+def read_scenarios(path: Path) -> tuple[Scenario, ...]:
+    """Return the scenarios of a file, one a line; empty lines are passed over.
+
+    Raises
+    ------
+    ScenarioFileError
+        If lines are no scenarios; all of them are named.
+    """
+    scenarios, problems = [], []
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            scenarios.append(parse_scenario(line))
+        except ValueError as error:
+            problems.append(f"{path}:{number}: {error}")
+    if problems:
+        raise ScenarioFileError("\n".join(problems))
+    return tuple(scenarios)
+
+
+def parse_scenario(line: str) -> Scenario:
+    """Return the scenario that a line holds, or raise `ValueError` saying what is wrong with it."""
+    try:
+        document = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"a scenario is an object, not {type(document).__name__}")
+    _check_fields(document)
+    for index, step in enumerate(document["steps"]):
+        if not isinstance(step, dict) or not isinstance(step.get("op"), str):
+            raise ValueError(f"scenario {document['name']}: step {index} has no op")
+    return Scenario(**{field: document[field] for field in FIELDS})
+
+
+def _check_fields(document: Mapping[str, Any]) -> None:
+    for field, kind in FIELDS.items():
+        if not isinstance(document.get(field), kind):
+            name = document.get("name", "?")
+            raise ValueError(f"scenario {name}: {field} is missing or no {kind.__name__}")

@@ -1,0 +1,365 @@
+"""The harness itself: reading, translating and judging, without a search."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from plb import Energy, Move, MoveKind, Phase, Plan, Reason, Role
+from plb.model import ReplicaState
+from tests.service_fabric.actions import CollectedActions, domains_with_moves
+from tests.service_fabric.adapter import OPERATIONS, Player, seen_at
+from tests.service_fabric.described import (
+    ALL_ELIGIBLE_NODES,
+    default_loads,
+    metrics_of,
+    node_from,
+    partition_from,
+    service_from,
+    stateful_services,
+)
+from tests.service_fabric.report import failed_text, feature_table, summary
+from tests.service_fabric.run import Outcome, run_scenario
+from tests.service_fabric.scenario import (
+    Scenario,
+    ScenarioFileError,
+    read_scenarios,
+    read_settings,
+    scenario_file,
+    shared_folder,
+)
+from tests.service_fabric.verdicts import Failure, describe, judge
+
+NO_DEACTIVATION = {"intent": "none", "status": "none"}
+needs_shared = pytest.mark.skipif(not shared_folder().exists(), reason=f"{shared_folder()} is not here")
+
+
+def scenario(*steps: dict[str, Any], name: str = "Small", features: tuple[str, ...] = ()) -> Scenario:
+    """Return a scenario of some steps."""
+    return Scenario(name, "Suite", features, steps)
+
+
+def node(identifier: int = 0, **fields: Any) -> dict[str, Any]:
+    """Return a node step."""
+    step = {"op": "node", "id": identifier, "up": True, "deactivation": NO_DEACTIVATION, "node_properties": {}}
+    return {**step, "fd": None, "fd_path": [], "ud": None, "capacities": {}, **fields}
+
+
+def service(name: str = "web", **fields: Any) -> dict[str, Any]:
+    """Return a service step."""
+    step = {"op": "service", "name": name, "service_type": "Type", "stateful": True, "placement_constraint": ""}
+    step |= {"affinity_parent": "", "aligned_affinity": True, "metrics": [], "default_move_cost": "low"}
+    return {**step, "on_every_node": False, "target_replica_set_size": 0, **fields}
+
+
+def partition(*replicas: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a partition step."""
+    step = {"op": "partition", "id": 0, "service": "web", "version": 0, "replicas": list(replicas), "replica_diff": 0}
+    return {**step, "flags": [], "reconfiguration_in_progress": False, "in_quorum_lost": False, **fields}
+
+
+def replica(role: str, at: int, **fields: Any) -> dict[str, Any]:
+    """Return a replica of a partition step."""
+    return {"role": role, "node": at, "state": "ready", "up": True, "flags": [], **fields}
+
+
+def plan(*moves: Move) -> Plan:
+    """Return a plan of some moves."""
+    return Plan(moves, NO_ENERGY, NO_ENERGY)
+
+
+def move(name: str, role: Role, source: str | None, target: str, kind: MoveKind = MoveKind.MOVE) -> Move:
+    """Return a move whose reason does not matter."""
+    return Move(kind, name, role, source, target, Reason(Phase.BALANCING, "energy"), 1.0)
+
+
+NO_ENERGY = Energy(**{field.name: 0.0 for field in attrs.fields(Energy) if field.init})
+
+
+# reading
+
+
+def test_every_bad_line_is_named(tmp_path: Path) -> None:
+    """The message names the file, the line and what is wrong, for all bad lines at once."""
+    good = {"name": "A", "suite": "S", "features": [], "steps": []}
+    lines = [json.dumps(good), "{", "[]", "", json.dumps({**good, "steps": [{"id": 0}]}), json.dumps({"name": "B"})]
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text("\n".join(lines))
+    with pytest.raises(ScenarioFileError) as raised:
+        read_scenarios(file)
+    problems = str(raised.value).splitlines()
+    assert [line.removeprefix(f"{file}:").split(":")[0] for line in problems] == ["2", "3", "5", "6"]
+    assert "not JSON" in problems[0]
+    assert "a scenario is an object, not list" in problems[1]
+    assert "scenario A: step 0 has no op" in problems[2]
+    assert "scenario B: suite is missing or no str" in problems[3]
+
+
+@needs_shared
+def test_every_shared_operation_has_a_player() -> None:
+    """No step of the shared scenarios is of an operation that is not played."""
+    used = {step["op"] for one in read_scenarios(scenario_file()) for step in one.steps}
+    assert used - {"expect"} <= OPERATIONS.keys()
+
+
+@needs_shared
+def test_settings_of_the_tests_come_before_the_defaults() -> None:
+    """A setting that the original tests overrode has their value, others the default."""
+    settings = read_settings()
+    assert settings["SimulatedAnnealingIterationsPerRound"] == 100
+    assert settings["MoveCostOffset"] == 1000
+
+
+# translating
+
+
+def test_built_in_metrics_ignore_the_written_loads() -> None:
+    """Count metrics count; any other has the loads written for it."""
+    metrics = [{"name": name, "weight": 1.0, "primary": 7, "secondary": 5} for name in ("ReplicaCount", "CPU")]
+    assert default_loads(service(metrics=metrics), stateful=True) == {
+        Role.PRIMARY: {"ReplicaCount": 1, "CPU": 7},
+        Role.SECONDARY: {"ReplicaCount": 1, "CPU": 5},
+    }
+    assert default_loads(service(metrics=metrics), stateful=False) == {Role.INSTANCE: {"ReplicaCount": 0, "CPU": 5}}
+
+
+def test_a_single_replica_carries_the_primary_load_in_both_roles() -> None:
+    """A stateful service with target size 1 has the primary load for its secondary too."""
+    step = service(metrics=[{"name": "CPU", "weight": 1.0, "primary": 7, "secondary": 5}], target_replica_set_size=1)
+    assert default_loads(step, stateful=True)[Role.SECONDARY] == {"CPU": 7}
+
+
+def test_a_service_without_metrics_counts() -> None:
+    """It has three built-in metrics, which become the engine's."""
+    assert service_from(service(), stateful=True, blocked_nodes=[3]).metrics == {
+        "PrimaryCount": 1.0,
+        "ReplicaCount": 0.3,
+        "Count": 0.1,
+    }
+    assert [metric.name for metric in metrics_of(scenario(service()))] == ["PrimaryCount", "ReplicaCount", "Count"]
+
+
+def test_a_primary_makes_its_service_stateful() -> None:
+    """A service that is marked stateless but has a primary is stateful for the engine."""
+    steps = (service(stateful=False), service("api", stateful=False), partition(replica("primary", 0)))
+    assert stateful_services(scenario(*steps)) == {"web"}
+
+
+def test_domains_become_properties_of_a_node() -> None:
+    """Fault and upgrade domain are properties where the node names none; unknown metrics limit nothing."""
+    step = node(fd="dc0/r1", fd_path=["dc0", "r1"], ud="2", node_properties={"UpgradeDomain": "own"})
+    made = node_from({**step, "capacities": {"CPU": 5, "unknown": 1}}, {"CPU"})
+    assert made.fault_domain_path == ("dc0", "r1")
+    assert made.properties == {"FaultDomain": "fd:/dc0/r1", "UpgradeDomain": "own"}
+    assert made.capacities == {"CPU": 5}
+
+
+@pytest.mark.parametrize(
+    ("written", "role", "state", "leaving"),
+    [
+        (replica("primary", 0), Role.PRIMARY, ReplicaState.READY, False),
+        (replica("standby", 0, state="standby"), Role.SECONDARY, ReplicaState.STANDBY, False),
+        (replica("dropped", 0, state="dropped"), Role.SECONDARY, ReplicaState.DROPPED, False),
+        (replica("secondary", 0, state="inbuild"), Role.SECONDARY, ReplicaState.IN_BUILD, False),
+        (replica("primary", 0, up=False), Role.PRIMARY, ReplicaState.DOWN, False),
+        (replica("secondary", 0, flags=["move_in_progress"]), Role.SECONDARY, ReplicaState.READY, True),
+    ],
+    ids=lambda value: value["role"] if isinstance(value, dict) else None,
+)
+def test_roles_states_and_flags(written: dict[str, Any], role: Role, state: ReplicaState, leaving: bool) -> None:
+    """What is written of a replica becomes a role, a state and whether it leaves."""
+    made = partition_from(partition(written), stateful=True, on_every_node=False, nodes={0}).replicas[0]
+    assert (made.role, made.state, made.leaving) == (role, state, leaving)
+
+
+def test_replicas_that_are_none_or_on_unknown_nodes_are_left_out() -> None:
+    """The original passes both over."""
+    step = partition(replica("none", 0), replica("secondary", 1), replica("secondary", 9))
+    made = partition_from(step, stateful=False, on_every_node=False, nodes={0, 1})
+    assert [(one.role, one.node) for one in made.replicas] == [(Role.INSTANCE, "1")]
+
+
+def test_the_largest_difference_asks_for_every_node_left() -> None:
+    """Without the service's flag it is the number of free nodes; with it the engine counts itself."""
+    step = partition(replica("secondary", 1), replica_diff=ALL_ELIGIBLE_NODES)
+    assert partition_from(step, stateful=False, on_every_node=False, nodes={0, 1, 2}).missing == 2
+    assert partition_from(step, stateful=False, on_every_node=True, nodes={0, 1, 2}).missing is None
+
+
+def test_a_refresh_ahead_of_the_clock_is_seen_later() -> None:
+    """By one second, unless it is raw."""
+    assert [seen_at(0.0, raw=False), seen_at(10.0, raw=False), seen_at(10.0, raw=True)] == [0.0, 11.0, 10.0]
+
+
+# playing
+
+
+class Recorder:
+    """Stands in for the engine and notes what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def note(*arguments: Any, **_: Any) -> Plan:
+            self.calls.append((name, *(getattr(argument, "name", argument) for argument in arguments)))
+            return plan()
+
+        return note
+
+    def take(self) -> list[tuple[Any, ...]]:
+        """Return the calls so far and forget them."""
+        calls, self.calls = self.calls, []
+        return calls
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """Return what players are given for an engine during the test."""
+    made = Recorder()
+    monkeypatch.setattr("tests.service_fabric.adapter.PlacementAndLoadBalancing", lambda *_, **__: made)
+    monkeypatch.setattr(Player, "_config", lambda _: None)
+    return made
+
+
+def player_of(*steps: dict[str, Any], **settings: Any) -> Player:
+    """Return a player that has played some steps."""
+    player = Player(scenario(*steps), {"UseSeparateSecondaryLoad": True, **settings}, seed=0)
+    for step in steps:
+        player.play(step)
+    return player
+
+
+def test_nodes_come_before_partitions_before_loads(recorder: Recorder) -> None:
+    """Services take effect at once; the rest waits for the refresh, whatever order it came in."""
+    load = {"op": "load", "id": 0, "service": "web", "metric": "Count", "primary": 3, "secondary": 1}
+    player = player_of(load, partition(), node(), service(), {"op": "refresh", "at": 10.0})
+    assert recorder.take() == [
+        ("update_service", "web"),
+        ("update_node", "0"),
+        ("update_partition", "0"),
+        ("report_role_load", "0", "PRIMARY", {"Count": 3}),
+        ("report_role_load", "0", "SECONDARY", {"Count": 1}),
+        ("refresh", 11.0),
+    ]
+    player.play({"op": "process_pending"})
+    assert recorder.take() == []
+
+
+def test_every_update_of_a_partition_is_handed_on(recorder: Recorder) -> None:
+    """Also one that says nothing new: it tells that the moves issued for the partition are no longer under way."""
+    steps = [partition(), partition(replica("primary", 0)), partition(replica_diff=1), partition(version=1)]
+    player_of(node(), service(), *steps, {"op": "process_pending"})
+    assert [call for call in recorder.take() if call[0] == "update_partition"] == [("update_partition", "0")] * 4
+
+
+@pytest.mark.parametrize("separate", [True, False])
+def test_secondaries_without_report_carry_the_rounded_average(recorder: Recorder, separate: bool) -> None:
+    """With separate loads those reported on a node with a secondary carry their own; else all carry the average."""
+    load = {"op": "load", "id": 0, "service": "web", "metric": "Count", "secondary_per_node": {"1": 3, "9": 4}}
+    steps = [node(0), node(1), service(), partition(replica("secondary", 1)), load, {"op": "process_pending"}]
+    player_of(*steps, UseSeparateSecondaryLoad=separate)
+    own = [("report_load", "0", "1", {"Count": 3})]
+    assert recorder.take()[4:] == [("report_role_load", "0", "SECONDARY", {"Count": 4}), *(own if separate else [])]
+
+
+def test_a_block_list_reaches_services_that_exist(recorder: Recorder) -> None:
+    """An updated service type hands its services over again."""
+    player_of(service(), {"op": "service_type", "name": "Type", "blocklist": [1]})
+    assert recorder.take() == [("update_service", "web")] * 2
+
+
+def test_the_failover_table_is_pushed_as_updates(recorder: Recorder) -> None:
+    """A push hands over what was noted, at the next processing; a clear forgets it."""
+    noted = {**partition(), "op": "fm_partition"}
+    steps = [service(), noted, {"op": "clear"}, {"op": "fm_push"}, noted, {"op": "fm_push"}, {"op": "process_pending"}]
+    player_of(*steps)
+    assert recorder.take()[1:] == [("update_partition", "0")]
+
+
+@pytest.mark.usefixtures("recorder")
+def test_an_operation_without_player_is_refused() -> None:
+    """The message names it."""
+    with pytest.raises(NotImplementedError, match="'cluster_upgrade'"):
+        player_of({"op": "cluster_upgrade"})
+
+
+# collecting and judging
+
+
+def test_a_partition_keeps_its_first_actions() -> None:
+    """Actions add up over refreshes; a second plan adds to other partitions only."""
+    actions = CollectedActions()
+    actions.collect(plan(move("10", Role.PRIMARY, "0", "1"), move("2", Role.INSTANCE, None, "3", MoveKind.ADD)))
+    actions.collect(plan(move("10", Role.PRIMARY, "0", "5"), move("3", Role.PRIMARY, "1", "2", MoveKind.SWAP)))
+    assert actions.partitions == actions.raw_count == 3
+    if shared_folder().exists():
+        assert actions.texts() == ("2 add instance 3", "3 swap primary 1<=>2", "10 move primary 0=>1")
+
+
+@needs_shared
+def test_moves_that_exchange_nodes_are_one_text() -> None:
+    """A primary and a secondary that change places are printed as a swap, and are two raw actions."""
+    actions = CollectedActions()
+    actions.collect(plan(move("0", Role.PRIMARY, "1", "2"), move("0", Role.SECONDARY, "2", "1")))
+    assert actions.texts() == ("0 swap primary 1<=>2",)
+    assert actions.raw_count == 2
+
+
+def test_domains_with_moves_are_counted_once() -> None:
+    """Two partitions of one domain are one update."""
+    moves = [move(name, Role.PRIMARY, "0", "1") for name in ("0", "1", "2")]
+    assert domains_with_moves(moves, {"0": "a", "1": "a", "2": "b"}) == 2
+
+
+@needs_shared
+@pytest.mark.usefixtures("recorder")
+def test_a_failed_expectation_says_what_was_and_what_should_be() -> None:
+    """With its line, the count found, and the actions."""
+    player = player_of()
+    player.actions.collect(plan(move("0", Role.PRIMARY, "1", "2")))
+    wanted = {"op": "expect", "type": "count_if", "pattern": "0 move * *=>3", "cmp": "==", "value": 1, "line": 7}
+    failure = judge(wanted, player)
+    assert failure == Failure(7, "count_if '0 move * *=>3' == 1", "0", ("0 move primary 1=>2",))
+    assert judge({**wanted, "pattern": "0 move * *=>2"}, player) is None
+
+
+def test_expressions_are_told_in_words() -> None:
+    """As they stand in the file, with the operators between."""
+    expression = {"op": "==", "a": [{"fn": "count_if", "pred": {"match": "0 *"}}, {"fn": "service_domains"}]}
+    assert describe({"type": "expr", "expr": expression}) == "(count_if '0 *' == service_domains)"
+    assert describe({"type": "action", "value": "LoadBalancing"}) == "action LoadBalancing"
+
+
+@pytest.mark.usefixtures("recorder")
+def test_a_step_that_raises_is_a_failure() -> None:
+    """It ends the scenario, and its message is kept."""
+    outcome = run_scenario(scenario({"op": "dispose"}), {})
+    (failure,) = outcome.failures
+    assert failure.expected == "step 0 (dispose) to be played"
+    assert failure.actual.startswith("NotImplementedError: op 'dispose'")
+
+
+def test_the_report_counts_by_feature() -> None:
+    """A scenario counts in every row of its features; the summary counts it once."""
+    good = Outcome(scenario(features=("moves", "stateful")), ())
+    bad = Outcome(scenario(name="Bad", features=("moves",)), (Failure(7, "count == 1", "0", ("0 drop primary 1",)),))
+    assert feature_table([good, bad]).splitlines() == [
+        "feature   passed  failed",
+        "moves          1       1",
+        "stateful       1       0",
+    ]
+    assert failed_text(bad).splitlines() == [
+        "FAILED Bad",
+        "  line 7: expected count == 1",
+        "    actual 0",
+        "    actions: 0 drop primary 1",
+    ]
+    many = attrs.evolve(bad, failures=(Failure(7, "count == 1", "14", ("0 drop primary 1",) * 14),))
+    assert failed_text(many).endswith("0 drop primary 1; and 2 more")
+    assert failed_text(many, verbose=True).endswith("; 0 drop primary 1")
+    assert summary([good, bad]) == "1 passed, 1 failed"

@@ -1,0 +1,130 @@
+"""Judges the expectations of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from tests.service_fabric.adapter import Player
+from tests.service_fabric.matching import action_match
+from tests.service_fabric.scenario import Step
+
+COUNTS: Mapping[str, Callable[[Player], int]] = {
+    "count": lambda player: len(player.actions.texts()),
+    "moved_partitions": lambda player: player.actions.partitions,
+    "raw_action_count": lambda player: player.actions.raw_count,
+    "updates_from_plb": lambda player: player.updates_from_plb,
+    "service_domains": lambda player: len(player.service_domains()),
+}
+"""What can be counted, under the names that expectations and expressions use."""
+
+
+@attrs.frozen
+class Failure:
+    """An expectation that does not hold, or a step that could not be played.
+
+    Parameters
+    ----------
+    line
+        Line of the expectation in the original test; None for a step that raised.
+    expected, actual
+        In words.
+    actions
+        The action texts at that point.
+    traceback
+        Where an exception came from, else empty.
+    """
+
+    line: int | None
+    expected: str
+    actual: str
+    actions: tuple[str, ...] = ()
+    traceback: str = attrs.field(default="", repr=False)
+
+
+def judge(expectation: Step, player: Player) -> Failure | None:
+    """Return what is wrong, or None where the expectation holds."""
+    texts = player.actions.texts()
+    if action_match().check(expectation, texts, lambda asked: _answer(asked, player)):
+        return None
+    return Failure(expectation["line"], describe(expectation), _actual(expectation, player), texts)
+
+
+def describe(expectation: Step) -> str:
+    """Return an expectation in words."""
+    match expectation["type"]:
+        case "count_if":
+            wanted = expectation.get("pattern", expectation.get("pred"))
+            return f"count_if {wanted!r} {expectation['cmp']} {expectation['value']}"
+        case "expr":
+            return describe_expression(expectation["expr"])
+        case "action":
+            metric = f" of metric {expectation['metric']}" if "metric" in expectation else ""
+            return f"action{metric} {expectation['value']}"
+        case kind:
+            return f"{kind} {expectation['cmp']} {expectation['value']}"
+
+
+def describe_expression(tree: Any) -> str:
+    """Return an expression in words."""
+    if not isinstance(tree, Mapping):
+        return str(tree)
+    if "fn" in tree:
+        return f"count_if {_described_predicate(tree['pred'])!r}" if tree["fn"] == "count_if" else tree["fn"]
+    parts = [describe_expression(part) for part in tree["a"]]
+    operator = tree["op"]
+    return f"({f' {operator} '.join(parts)})" if len(parts) > 1 else f"{operator} {parts[0]}"
+
+
+def _described_predicate(predicate: Mapping[str, Any]) -> Any:
+    return predicate.get("match", predicate)
+
+
+def last_actions(player: Player, metric: str | None = None) -> tuple[str, ...]:
+    """Return the last action of each service domain, or of the domain that has a metric."""
+    domains = player.service_domains()
+    return tuple(domain.last_action for domain in domains if metric is None or metric in domain.metrics)
+
+
+def _answer(asked: Mapping[str, Any], player: Player) -> Any:
+    """Answer what the reference matcher cannot: a function of an expression, or an expectation of another type."""
+    if "fn" in asked:
+        return _count(asked["fn"], player)
+    if asked["type"] == "action":
+        return asked["value"] in last_actions(player, asked.get("metric"))
+    return action_match().CMP[asked["cmp"]](_count(asked["type"], player), asked["value"])
+
+
+def _count(name: str, player: Player) -> int:
+    if name not in COUNTS:
+        raise NotImplementedError(f"expectation {name!r}: not judged, as no shared scenario has it")
+    return COUNTS[name](player)
+
+
+def _actual(expectation: Step, player: Player) -> str:
+    match expectation["type"]:
+        case "count_if":
+            return str(_matching(expectation, player.actions.texts()))
+        case "action":
+            return ", ".join(last_actions(player, expectation.get("metric"))) or "no service domain"
+        case "expr":
+            return ", ".join(_leaves(expectation["expr"], player))
+        case kind:
+            return str(_count(kind, player))
+
+
+def _matching(counted: Mapping[str, Any], texts: Iterable[str]) -> int:
+    predicate = counted.get("pred") or {"match": counted["pattern"]}
+    return sum(action_match().pred_match(predicate, text) for text in texts)
+
+
+def _leaves(tree: Any, player: Player) -> list[str]:
+    """Return the values of the functions in an expression, in order."""
+    if not isinstance(tree, Mapping):
+        return []
+    if "fn" in tree:
+        value = action_match().leaf(tree, player.actions.texts(), lambda asked: _answer(asked, player))
+        return [f"{describe_expression(tree)} = {value}"]
+    return [leaf for part in tree["a"] for leaf in _leaves(part, player)]
