@@ -1,8 +1,9 @@
 """Dropping surplus replicas (semantics.md section 6, new replica placement).
 
-A primary or a pinned replica is never dropped, nor one from a domain that does not hold more than its share. Replicas
-whose move is under way go first, those of them on a blocked node before the others, then those on a blocked node; among
-equals, one that leaves no child or parent alone, then the one whose loss leaves the least energy.
+A primary or a pinned replica is never dropped, nor one from a domain that does not hold more than its share, where that
+is a hard rule. Replicas whose move is under way go first, those of them on a blocked node before the others, then those
+on a blocked node; among equals, one that leaves no child or parent alone, then one in a domain that holds more than its
+share, then the one whose loss leaves the least energy.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def drop_surplus(
     surpluses: Sequence[Surplus],
     moving: Bool,
     pinned: Bool,
-    enforced_levels: Sequence[int],
+    hard_levels: Sequence[int],
+    soft_levels: Sequence[int],
 ) -> list[int]:
     """Take surplus replicas off their nodes, in place; return their rows.
 
@@ -51,8 +53,8 @@ def drop_surplus(
         Children before their parents.
     moving, pinned
         (M,) whether the row is the departing end of a move under way, and whether it must stay.
-    enforced_levels
-        Levels of domains whose spread counts.
+    hard_levels, soft_levels
+        Levels of domains whose even spread no drop may break, and those where it rather should not.
     """
     dropped: list[int] = []
     for surplus in surpluses:
@@ -66,22 +68,25 @@ def drop_surplus(
             candidates = [
                 row
                 for row in candidates
-                if all(_is_above_share(problem, solution, level, row) for level in enforced_levels)
+                if all(_is_above_share(problem, solution, level, row) for level in hard_levels)
             ]
             if not candidates:
                 break
-            row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
+            row = _least(problem, solution, _preferred(problem, solution, candidates, moving, soft_levels))
             apply_proposal(problem, solution, row, NOWHERE, NOWHERE)
             dropped.append(row)
     return dropped
 
 
-def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:
+def _preferred(
+    problem: Problem, solution: Solution, candidates: list[int], moving: Bool, levels: Sequence[int]
+) -> list[int]:
     """Return the candidates of the first rank that has any."""
 
-    def rank(row: int) -> tuple[bool, bool, bool]:
+    def rank(row: int) -> tuple[bool, bool, bool, bool]:
         blocked = not problem.suits[problem.suit[row], solution.node[row]]
-        return not moving[row], not blocked, breaks_pair(problem, solution, row)
+        sparse = not all(_is_above_share(problem, solution, level, row) for level in levels)
+        return not moving[row], not blocked, breaks_pair(problem, solution, row), sparse
 
     first = min(rank(row) for row in candidates)
     return [row for row in candidates if rank(row) == first]

@@ -127,8 +127,12 @@ class Run:
         if not surpluses:
             return
         solution = self.solution.copy()
-        levels = [level for level, rule in enumerate(self.problem.domain_rule) if self._masks()[0] >> rule & 1]
-        rows = drop_surplus(self.problem, solution, surpluses, self.state.rows.moving, self.state.rows.pinned, levels)
+        masks = self._masks()
+        hard = [level for level, rule in enumerate(self.problem.domain_rule) if masks[-1] >> rule & 1]
+        soft = [level for level, rule in enumerate(self.problem.domain_rule) if (masks[0] & ~masks[-1]) >> rule & 1]
+        rows = drop_surplus(
+            self.problem, solution, surpluses, self.state.rows.moving, self.state.rows.pinned, hard, soft
+        )
         self.solution = solution
         self._phases.append(Phase.PLACEMENT)
         self._reasons.update({row: Reason(Phase.PLACEMENT, "surplus") for row in rows})
