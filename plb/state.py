@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Bool, Float, Int
+from plb.arrays import NOWHERE, Float, Int
 from plb.config import PlbConfig
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.expressions import Expression, parse_expression
 from plb.model import MoveCost, Node, Partition, Replica, ReplicaState, Role, Service
 from plb.plan import Move, MoveKind
 from plb.risk.counter import replica_key
+from plb.rows import RowTable
 from plb.steps import MetricSteps
 
 if TYPE_CHECKING:
@@ -61,85 +62,6 @@ class Suit:
 
     expression: Expression
     blocked: frozenset[str]
-
-
-class RowTable:
-    """Arrays with one row a replica slot, grown by doubling; the last row stays zero and is what NOWHERE selects."""
-
-    def __init__(self, metrics: int, room: int = 64) -> None:
-        self.load: Int = np.zeros((room + 1, metrics), np.int64)
-        self.node: Int = np.full(room, NOWHERE, np.int64)
-        self.sibling: Int = np.arange(room, dtype=np.int64)
-        self.role: Int = np.zeros(room, np.int64)
-        self.leaving: Bool = np.zeros(room, np.bool_)
-        self.pinned: Bool = np.zeros(room, np.bool_)
-        self.standby: Bool = np.zeros(room, np.bool_)
-        """Left from an earlier replica: it carries load, does not move, and a new replica may take its place."""
-        self.moving: Bool = np.zeros(room, np.bool_)
-        """Departing end of a move under way: the first to be dropped where there are too many replicas."""
-        self.still: Bool = np.zeros(room, np.bool_)
-        """Not ready, so it does not move."""
-        self.arriving: Int = np.full(room, NOWHERE, np.int64)
-        """Row of the departing end while a move of the row is under way, else NOWHERE; such a row does not move."""
-        self.used: Bool = np.zeros(room, np.bool_)
-        self.service: Int = np.zeros(room, np.int64)
-        self.created: Float = np.zeros(room)
-        self.key = np.zeros(room, np.uint64)
-        self.generation: Int = np.zeros(room, np.int64)
-        """Rises each time the row is taken, so that nobody takes a new replica for the one before it."""
-        self.largest_demand: Float = np.zeros((room, metrics))
-        self.reported: Bool = np.zeros(room, np.bool_)
-        self._free: list[int] = list(range(room - 1, -1, -1))
-
-    @property
-    def room(self) -> int:
-        """Rows that the arrays can hold."""
-        return len(self.node)
-
-    def take(self) -> int:
-        """Return a free row."""
-        if not self._free:
-            self._grow()
-        row = self._free.pop()
-        self.used[row] = True
-        self.generation[row] += 1
-        return row
-
-    def release(self, row: int) -> None:
-        """Give a row back; it becomes as if never used."""
-        self.load[row] = 0
-        self.largest_demand[row] = 0.0
-        self.node[row] = NOWHERE
-        self.arriving[row] = NOWHERE
-        self.sibling[row] = row
-        for flags in (self.leaving, self.pinned, self.standby, self.moving, self.still, self.used, self.reported):
-            flags[row] = False
-        self._free.append(row)
-
-    def _grow(self) -> None:
-        old, new = self.room, 2 * self.room
-        self.load = np.vstack([self.load[:-1], np.zeros((old + 1, self.load.shape[1]), np.int64)])
-        self.node = np.concatenate([self.node, np.full(old, NOWHERE, np.int64)])
-        self.arriving = np.concatenate([self.arriving, np.full(old, NOWHERE, np.int64)])
-        self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int64)])
-        self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
-        for name in (
-            "role",
-            "leaving",
-            "pinned",
-            "standby",
-            "moving",
-            "still",
-            "used",
-            "service",
-            "created",
-            "key",
-            "generation",
-            "reported",
-        ):
-            array = getattr(self, name)
-            setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
-        self._free = list(range(new - 1, old - 1, -1))
 
 
 class ClusterState:
