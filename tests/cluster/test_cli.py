@@ -190,7 +190,6 @@ def test_interrupted_run_leaves_readable_results(scenario: Path, tmp_path: Path,
 
 def test_interrupt_of_several_processes_keeps_the_runs_under_way(scenario: Path):
     """Ctrl-C with --jobs 2: both runs under way are kept as far as they came, no other begins, the exit code is 130."""
-
     sent: list[bool] = []
 
     def interrupt(_policy: str, _repeat: int, _seconds: float) -> None:
