@@ -94,6 +94,7 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "combination": Combination.SERVICE_FABRIC,
         "capacity_limit": CapacityLimit.CAPACITY,
         "exchange_probability": 0.0,
+        "allow_chained_moves": True,
         "one_action_per_refresh": True,
         "w_failovers": 0.0,
     }
@@ -150,6 +151,9 @@ class PlbConfig(
     exchange_probability : share, default 0.1
         Share of the proposals that swap no primary which exchange two replicas of different partitions. Service Fabric
         has no such step: 0.
+    allow_chained_moves : switch, default False
+        Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
+        Fabric. The moves then have to be carried out in the plan's order, each after the other's departure.
     max_moves : moves, default None
         Most moves of one plan, not counting the placement of new replicas; None: no limit.
     max_moves_per_node : moves, default None
@@ -172,6 +176,7 @@ class PlbConfig(
     threads: int | None = count(None, low=1, none=True)
     initial_temperature: float = number(1.0, unit="energy changes")
     exchange_probability: float = share(0.1)
+    allow_chained_moves: bool = switch(False)
     max_moves: int | None = count(None, unit="moves", none=True)
     max_moves_per_node: int | None = count(None, unit="moves", none=True)
     checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)

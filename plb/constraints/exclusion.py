@@ -7,7 +7,7 @@ from plb.kernel import kernel
 
 
 @kernel(inline=True)
-def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, row: int, target: int) -> bool:
+def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, chains: bool, row: int, target: int) -> bool:
     """Tell whether a replica of the same partition stands on `target`, or stood there before this search.
 
     A node that a sibling leaves in the same plan stays closed, so that the moves of a plan can run in any order. For
@@ -18,6 +18,8 @@ def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, row: int, t
     ----------
     node, origin, sibling, standby
         (M,) each, see `plb.arrays`.
+    chains
+        True: a node that a sibling leaves is open, as long as the moves of the partition still have an order.
     """
     home = origin[row]
     other = sibling[row]
@@ -25,10 +27,30 @@ def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, row: int, t
         if standby[other]:
             other = sibling[other]
             continue
-        if node[other] == target or origin[other] == target or (home != NOWHERE and node[other] == home):
+        if node[other] == target:
+            return True
+        if not chains and (origin[other] == target or (home != NOWHERE and node[other] == home)):
             return True
         other = sibling[other]
-    return False
+    return chains and home != NOWHERE and target != home and _closes_circle(node, origin, sibling, row, target)
+
+
+@kernel
+def _closes_circle(node: Int, origin: Int, sibling: Int, row: int, target: int) -> bool:
+    """Tell whether siblings that each take the node of the next would end on the node that `row` leaves."""
+    at = target
+    while True:
+        after = NOWHERE
+        other = sibling[row]
+        while other != row:
+            if origin[other] == at and node[other] != at:
+                after = node[other]
+            other = sibling[other]
+        if after == NOWHERE:
+            return False
+        if after == origin[row]:
+            return True
+        at = after
 
 
 @kernel(inline=True)

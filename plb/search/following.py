@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.arrays import NOWHERE, Problem, Solution
-from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints import JOINING, NO_REFUSAL, Rule
 from plb.constraints.affinity import parts_from_parent, was_apart
 from plb.kernel import kernel
 from plb.model import Role
@@ -13,6 +13,7 @@ from plb.search.attempts import Attempt, random_target, try_move, undo_attempt
 from plb.search.proposal import refusal
 
 _PRIMARY = int(Role.PRIMARY)
+_JOINING = JOINING
 _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
@@ -49,7 +50,7 @@ def rejoin(
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
-    target = random_target(problem, solution, enforced, row, at, rng)
+    target = random_target(problem, solution, enforced | _JOINING, row, at, rng)
     if target != NOWHERE:
         try_move(problem, solution, attempt, row, target)
         return True

@@ -69,7 +69,12 @@ class Run:
     @property
     def is_anything_movable(self) -> bool:
         """Whether a plan may move any replica that stands."""
-        return bool((self.problem.movable & (self.solution.node != NOWHERE)).any())
+        return bool((self.problem.mendable & (self.solution.node != NOWHERE)).any())
+
+    @property
+    def _mending(self) -> Problem:
+        """The problem as repairs see it: they may move replicas that balancing may not."""
+        return self.problem._replace(movable=self.problem.mendable)
 
     def limit_moves(self, allowance: int | None) -> int:
         """Let the plan make at most so many moves, None: as the settings say; return how many."""
@@ -79,7 +84,7 @@ class Run:
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
-        return bool(find_breaches(self.problem, self.solution, self._masks(light=light)[0]))
+        return bool(find_breaches(self._mending, self.solution, self._masks(light=light)[0]))
 
     @property
     def is_unbalanced(self) -> bool:
@@ -140,10 +145,10 @@ class Run:
     def repair(self, *, light: bool = False) -> None:
         """Mend broken constraints, if any are; `light`: the spread over domains aside."""
         masks = self._masks(light=light)
-        breaches = find_breaches(self.problem, self.solution, masks[0])
+        breaches = find_breaches(self._mending, self.solution, masks[0])
         if not breaches:
             return
-        result = repair(self.problem, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
+        result = repair(self._mending, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
         self._take(Phase.REPAIR, result, breaches)
 
     def balance(self, *, slow: bool = False) -> None:
