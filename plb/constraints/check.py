@@ -55,7 +55,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     if not problem.receives[problem.kind[row], target]:
         return _NODE
     if is_excluded(
-        solution.node, problem.origin, problem.sibling, problem.standby, problem.chains, row, target
+        solution.node, problem.origin, problem.sibling, problem.standby, problem.role, problem.chains, row, target
     ):
         return _EXCLUSION
     if not problem.suits[problem.suit[row], target]:

@@ -226,9 +226,9 @@ def _step_with_children(
     try_move(problem, solution, attempt, row, target)
     if partner != NOWHERE:
         try_move(problem, solution, attempt, partner, here)
-    follow = children_follow(problem, solution, choice.enforced, row, rng, attempt)
+    follow = children_follow(problem, solution, choice.enforced, row, 0, rng, attempt)
     if follow and partner != NOWHERE and not are_siblings(problem, row, partner):
-        follow = children_follow(problem, solution, choice.enforced, partner, rng, attempt)
+        follow = children_follow(problem, solution, choice.enforced, partner, 0, rng, attempt)
     too_many = choice.migrations > 0 and solution.counts[DISPLACED] > choice.migrations
     if not follow or too_many:
         tally[FIRST_RULE + _AFFINITY] += 1

@@ -180,7 +180,7 @@ def _clear(
         if place == NOWHERE:
             return False
         try_move(problem, solution, attempt, leaver, place)
-        if not children_follow(problem, solution, enforced, leaver, rng, attempt):
+        if not children_follow(problem, solution, enforced, leaver, attempt.length[0] - 1, rng, attempt):
             return False
     return True
 

@@ -182,8 +182,8 @@ def _try_repairs(
     lowest = present_energy(problem, solution)
     for index in range(attempts):
         if index % 2 == 1:
-            _mend(problem, solution, enforced & ~(1 << _CAPACITY), rng, attempt)
-        _mend(problem, solution, enforced, rng, attempt)
+            _mend(problem, solution, enforced, enforced & ~(1 << _CAPACITY), rng, attempt)
+        _mend(problem, solution, enforced, enforced, rng, attempt)
         broken, overload = remaining_breaches(problem, solution, enforced)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
@@ -197,12 +197,22 @@ def _try_repairs(
 
 
 @kernel
-def _mend(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
-    """Mend one rule after the other; where capacity is not enforced nodes may be overfilled, to be unloaded later."""
+def _mend(
+    problem: Problem, solution: Solution, enforced: int, binding: int, rng: np.random.Generator, attempt: Attempt
+) -> None:
+    """Mend one rule after the other.
+
+    Parameters
+    ----------
+    enforced
+        Rules that are mended.
+    binding
+        Rules that bind the moves: without capacity, nodes may be overfilled, to be unloaded by a second call.
+    """
     if enforced >> _CAPACITY & 1:
-        _unload(problem, solution, enforced, rng, attempt)
-    _spread(problem, solution, enforced, rng, attempt)
-    _gather(problem, solution, enforced, rng, attempt)
+        _unload(problem, solution, binding, rng, attempt)
+    _spread(problem, solution, binding, rng, attempt)
+    _gather(problem, solution, binding, rng, attempt)
 
 
 @kernel
@@ -244,14 +254,14 @@ def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.
             continue
         for metric in range(problem.limit.shape[1]):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
-                row = _random_leaver(problem, solution, node, metric, rng)
+                row = _random_leaver(problem, solution, enforced, node, metric, rng)
                 if row == NOWHERE or not _has_room(solution, attempt):
                     break
                 target = random_target(problem, solution, enforced, row, node, rng)
                 if target != NOWHERE:
                     before = attempt.length[0]
                     try_move(problem, solution, attempt, row, target)
-                    if children_follow(problem, solution, enforced, row, rng, attempt):
+                    if children_follow(problem, solution, enforced, row, before, rng, attempt):
                         continue
                     undo_attempt(problem, solution, attempt, before)
                 relieved = _move_another(problem, solution, enforced, node, metric, rng, attempt)
@@ -260,16 +270,28 @@ def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.
 
 
 @kernel
-def _random_leaver(problem: Problem, solution: Solution, node: int, metric: int, rng: np.random.Generator) -> int:
-    """Return a random movable replica on `node` that carries load of `metric`, or NOWHERE."""
+def _random_leaver(
+    problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: np.random.Generator
+) -> int:
+    """Return a random replica that may leave `node` for the sake of `metric`, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
     for row in range(solution.node.shape[0]):
-        if solution.node[row] == node and problem.movable[row] and problem.load[row, metric] > 0:
+        if solution.node[row] == node and _may_leave(problem, solution, enforced, row, metric):
             seen += 1
             if rng.random() * seen < 1.0:
                 chosen = row
     return int(chosen)
+
+
+@kernel
+def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, metric: int) -> bool:
+    """Tell whether `row` is movable and carries load of `metric`.
+
+    Where capacity does not bind, a replica that has moved stays: it would only be sent to and fro.
+    """
+    settled = not enforced >> _CAPACITY & 1 and solution.node[row] != problem.origin[row]
+    return bool(problem.movable[row] and problem.load[row, metric] > 0 and not settled)
 
 
 @kernel
@@ -287,13 +309,13 @@ def _move_another(
     first = int(rng.random() * rows)
     for index in range(rows):
         row = (first + index) % rows
-        if solution.node[row] == node and problem.movable[row] and problem.load[row, metric] > 0:
+        if solution.node[row] == node and _may_leave(problem, solution, enforced, row, metric):
             target = random_target(problem, solution, enforced, row, node, rng)
             if target == NOWHERE:
                 continue
             before = attempt.length[0]
             try_move(problem, solution, attempt, row, target)
-            if children_follow(problem, solution, enforced, row, rng, attempt):
+            if children_follow(problem, solution, enforced, row, before, rng, attempt):
                 return True
             undo_attempt(problem, solution, attempt, before)
     return False
@@ -325,7 +347,7 @@ def _swap_another(
                 before = attempt.length[0]
                 try_move(problem, solution, attempt, row, place)
                 try_move(problem, solution, attempt, other, node)
-                if children_follow(problem, solution, enforced, row, rng, attempt):
+                if children_follow(problem, solution, enforced, row, before, rng, attempt):
                     return True
                 undo_attempt(problem, solution, attempt, before)
             other = problem.sibling[other]
@@ -338,10 +360,12 @@ def _gather(problem: Problem, solution: Solution, enforced: int, rng: np.random.
     for row in range(solution.node.shape[0]):
         if is_astray(problem, solution, enforced, row) and _has_room(solution, attempt):
             before = attempt.length[0]
+            head = row
             moved = rejoin(problem, solution, enforced, row, rng, attempt)
             if not moved and problem.parents_move and problem.parent_row[row] != NOWHERE:
+                head = problem.parent_row[row]
                 moved = bring_parent(problem, solution, enforced, row, rng, attempt)
-            if moved and not children_follow(problem, solution, enforced, row, rng, attempt):
+            if moved and not children_follow(problem, solution, enforced, head, before, rng, attempt):
                 undo_attempt(problem, solution, attempt, before)
 
 
@@ -360,5 +384,5 @@ def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.
                     continue
                 before = attempt.length[0]
                 try_move(problem, solution, attempt, row, target)
-                if not children_follow(problem, solution, enforced, row, rng, attempt):
+                if not children_follow(problem, solution, enforced, row, before, rng, attempt):
                     undo_attempt(problem, solution, attempt, before)
