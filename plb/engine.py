@@ -461,7 +461,7 @@ class PlacementAndLoadBalancing:
         self._domains()
         replicas = int((self._state.rows.used & (self._state.rows.node >= 0)).sum())
         for domain in self._service_domains:
-            record = self._scheduler.record(domain.key)
+            record = self._scheduler.record(domain.key, at)
             action = Action.SKIPPED
             if not self._scheduler.is_under_way(record, self._state.partition_version, at):
                 run = self._search(domain, at, budget)

@@ -88,9 +88,11 @@ class Scheduler:
         self._node_events: dict[tuple[int, NodeEvent], float] = {}
         self._issued: list[tuple[float, Action, int]] = []
 
-    def record(self, key: int) -> DomainRecord:
-        """Return the record of the domain with this key."""
-        return self._records.setdefault(key, DomainRecord())
+    def record(self, key: int, now: float = -math.inf) -> DomainRecord:
+        """Return the record of the domain with this key; one that is new at `now` waits an interval for balancing."""
+        if key not in self._records:
+            self._records[key] = DomainRecord(last_run={Stage.BALANCING: now})
+        return self._records[key]
 
     def note_node_event(self, event: NodeEvent, services: Iterable[int], now: float) -> None:
         """Note what happened to a node, for the services that exist by then."""

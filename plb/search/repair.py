@@ -20,6 +20,7 @@ from plb.kernel import kernel
 from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
 from plb.search.attempts import (
     Attempt,
+    has_room,
     keep_attempt,
     new_attempt,
     random_target,
@@ -216,12 +217,6 @@ def _mend(
 
 
 @kernel
-def _has_room(solution: Solution, attempt: Attempt) -> bool:
-    """Tell whether the attempt can take a further move with all moves that may follow it."""
-    return bool(attempt.length[0] + 2 * solution.node.shape[0] + 2 <= attempt.row.shape[0])
-
-
-@kernel
 def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> tuple[int, float]:
     """Return how many nodes are overloaded or replicas misplaced, and the overload summed in shares of the limits."""
     broken = 0
@@ -255,7 +250,7 @@ def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.
         for metric in range(problem.limit.shape[1]):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
                 row = _random_leaver(problem, solution, enforced, node, metric, rng)
-                if row == NOWHERE or not _has_room(solution, attempt):
+                if row == NOWHERE or not has_room(solution, attempt):
                     break
                 target = random_target(problem, solution, enforced, row, node, rng)
                 if target != NOWHERE:
@@ -358,7 +353,7 @@ def _swap_another(
 def _gather(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
     """Move replicas that are astray to where they may stand, and their children after them."""
     for row in range(solution.node.shape[0]):
-        if is_astray(problem, solution, enforced, row) and _has_room(solution, attempt):
+        if is_astray(problem, solution, enforced, row) and has_room(solution, attempt):
             before = attempt.length[0]
             head = row
             moved = rejoin(problem, solution, enforced, row, rng, attempt)
@@ -378,7 +373,7 @@ def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.
         for row in range(solution.node.shape[0]):
             if problem.sibling[row] == row or not problem.movable[row]:
                 continue
-            if excess_in_domain(problem, solution, level, row) > 0 and _has_room(solution, attempt):
+            if excess_in_domain(problem, solution, level, row) > 0 and has_room(solution, attempt):
                 target = random_target(problem, solution, enforced, row, solution.node[row], rng)
                 if target == NOWHERE:
                     continue

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import ALL_RULES, Rule
+from plb.model import DeactivationIntent
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
 from plb.search.balancing import Variant, balance, is_unbalanced
-from plb.search.dropping import Surplus, drop_surplus
+from plb.search.dropping import Surplus, drop_surplus, still_surplus
 from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
 from plb.search.repair import Breaches, find_breaches, repair
@@ -93,54 +94,58 @@ class Run:
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
-        while True:
-            result = place_rows(
-                self.problem,
-                self.solution,
-                rows,
-                self.config,
-                self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1],
-                self._seeds[Phase.PLACEMENT],
-                self.budget,
-                with_moves=with_moves and self.config.move_existing_replica_for_placement,
-            )
-            halves = self._placed_in_part(result.solution, rows)
-            if not halves:
-                break
-            rows = [row for row in rows if self.state.row_partition[row] not in halves]
+        result = place_rows(
+            self.problem,
+            self.solution,
+            rows,
+            self._wholly_placed(rows),
+            self.config,
+            self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1],
+            self._seeds[Phase.PLACEMENT],
+            self.budget,
+            with_moves=with_moves and self.config.move_existing_replica_for_placement,
+        )
         self._take(Phase.PLACEMENT, result, None)
 
-    def _placed_in_part(self, solution: Solution, rows: list[int]) -> set[str]:
-        """Return the partitions that are to be placed wholly or not at all and of which a row found no place.
+    def _wholly_placed(self, rows: list[int]) -> Int:
+        """Return for each of `rows` a number of its partition if that is placed wholly or not at all, else NOWHERE.
 
         That is asked for by the service, or for all where `partially_place_services` is off, while a partition has no
         replica yet.
         """
-        halves = set()
-        for row in rows:
-            name = self.state.row_partition[row]
-            record = self.state.partitions[name]
+        found = np.full(len(rows), NOWHERE)
+        for index, row in enumerate(rows):
+            record = self.state.partitions[self.state.row_partition[row]]
             wholly = self.state.suits[self.state.service_suit[record.service]].expression.places_wholly
             new = all(self.problem.origin[other] == NOWHERE for other in record.rows)
-            missed = solution.node[row] == NOWHERE
-            if missed and new and (wholly or not self.config.partially_place_services):
-                halves.add(name)
-        return halves
+            if new and (wholly or not self.config.partially_place_services):
+                found[index] = record.rows[0]
+        return found
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
-        """Drop surplus replicas; placement then starts from what is left."""
+        """Drop surplus replicas; placement then starts from what is left.
+
+        Soft rules are given up one after the other for what cannot be dropped under them. Where a refresh does one
+        thing at a time, it drops what the most rules allow, and the rest has to wait for the next.
+        """
         if not surpluses:
             return
-        solution = self.solution.copy()
-        masks = self._masks()
-        hard = [level for level, rule in enumerate(self.problem.domain_rule) if masks[-1] >> rule & 1]
-        soft = [level for level, rule in enumerate(self.problem.domain_rule) if (masks[0] & ~masks[-1]) >> rule & 1]
-        rows = drop_surplus(
-            self.problem, solution, surpluses, self.state.rows.moving, self.state.rows.pinned, hard, soft
-        )
+        solution, left, dropped = self.solution.copy(), list(surpluses), []
+        for mask in self._masks():
+            rows = drop_surplus(self.problem, solution, left, mask, self.state.rows.moving, self._stays)
+            left, dropped = still_surplus(left, rows), dropped + rows
+            if rows and self.config.one_action_per_refresh:
+                break
         self.solution = solution
         self._phases.append(Phase.PLACEMENT)
-        self._reasons.update({row: Reason(Phase.PLACEMENT, "surplus") for row in rows})
+        self._reasons.update({row: Reason(Phase.PLACEMENT, "surplus") for row in dropped})
+
+    @property
+    def _stays(self) -> Bool:
+        """Which rows must not be dropped, (M,): those that are pinned, or on a paused node."""
+        table = self.state.rows
+        paused = [node.deactivation_intent is DeactivationIntent.PAUSE for node in self.state.nodes]
+        return table.pinned | np.array([*paused, False], np.bool_)[table.node]
 
     def repair(self, *, light: bool = False) -> None:
         """Mend broken constraints, if any are; `light`: the spread over domains aside."""

@@ -170,6 +170,7 @@ def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Co
         service=step["service"],
         replicas=tuple(replica_from(item, stateful=stateful) for item in standing),
         missing=None if on_every_node else _missing(step["replica_diff"], len(nodes) - len(standing)),
+        version=step["version"],
         in_transition=step["reconfiguration_in_progress"] or bool(step["flags"]),
         in_quorum_loss=step["in_quorum_lost"],
     )
