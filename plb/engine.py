@@ -242,7 +242,7 @@ class PlacementAndLoadBalancing:
                 name=self._state.services[domain.key].name,
                 services=tuple(self._state.services[index].name for index in domain.services),
                 metrics=tuple(sorted(domain.metrics)),
-                last_action=self._scheduler.record(domain.key).last_action.value,
+                last_action=self._scheduler.last_action(domain.key).value,
             )
             for domain in self._service_domains
         )

@@ -53,14 +53,17 @@ def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
 
 @kernel
 def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
-    """Tell whether a replica of a parent or a child of it stands beside `row`, so that its loss would part them."""
+    """Tell whether a replica of a parent or a child of it stands beside `row`, so that its loss would part them.
+
+    A child that has more replicas than its parent need not stand beside one.
+    """
     at = solution.node[row]
     parent = problem.parent_row[row]
     if parent != NOWHERE and _stands_on(problem, solution, parent, at):
         return True
     child = problem.first_child[row]
     while child != NOWHERE:
-        if _stands_on(problem, solution, child, at):
+        if not problem.loose[child] and _stands_on(problem, solution, child, at):
             return True
         child = problem.next_child[child]
     return False

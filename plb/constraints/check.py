@@ -66,7 +66,11 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     for level in range(problem.domain.shape[0]):
         if enforced >> problem.domain_rule[level] & 1 and breaks_spread(problem, solution, level, row, target):
             return int(problem.domain_rule[level])
-    if enforced >> _AFFINITY & 1 and problem.affinity[row] != _FREE and _leaves_parent(problem, solution, enforced, row, target):
+    if (
+        enforced >> _AFFINITY & 1
+        and problem.affinity[row] != _FREE
+        and _leaves_parent(problem, solution, enforced, row, target)
+    ):
         return _AFFINITY
     return NO_REFUSAL
 
@@ -97,8 +101,10 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
     elif (
         enforced >> _AFFINITY & 1
         and problem.affinity[row] != _FREE
-        and (_leaves_parent(problem, solution, enforced, row, there)
-            or _leaves_parent(problem, solution, enforced, partner, here))
+        and (
+            _leaves_parent(problem, solution, enforced, row, there)
+            or _leaves_parent(problem, solution, enforced, partner, here)
+        )
     ):
         return _AFFINITY
     if enforced >> _CAPACITY & 1 and (
