@@ -104,7 +104,7 @@ class Scheduler:
             self._node_events[service, event] = now
 
     def stages_due(self, record: DomainRecord, now: float) -> list[Stage]:
-        """Return the stages whose interval has passed, the longest waiting first; balancing waits from the beginning."""
+        """Return the stages whose interval has passed, the longest waiting first; balancing waits from the start."""
         due = []
         for stage in Stage:
             interval = getattr(self.config, stage.value)

@@ -185,7 +185,7 @@ def _step(
     if row == NOWHERE or target == solution.node[row]:
         return
     refused = refusal(problem, solution, choice.enforced, row, target, partner)
-    corrects = choice.corrects and partner == NOWHERE and (refused == _FAULT_DOMAIN or refused == _UPGRADE_DOMAIN)
+    corrects = choice.corrects and partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
     if corrects:
         refused = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, row, target, partner)
     if refused != NO_REFUSAL:
@@ -229,7 +229,7 @@ def _compound_step(
     corrects: bool,
     highest: float,
 ) -> None:
-    """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, and of children."""
+    """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, of children."""
     movement = solution.counts[MOVEMENT]
     here = solution.node[row]
     attempt.length[0] = 0

@@ -130,7 +130,8 @@ class Run:
         """
         if not surpluses:
             return
-        solution, left, dropped = self.solution.copy(), list(surpluses), []
+        solution, left = self.solution.copy(), list(surpluses)
+        dropped: list[int] = []
         for mask in self._masks():
             rows = drop_surplus(self.problem, solution, left, mask, self.state.rows.moving, self._stays)
             left, dropped = still_surplus(left, rows), dropped + rows
