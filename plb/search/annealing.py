@@ -231,6 +231,7 @@ def _compound_step(
 ) -> None:
     """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, of children."""
     movement = solution.counts[MOVEMENT]
+    displaced = solution.counts[DISPLACED]
     here = solution.node[row]
     attempt.length[0] = 0
     try_move(problem, solution, attempt, row, target)
@@ -243,7 +244,7 @@ def _compound_step(
     follow = children_follow(problem, solution, choice.enforced, row, 0, rng, attempt)
     if follow and partner != NOWHERE and not are_siblings(problem, row, partner):
         follow = children_follow(problem, solution, choice.enforced, partner, 0, rng, attempt)
-    too_many = choice.migrations > 0 and solution.counts[DISPLACED] > choice.migrations
+    too_many = solution.counts[DISPLACED] > max(choice.migrations, displaced)
     if not follow or too_many:
         tally[FIRST_RULE + (_MOVES if follow else _AFFINITY)] += 1
         undo_attempt(problem, solution, attempt, 0)

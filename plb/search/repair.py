@@ -165,7 +165,8 @@ def _repair_randomly(
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
     room = 8 * len(solution.node) + 8
     attempt, best = new_attempt(room), new_attempt(room)
-    _try_repairs(problem, solution, enforced, max(1, attempts), rng, attempt, best)
+    load = solution.node_load.copy()
+    _try_repairs(problem, solution, enforced, max(1, attempts), load, rng, attempt, best)
     return bool(best.length[0] > 0)
 
 
@@ -175,10 +176,18 @@ def _try_repairs(
     solution: Solution,
     enforced: int,
     attempts: int,
+    load: Int,
     rng: np.random.Generator,
     attempt: Attempt,
     best: Attempt,
 ) -> None:
+    """Try random repairs and make the best one; none may overfill a node that was not, or fill one more than it was.
+
+    Parameters
+    ----------
+    load
+        (N, R) steps that the nodes carry at first.
+    """
     fewest, least = remaining_breaches(problem, solution, enforced)
     lowest = present_energy(problem, solution)
     for index in range(attempts):
@@ -188,13 +197,25 @@ def _try_repairs(
         broken, overload = remaining_breaches(problem, solution, enforced)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
-        if better or (broken == fewest and overload == least and energy < lowest):
+        better = better or (broken == fewest and overload == least and energy < lowest)
+        if better and not (enforced >> _CAPACITY & 1 and _overfills(problem, solution, load)):
             fewest = broken
             least = overload
             lowest = energy
             keep_attempt(attempt, best)
         undo_attempt(problem, solution, attempt, 0)
     redo_attempt(problem, solution, best)
+
+
+@kernel
+def _overfills(problem: Problem, solution: Solution, load: Int) -> bool:
+    """Tell whether some node is over its limit and carries more than `load`, (N, R), says."""
+    for node in range(load.shape[0]):
+        for metric in range(load.shape[1]):
+            full = solution.node_load[node, metric] + problem.leaving_load[node, metric] > problem.limit[node, metric]
+            if full and solution.node_load[node, metric] > load[node, metric]:
+                return True
+    return False
 
 
 @kernel
