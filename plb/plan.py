@@ -93,7 +93,7 @@ class Reason:
         return f"{rule_in_words(self.rule)} rule broken on node {self.node}"
 
     def _of_room(self) -> str:
-        text = f"makes room on node {self.node}"
+        text = "makes room" if self.node is None else f"makes room on node {self.node}"
         return text if self.other is None else f"{text} for {self.other}"
 
     def _of_capacity(self) -> str:

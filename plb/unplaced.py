@@ -43,7 +43,7 @@ class Taken:
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.nodes} taken by another replica of the partition ({listed(self.names)})"
+        return f"another replica of the partition is on {listed(self.names)}"
 
 
 @attrs.frozen
@@ -87,7 +87,7 @@ class NotPreferred:
     preferred: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.nodes} not among the preferred locations ({listed(self.preferred)})"
+        return f"its partition has standbys on {listed(self.preferred)}"
 
 
 @attrs.frozen
@@ -125,8 +125,7 @@ class Crowded:
     domains: tuple[FullDomain, ...]
 
     def __str__(self) -> str:
-        found = listed([str(domain) for domain in self.domains])
-        return f"{self.nodes} in a {rule_in_words(self.rule)} that is full ({found})"
+        return listed([str(domain) for domain in self.domains])
 
 
 @attrs.frozen
@@ -163,7 +162,7 @@ class Full:
     shortages: tuple[Shortage, ...]
 
     def __str__(self) -> str:
-        return f"{self.nodes} without room ({'; '.join(map(str, self.shortages))})"
+        return "; ".join(map(str, self.shortages))
 
 
 @attrs.frozen
@@ -173,14 +172,12 @@ class WithoutParent:
     rule: ClassVar[str] = "affinity"
 
     nodes: int
-    role: Role
     parent: str
     parent_partitions: int
     together_on: tuple[str, ...]
 
     def __str__(self) -> str:
-        where = parent_in_words(self.parent, self.parent_partitions, self.together_on, self.role)
-        return f"{self.nodes} apart from the parent ({where})"
+        return parent_in_words(self.parent, self.parent_partitions, self.together_on)
 
 
 @attrs.frozen
@@ -192,11 +189,11 @@ class OutOfRange:
     nodes: int
 
     def __str__(self) -> str:
-        return f"{self.nodes} where the peaks add up to too many steps (a coarser Metric(step=...) helps)"
+        return "its peaks and those there add up to too many steps; give a coarser Metric(step=...)"
 
 
 Elimination = OutOfService | Taken | Unsuited | NotPreferred | Crowded | Full | WithoutParent | OutOfRange
-"""What one rule ruled out."""
+"""What one rule ruled out; as text, the numbers behind it."""
 
 
 @attrs.frozen
@@ -255,7 +252,8 @@ class Unplaced:
     def __str__(self) -> str:
         text = f"{self.role.name.lower()} of {self.partition} fits on {self.fitting or 'none'} of {self.nodes} nodes"
         if self.eliminated:
-            text += f": {'; '.join(map(str, self.eliminated))}"
+            parts = [f"{one.nodes} by {rule_in_words(one.rule)} ({one})" for one in self.eliminated]
+            text += f": ruled out {', '.join(parts)}"
         if self.given_up:
             text += f"; even without the {_rules(self.given_up)}"
         return text if self.together is None else f"{text}; {self.together}"

@@ -79,12 +79,10 @@ class Misplaced:
         return {}
 
     def __str__(self) -> str:
+        who = f"{self.role.name.lower()} of {self.partition} is on node {self.node}"
         if self.constraint is None:
-            return f"node {self.node} is blocked for service {self.service} of partition {self.partition}"
-        return (
-            f"node {self.node} does not satisfy the placement constraint {self.constraint!r} of service "
-            f"{self.service}, of which it has the {self.role.name.lower()} of {self.partition}"
-        )
+            return f"{who}, which is blocked for service {self.service}"
+        return f"{who}, which does not satisfy the placement constraint {self.constraint!r} of service {self.service}"
 
 
 @attrs.frozen
@@ -160,8 +158,8 @@ class Apart:
         return {"parent_partitions": self.parent_partitions}
 
     def __str__(self) -> str:
-        where = parent_in_words(self.parent, self.parent_partitions, self.together_on, self.role)
-        return f"{self.role.name.lower()} of {self.partition} on node {self.node} is apart from its parent: {where}"
+        where = parent_in_words(self.parent, self.parent_partitions, self.together_on)
+        return f"affinity of {self.role.name.lower()} of {self.partition} on node {self.node} is broken: {where}"
 
 
 Violation = NodeViolation | Misplaced | UnevenSpread | Apart
@@ -171,10 +169,10 @@ Breach = Misplaced | UnevenSpread | Apart
 """A broken constraint other than capacity; it has a `priority`."""
 
 
-def parent_in_words(parent: str, partitions: int, together_on: tuple[str, ...], role: Role) -> str:
+def parent_in_words(parent: str, partitions: int, together_on: tuple[str, ...]) -> str:
     """Say where a child could stand as far as its parent is concerned."""
     if partitions != 1:
-        return f"{parent} has {counted(partitions, 'partition')}, and only one can be followed"
+        return f"its parent {parent} has {counted(partitions, 'partition')}, and only a single one can be followed"
     if not together_on:
-        return f"no replica of {parent} stands where a {role.name.lower()} could stand beside it"
-    return f"{parent} is to be followed to {listed(together_on)}"
+        return f"its parent {parent} has no replica that it could stand beside"
+    return f"it belongs beside its parent {parent}, on {listed(together_on)}"

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 MOST_NAMED = 5
 """Names that a sentence lists before it counts the rest."""
 
-RULE_WORDS = {"placement": "placement constraint"}
-"""What a rule is called in a sentence, where its name with blanks would not do."""
-
 
 def amount(number: float) -> str:
     """Return a number as people write it: whole ones in full."""
@@ -29,5 +26,5 @@ def listed(names: Sequence[str]) -> str:
 
 
 def rule_in_words(rule: str) -> str:
-    """Return the name of a rule or budget as a sentence has it."""
-    return RULE_WORDS.get(rule, rule.replace("_", " "))
+    """Return the name of a rule, budget or term as a sentence has it."""
+    return rule.replace("_", " ")

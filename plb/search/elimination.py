@@ -205,8 +205,7 @@ def _full(ruled: _Ruled) -> Full:
 
 
 def _without_parent(ruled: _Ruled) -> WithoutParent:
-    role = Role(int(ruled.problem.role[ruled.row]))
-    return WithoutParent(len(ruled.nodes), role, *ruled.inspection.parent_of(ruled.row))
+    return WithoutParent(len(ruled.nodes), *ruled.inspection.parent_of(ruled.row))
 
 
 def _out_of_range(ruled: _Ruled) -> OutOfRange:

@@ -77,10 +77,10 @@ def first_rule_failed(cluster, config, before, after, index, node):
 
 
 def kinds(config):
-    """Return the domain constraints that are on."""
+    """Return the domain constraints that are hard: placement gives up the soft ones before it gives up a replica."""
     on = {
-        "fault": config.fault_domain_constraint_priority >= 0,
-        "upgrade": config.upgrade_domain_constraint_priority >= 0,
+        "fault": config.fault_domain_constraint_priority == 0,
+        "upgrade": config.upgrade_domain_constraint_priority == 0,
     }
     return [kind for kind, is_on in on.items() if is_on]
 
