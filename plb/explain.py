@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from plb.errors import UnknownNameError
-from plb.outcome import DomainOutcome, Held
+from plb.outcome import DomainOutcome, Held, Idle
+from plb.plan import Phase, Plan
 from plb.words import counted, listed, rule_in_words
-
-if TYPE_CHECKING:
-    from plb.plan import Plan
 
 
 def explain_in_plan(plan: Plan, partition: str) -> str:
@@ -39,12 +36,13 @@ def _outcome_for(plan: Plan, partition: str) -> DomainOutcome:
 
 def _why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:
     """Return the sentences about a partition that the plan leaves as it is."""
-    idle = "; ".join(f"{phase.value} did not run, as {why.value}" for phase, why in outcome.idle.items())
     did = f" ({outcome.action} for service domain {outcome.domain})" if outcome.action else ""
-    first = f"the plan leaves {partition} where it is{did}"
-    sentences = [f"{first}: {idle}." if not outcome.phases else f"{first}: {_what_ran(outcome)}."]
-    if outcome.phases and idle:
-        sentences.append(f"{idle}.")
+    why = [_what_ran(outcome)] if outcome.phases else []
+    asked = {phase: why for phase, why in outcome.idle.items() if why is not Idle.NOT_ASKED}
+    for reason in dict.fromkeys(asked.values()):
+        phases = _joined([phase.value for phase in Phase if asked.get(phase) is reason])
+        why.append(f"{phases} did not run, as {reason.value}")
+    sentences = [f"the plan leaves {partition} where it is{did}: {'; '.join(why)}."]
     if partition in outcome.held:
         sentences.append(_what_is_held(outcome.held[partition]))
     return sentences
@@ -52,27 +50,29 @@ def _why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:
 
 def _what_ran(outcome: DomainOutcome) -> str:
     """Say which phases ran, why the last ended, and what refused how many proposals."""
-    phases = " and ".join(phase.value for phase in outcome.phases)
-    text = f"{phases} ran and ended as {outcome.end_reason}"
+    text = f"{_joined([phase.value for phase in outcome.phases])} ran and "
+    text += "found nothing to change" if outcome.end_reason == "nothing to do" else f"ended as {outcome.end_reason}"
     proposals = outcome.proposals
-    if not proposals.drawn:
-        return text
-    refused = {rule_in_words(name): count for name, count in proposals.refused_by_rule.items()}
-    rejected = {rule_in_words(name): count for name, count in proposals.rejected_by_term.items()}
-    text += f", having accepted {proposals.accepted} of {counted(proposals.drawn, 'proposal')}"
-    if refused:
-        text += f"; refused by rule: {_counts(refused)}"
-    if rejected:
-        text += f"; rejected as they worsen a term: {_counts(rejected)}"
+    if proposals.drawn:
+        text += f", having accepted {proposals.accepted} of {counted(proposals.drawn, 'proposal')}"
+    if proposals.refused_by_rule:
+        text += f", refused by rule: {_counts(proposals.refused_by_rule)}"
+    if proposals.rejected_by_term:
+        text += f", rejected as a term grew: {_counts(proposals.rejected_by_term)}"
     if outcome.bound_by:
-        text += f"; bound by the budget of {' and '.join(map(rule_in_words, outcome.bound_by))}"
+        text += f", bound by the budget of {_joined([rule_in_words(rule) for rule in outcome.bound_by])}"
     return text
+
+
+def _joined(words: list[str]) -> str:
+    """Return words as one enumeration."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
     """Return counts with their names, the largest first."""
     ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-    return listed([f"{name} {count}" for name, count in ordered])
+    return listed([f"{count} by {rule_in_words(name)}" for name, count in ordered])
 
 
 def _what_is_held(held: Mapping[Held, int]) -> str:

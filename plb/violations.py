@@ -119,10 +119,8 @@ class UnevenSpread:
 
     def __str__(self) -> str:
         holds = counted(self.replicas, "replica") if self.replicas else "no replica"
-        text = f"{rule_in_words(self.rule)} {self.domain} holds {holds} of {self.partition}"
-        return (
-            f"{text}, at most {self.most} may" if self.replicas > self.most else f"{text}, at least {self.least} must"
-        )
+        allowed = f"at most {self.most} may" if self.replicas > self.most else f"at least {self.least} must"
+        return f"{rule_in_words(self.rule)} {self.domain} holds {holds} of {self.partition}, {allowed} stand there"
 
 
 @attrs.frozen
