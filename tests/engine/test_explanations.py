@@ -33,8 +33,8 @@ from plb import (
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
 from plb.risk import DemandHistory
 
-from .oracle import domain_groups
-from .strategies import CONSTRAINTS, Cluster, all_clusters, clusters, examples
+from .oracle import after_plan, domain_groups, fits, node_loads, placement_of
+from .strategies import CONSTRAINTS, Cluster, all_clusters, examples
 
 PRIMARY, SECONDARY, INSTANCE = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE
 
@@ -353,7 +353,7 @@ def test_balancing_names_the_failovers_that_it_prevents():
         growth=[[0]],
         maximum=[[8]],
     )
-    config = PlbConfig(metrics=[Metric("cpu")], w_failovers=1000.0, w_imbalance=0.001, repetitions=4)
+    config = PlbConfig(metrics=[Metric("cpu")], w_failovers=1000.0, w_imbalance=0.001, replay="as_recorded")
     engine = PlacementAndLoadBalancing(config, history=history)
     for name in ("a", "b"):
         engine.update_node(Node(name, capacities={"cpu": 10}))
@@ -486,8 +486,10 @@ TESTS = {
 @st.composite
 def odd_clusters(draw: st.DrawFn) -> Cluster:
     """Clusters with deactivated nodes, block lists, domain policies, quorum rules, children, standbys and builds."""
-    cluster = draw(clusters())
-    intents = st.sampled_from([*[DeactivationIntent.NONE] * 4, *DeactivationIntent])
+    cluster = draw(all_clusters())
+    if draw(st.booleans()):
+        cluster = with_one_partition(cluster, "s0")
+    intents = st.sampled_from([*[DeactivationIntent.NONE] * 8, *DeactivationIntent])
     nodes = tuple(
         attrs.evolve(
             node, deactivation_intent=draw(intents), deactivation_status=draw(st.sampled_from(DeactivationStatus))
@@ -499,7 +501,7 @@ def odd_clusters(draw: st.DrawFn) -> Cluster:
         attrs.evolve(
             service,
             placement_constraint=draw(st.sampled_from(["", "", *TESTS])),
-            blocked_nodes=draw(st.frozensets(names, max_size=2)),
+            blocked_nodes=draw(st.frozensets(names, max_size=1)),
             on_every_node=draw(st.sampled_from([False, False, False, True])),
             affinity_to="s0" if index and draw(st.booleans()) else None,
             aligned=draw(st.booleans()),
@@ -519,6 +521,16 @@ def odd_clusters(draw: st.DrawFn) -> Cluster:
     quorum = {f"quorum_based_replica_distribution_per_{kind}_domains": draw(st.booleans()) for kind in KINDS}
     config = {**cluster.config, **quorum, "upgrade_domain_constraint_priority": draw(st.sampled_from([0, 1, -1]))}
     return attrs.evolve(cluster, nodes=nodes, services=services, partitions=partitions, config=config)
+
+
+def with_one_partition(cluster: Cluster, service: str) -> Cluster:
+    """Return the cluster with the first partition of a service alone, so that children can follow it."""
+    others = [p.name for p in cluster.partitions if p.service == service][1:]
+    return attrs.evolve(
+        cluster,
+        partitions=tuple(p for p in cluster.partitions if p.name not in others),
+        loads={(name, node): load for (name, node), load in cluster.loads.items() if name not in others},
+    )
 
 
 KINDS = ("fault", "upgrade")
@@ -630,7 +642,7 @@ def apart_by_hand(cluster: Cluster, engine: PlacementAndLoadBalancing) -> list[t
         parents = [p for p in cluster.partitions if p.service == service.affinity_to]
         if not parents:
             continue
-        if len(parents) > 1:
+        if len(parents) > 1 or not engine.replicas(parents[0].name):
             found += [(child.name, r.node) for r in standing(child)]
             continue
         beside = {r.node: r.role for r in standing(parents[0])}
@@ -714,6 +726,31 @@ def test_every_partition_of_every_cluster_has_an_explanation(call, domains, clus
             check_elimination(one, names, known)
     assert {name for one in plan.outcomes for name in one.partitions} == {p.name for p in cluster.partitions}
     assert all({*one.phases, *one.idle} == set(Phase) for one in plan.outcomes)
+
+
+@examples(200)
+@given(all_clusters())
+def test_numbers_of_a_refusal_are_those_of_the_cluster_after_the_plan(cluster):
+    """What is needed, free and held agrees with loads and places counted by hand."""
+    engine = cluster.engine(move_existing_replica_for_placement=False)
+    before = placement_of(engine, cluster)
+    plan = engine.place(budget=120)
+    after = after_plan(before, plan)
+    loads = node_loads(cluster, before, after, leaving=True)
+    nodes = {node.name: node for node in cluster.nodes}
+    for refusal in plan.unplaced:
+        needed = cluster.load_of(refusal.partition, refusal.role, None)
+        held = [r.node for r in after.values() if r.partition == refusal.partition and r.node and not r.leaving]
+        for one in refusal.eliminated:
+            for short in one.shortages if one.rule == "capacity" else ():
+                node, load = nodes[short.roomiest], loads[short.roomiest][short.metric]
+                assert Fraction(short.needed) == needed[short.metric]
+                assert not fits(cluster, engine.config, node, short.metric, load + needed[short.metric])
+                assert short.free == 0 or fits(cluster, engine.config, node, short.metric, load + Fraction(short.free))
+            for full in one.domains if one.rule in ("fault_domain", "upgrade_domain") else ():
+                groups = domain_groups(cluster, one.rule.partition("_")[0])
+                of_domain = [{n for n, (_, d) in level.items() if name_of(d) == full.domain} for level in groups]
+                assert full.replicas in {sum(node in inside for node in held) for inside in of_domain}
 
 
 def check_elimination(one: Any, nodes: set[str], domains: set[str]) -> None:
