@@ -36,6 +36,7 @@ class Inspection:
         self, state: ClusterState, problem: Problem, solution: Solution, priorities: Mapping[Rule, int]
     ) -> None:
         self.state, self.problem, self.solution, self.priorities = state, problem, solution, priorities
+        self._beside: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
     def breaches(self, *, up_to: int) -> list[Breach]:
         """Return the broken constraints other than capacity, rule by rule.
@@ -138,16 +139,24 @@ class Inspection:
         """
         problem = self.problem
         at = int(self.solution.node[row])
-        siblings = problem.siblings[problem.suit[row], level]
-        inside = np.flatnonzero((problem.parent[level] == problem.parent[level, at]) & (siblings > 0))
-        _, first = np.unique(problem.domain[level, inside], return_index=True)
         held = self.replicas_by_domain(level, row)
-        replicas = {int(node): held[int(problem.domain[level, node])] for node in inside[np.sort(first)]}
+        beside = self._domains_beside(level, int(problem.suit[row]), int(problem.parent[level, at]))
+        replicas = {node: held[domain] for node, domain in beside}
         allowed = int(problem.most_in_domain[problem.service[row], level])
         if allowed != EVEN:
             return 0, allowed, replicas
         floor, rest = divmod(sum(replicas.values()), len(replicas))
         return floor, floor + (rest > 0), replicas
+
+    def _domains_beside(self, level: int, suit: int, parent: int) -> list[tuple[int, int]]:
+        """Return a node of each usable domain under a parent, and the domain; computed once for all partitions."""
+        key = (level, suit, parent)
+        if key not in self._beside:
+            problem = self.problem
+            inside = np.flatnonzero((problem.parent[level] == parent) & (problem.siblings[suit, level] > 0))
+            domain, first = np.unique(problem.domain[level, inside], return_index=True)
+            self._beside[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
+        return self._beside[key]
 
     def replicas_by_domain(self, level: int, row: int) -> Counter[int]:
         """Return how many replicas of the partition of `row` count in each domain of a level."""
