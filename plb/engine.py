@@ -224,7 +224,7 @@ class PlacementAndLoadBalancing:
                 name=self._state.services[domain.key].name,
                 services=tuple(self._state.services[index].name for index in domain.services),
                 metrics=tuple(sorted(domain.metrics)),
-                last_action=self._scheduler.record(domain.key).last_action.value,
+                last_action=self._scheduler.last_action(domain.key).value,
             )
             for domain in self._service_domains
         )
@@ -463,7 +463,7 @@ class PlacementAndLoadBalancing:
         self._domains()
         replicas = int((self._state.rows.used & (self._state.rows.node >= 0)).sum())
         for domain in self._service_domains:
-            record = self._scheduler.record(domain.key)
+            record = self._scheduler.record(domain.key, at)
             action = Action.SKIPPED
             if not self._scheduler.is_under_way(record, self._state.partition_version, at):
                 run = self._search(domain, at, budget)

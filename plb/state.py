@@ -38,6 +38,8 @@ class PartitionRecord:
     promotions: int = 0
     version: int = 0
     """Rises with every update."""
+    described: int | None = None
+    """Number of the description that it has come from."""
     missing: int | None = None
     """Replicas that it misses, or below 0 has too many; None: what the target of its service says."""
     still: bool = False
@@ -194,10 +196,13 @@ class ClusterState:
         record = self.partitions.get(partition.name)
         if record is not None and record.service != service:
             raise ConflictError(f"{item}: belongs to service {self.services[record.service].name}; it cannot change")
+        if record is not None and _says_nothing_new(record, partition):
+            record.version += 1
+            return
         self.steps = steps
         if record is None:
             record = self.partitions[partition.name] = PartitionRecord(partition.name, service, partition.created, [])
-        record.missing = partition.missing
+        record.missing, record.described = partition.missing, partition.version
         record.version += 1
         record.still = partition.in_transition or partition.in_quorum_loss
         self._match_slots(record, described, placed, defaults)
@@ -565,6 +570,14 @@ class ClusterState:
                 self._link(record)
                 return
         raise ConflictError(f"partition {partition}: no replica is leaving node {node}")
+
+
+def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
+    """Return whether a description repeats the known one (semantics.md section 1)."""
+    return partition.version is not None and (partition.version, partition.missing) == (
+        record.described,
+        record.missing,
+    )
 
 
 def _holds_slot(replica: Replica) -> bool:

@@ -181,18 +181,28 @@ class WithoutParent:
 
 
 @attrs.frozen
-class OutOfRange:
-    """Nodes on which the sums of sampled peaks would leave their 32 bits; a coarser step would help."""
+class Refused:
+    """Nodes that a rule without numbers of its own rules out.
 
-    rule: ClassVar[str] = "range"
+    Parameters
+    ----------
+    rule
+        ``"range"``, or ``"throttling"``.
+    """
 
+    rule: str
     nodes: int
 
     def __str__(self) -> str:
-        return "its peaks and those there add up to too many steps; give a coarser Metric(step=...)"
+        return _WORDS.get(self.rule, rule_in_words(self.rule))
 
 
-Elimination = OutOfService | Taken | Unsuited | NotPreferred | Crowded | Full | WithoutParent | OutOfRange
+_WORDS = {
+    "range": "its peaks and those there add up to too many steps; give a coarser Metric(step=...)",
+    "throttling": "as many replicas are in build there as may be",
+}
+
+Elimination = OutOfService | Taken | Unsuited | NotPreferred | Crowded | Full | WithoutParent | Refused
 """What one rule ruled out; as text, the numbers behind it."""
 
 
@@ -203,15 +213,17 @@ class Together:
     Parameters
     ----------
     wanted, found
-        How many replicas were to be placed, and how many of them found a node.
+        How many replicas were to be placed, and how many of them find a node when they are placed in turn.
     """
 
     wanted: int
     found: int
 
     def __str__(self) -> str:
-        placed = f"only {self.found}" if self.found else "none"
-        return f"its partition is placed wholly or not at all, and {placed} of {self.wanted} replicas found a node"
+        text = "its partition is placed wholly or not at all"
+        if self.found == self.wanted:
+            return text
+        return f"{text}, and {f'only {self.found}' if self.found else 'none'} of {self.wanted} replicas found a node"
 
 
 @attrs.frozen

@@ -16,14 +16,15 @@ from plb.constraints.domains import ANY, EVEN, breaks_spread
 from plb.kernel import kernel
 from plb.model import DeactivationIntent, Node, Role
 from plb.search.inspection import Inspection
+from plb.search.transition import apply_proposal
 from plb.unplaced import (
     Crowded,
     Elimination,
     Full,
     FullDomain,
     NotPreferred,
-    OutOfRange,
     OutOfService,
+    Refused,
     Shortage,
     Taken,
     Together,
@@ -53,7 +54,9 @@ def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], togethe
     refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
     find_refusals(problem, solution, masks[-1], row, refused, level)
     eliminated = [
-        _DESCRIBERS[Rule(int(rule))](_Ruled(inspection, row, Rule(int(rule)), np.flatnonzero(refused == rule), level))
+        _DESCRIBERS.get(Rule(int(rule)), _refused)(
+            _Ruled(inspection, row, Rule(int(rule)), np.flatnonzero(refused == rule), level)
+        )
         for rule in np.unique(refused[refused != NO_REFUSAL])
     ]
     return Unplaced(
@@ -86,6 +89,19 @@ def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int,
                 if problem.domain_rule[this] == rule and breaks_spread(problem, solution, this, row, node):
                     level[node] = this
                     break
+
+
+def fill_in_turn(problem: Problem, start: Solution, rows: Sequence[int], enforced: int) -> Solution:
+    """Return `start` with each of `rows`, one after the other, on the first node that the enforced rules allow."""
+    solution = start.copy()
+    nodes = len(problem.limit)
+    refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
+    for row in rows:
+        find_refusals(problem, solution, enforced, row, refused, level)
+        fitting = np.flatnonzero(refused == NO_REFUSAL)
+        if len(fitting):
+            apply_proposal(problem, solution, row, int(fitting[0]), NOWHERE)
+    return solution
 
 
 def _is_given_up(problem: Problem, rule: Rule, row: int, masks: Sequence[int]) -> bool:
@@ -142,7 +158,8 @@ def _taken(ruled: _Ruled) -> Taken:
 
 
 def _unsuited(ruled: _Ruled) -> Unsuited:
-    suit = ruled.inspection.state.suits[int(ruled.problem.suit[ruled.row])]
+    state = ruled.inspection.state
+    suit = state.suits[state.service_suit[int(ruled.problem.service[ruled.row])]]
     blocked = sum(name in suit.blocked for name in ruled.names())
     return Unsuited(len(ruled.nodes), blocked, len(ruled.nodes) - blocked, suit.expression.text)
 
@@ -208,8 +225,8 @@ def _without_parent(ruled: _Ruled) -> WithoutParent:
     return WithoutParent(len(ruled.nodes), *ruled.inspection.parent_of(ruled.row))
 
 
-def _out_of_range(ruled: _Ruled) -> OutOfRange:
-    return OutOfRange(len(ruled.nodes))
+def _refused(ruled: _Ruled) -> Refused:
+    return Refused(ruled.rule.name.lower(), len(ruled.nodes))
 
 
 _DESCRIBERS: Mapping[Rule, Callable[[_Ruled], Elimination]] = {
@@ -221,6 +238,5 @@ _DESCRIBERS: Mapping[Rule, Callable[[_Ruled], Elimination]] = {
     Rule.UPGRADE_DOMAIN: _crowded,
     Rule.CAPACITY: _full,
     Rule.AFFINITY: _without_parent,
-    Rule.RANGE: _out_of_range,
 }
-"""What makes a value of the nodes that a rule ruled out."""
+"""What makes a value of the nodes that a rule ruled out; `_refused` for the rules that are not here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.arrays import NOWHERE, Problem, Solution
-from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints import JOINING, NO_REFUSAL, Rule
 from plb.constraints.affinity import parts_from_parent, was_apart
 from plb.kernel import kernel
 from plb.model import Role
@@ -13,17 +13,30 @@ from plb.search.attempts import Attempt, random_target, try_move, undo_attempt
 from plb.search.proposal import refusal
 
 _PRIMARY = int(Role.PRIMARY)
+_JOINING = JOINING
 _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
 @kernel
 def children_follow(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    row: int,
+    first: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
 ) -> bool:
     """Move the children of the partition of `row` that are apart from it now; tell whether all could follow.
 
-    A child that was apart before the search and has not moved is left alone.
+    A child that was apart before the search and still is, without any part in this step, is left alone.
+
+    Parameters
+    ----------
+    first
+        First entry of the attempt that belongs to this step: what follows are moves of the partition of `row`.
     """
+    moved = attempt.length[0]
     child = problem.first_child[row]
     while child != NOWHERE:
         this = child
@@ -32,6 +45,8 @@ def children_follow(
             counts = at != NOWHERE and not problem.unspread[this]
             if counts and parts_from_parent(problem, solution, this, at):
                 left_alone = at == problem.origin[this] and was_apart(problem, this)
+                for entry in range(first, moved):
+                    left_alone = left_alone and attempt.source[entry] != at
                 if not left_alone and not rejoin(problem, solution, enforced, this, rng, attempt):
                     return False
             this = problem.sibling[this]
@@ -49,7 +64,7 @@ def rejoin(
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
-    target = random_target(problem, solution, enforced, row, at, rng)
+    target = random_target(problem, solution, enforced | _JOINING, row, at, rng)
     if target != NOWHERE:
         try_move(problem, solution, attempt, row, target)
         return True

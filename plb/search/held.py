@@ -39,7 +39,7 @@ def held_replicas(state: ClusterState, problem: Problem, domain: ServiceDomain |
     if domain is not None:
         standing &= np.isin(problem.service, domain.services)
     found: dict[str, Counter[Held]] = {}
-    for row in np.flatnonzero(standing & ~problem.movable).tolist():
+    for row in np.flatnonzero(standing & ~problem.mendable).tolist():
         found.setdefault(state.row_partition[row], Counter())[_why(state, problem, row)] += 1
     return {name: dict(counts) for name, counts in found.items()}
 

@@ -82,12 +82,13 @@ class Inspection:
     def misplaced(self, row: int) -> Misplaced:
         """Return the verdict on a replica whose service does not want its node."""
         node = self.state.nodes[int(self.solution.node[row])].name
-        suit = self.state.suits[int(self.problem.suit[row])]
+        service = int(self.problem.service[row])
+        suit = self.state.suits[self.state.service_suit[service]]
         return Misplaced(
             partition=self.state.row_partition[row],
             role=Role(int(self.problem.role[row])),
             node=node,
-            service=self.state.services[int(self.problem.service[row])].name,
+            service=self.state.services[service].name,
             constraint=None if node in suit.blocked else suit.expression.text,
             priority=self.priorities[Rule.PLACEMENT],
         )

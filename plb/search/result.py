@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -89,7 +89,10 @@ def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, in
 
 
 def _executable_order(problem: Problem, solution: Solution, rows: list[int]) -> list[int]:
-    """Return `rows` so that, if possible, each target has room when its turn comes: moves first, then new replicas."""
+    """Return `rows` so that each target is free of siblings and, if possible, has room when its turn comes.
+
+    Where that leaves a choice moves come first, then new replicas.
+    """
     load = solution.node_load.copy() + problem.leaving_load
     for row in rows:
         load[solution.node[row]] -= problem.load[row]
@@ -98,16 +101,29 @@ def _executable_order(problem: Problem, solution: Solution, rows: list[int]) -> 
     waiting = sorted(rows, key=lambda row: (problem.origin[row] == NOWHERE, row))
     ordered = []
     while waiting:
+        free = [row for row in waiting if not _waits_for_sibling(problem, solution, row, waiting)] or waiting
         fitting = (
-            r for r in waiting if (load[solution.node[r]] + problem.load[r] <= problem.limit[solution.node[r]]).all()
+            r for r in free if (load[solution.node[r]] + problem.load[r] <= problem.limit[solution.node[r]]).all()
         )
-        row = next(fitting, waiting[0])
+        row = next(fitting, free[0])
         waiting.remove(row)
         ordered.append(row)
         load[solution.node[row]] += problem.load[row]
         if problem.origin[row] != NOWHERE:
             load[problem.origin[row]] -= problem.load[row]
     return ordered
+
+
+def _waits_for_sibling(problem: Problem, solution: Solution, row: int, waiting: Collection[int]) -> bool:
+    """Tell whether a sibling that has yet to move stands on the target of `row`."""
+    if not problem.chains:
+        return False
+    other = int(problem.sibling[row])
+    while other != row:
+        if problem.origin[other] == solution.node[row] and other in waiting:
+            return True
+        other = int(problem.sibling[other])
+    return False
 
 
 def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, kind: MoveKind, reason: Reason) -> Move:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Problem, Solution
+from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import ALL_RULES, Rule
+from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
 from plb.search.balancing import Variant, balance, is_unbalanced
-from plb.search.dropping import Surplus, drop_surplus
-from plb.search.elimination import unplaced_row
+from plb.search.dropping import Surplus, drop_surplus, still_surplus
+from plb.search.elimination import fill_in_turn, unplaced_row
 from plb.search.held import concerned, held_replicas
 from plb.search.inspection import Inspection
 from plb.search.motives import Motives
@@ -68,8 +71,6 @@ class Run:
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
         self._idle: dict[Phase, Idle] = {}
-        self._together: dict[str, Together] = {}
-        self._left_out: dict[int, Unplaced] = {}
 
     @property
     def changed(self) -> bool:
@@ -79,7 +80,12 @@ class Run:
     @property
     def is_anything_movable(self) -> bool:
         """Whether a plan may move any replica that stands."""
-        return bool((self.problem.movable & (self.solution.node != NOWHERE)).any())
+        return bool((self.problem.mendable & (self.solution.node != NOWHERE)).any())
+
+    @property
+    def _mending(self) -> Problem:
+        """The problem as repairs see it: they may move replicas that balancing may not."""
+        return self.problem._replace(movable=self.problem.mendable)
 
     def limit_moves(self, allowance: int | None) -> int:
         """Let the plan make at most so many moves, None: as the settings say; return how many."""
@@ -89,7 +95,7 @@ class Run:
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
-        return bool(find_breaches(self.problem, self.solution, self._masks(light=light)[0]))
+        return bool(find_breaches(self._mending, self.solution, self._masks(light=light)[0]))
 
     @property
     def is_unbalanced(self) -> bool:
@@ -98,67 +104,71 @@ class Run:
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
-        while True:
-            result = place_rows(
-                self.problem,
-                self.solution,
-                rows,
-                self.config,
-                self._placement_masks(),
-                self._seeds[Phase.PLACEMENT],
-                self.budget,
-                with_moves=with_moves and self.config.move_existing_replica_for_placement,
-            )
-            halves = self._placed_in_part(result.solution, rows)
-            if not halves:
-                break
-            self._leave_out(result.solution, rows, halves)
-            rows = [row for row in rows if self.state.row_partition[row] not in halves]
+        result = place_rows(
+            self.problem,
+            self.solution,
+            rows,
+            self._wholly_placed(rows),
+            self.config,
+            self._placement_masks(),
+            self._seeds[Phase.PLACEMENT],
+            self.budget,
+            with_moves=with_moves and self.config.move_existing_replica_for_placement,
+        )
         self._take(Phase.PLACEMENT, result, None)
 
-    def _placed_in_part(self, solution: Solution, rows: list[int]) -> set[str]:
-        """Return the partitions that are to be placed wholly or not at all and of which a row found no place.
+    def _wholly_placed(self, rows: list[int]) -> Int:
+        """Return for each of `rows` a number of its partition if that is placed wholly or not at all, else NOWHERE.
 
         That is asked for by the service, or for all where `partially_place_services` is off, while a partition has no
         replica yet.
         """
-        halves = set()
-        for row in rows:
-            name = self.state.row_partition[row]
-            record = self.state.partitions[name]
+        found = np.full(len(rows), NOWHERE)
+        for index, row in enumerate(rows):
+            record = self.state.partitions[self.state.row_partition[row]]
             wholly = self.state.suits[self.state.service_suit[record.service]].expression.places_wholly
             new = all(self.problem.origin[other] == NOWHERE for other in record.rows)
-            missed = solution.node[row] == NOWHERE
-            if missed and new and (wholly or not self.config.partially_place_services):
-                halves.add(name)
-        return halves
+            if new and (wholly or not self.config.partially_place_services):
+                found[index] = record.rows[0]
+        return found
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
-        """Drop surplus replicas; placement then starts from what is left."""
+        """Drop surplus replicas; placement then starts from what is left.
+
+        Soft rules are given up one after the other for what cannot be dropped under them. Where a refresh does one
+        thing at a time, it drops what the most rules allow, and the rest has to wait for the next.
+        """
         if not surpluses:
             return
-        solution = self.solution.copy()
-        masks = self._masks()
-        hard = [level for level, rule in enumerate(self.problem.domain_rule) if masks[-1] >> rule & 1]
-        soft = [level for level, rule in enumerate(self.problem.domain_rule) if (masks[0] & ~masks[-1]) >> rule & 1]
-        rows = drop_surplus(
-            self.problem, solution, surpluses, self.state.rows.moving, self.state.rows.pinned, hard, soft
-        )
+        solution, left = self.solution.copy(), list(surpluses)
+        dropped: list[int] = []
+        for mask in self._masks():
+            rows = drop_surplus(self.problem, solution, left, mask, self.state.rows.moving, self._stays)
+            left, dropped = still_surplus(left, rows), dropped + rows
+            if rows and self.config.one_action_per_refresh:
+                break
         self.solution = solution
         self._phases.append(Phase.PLACEMENT)
         for surplus in surpluses:
             numbers = {"replicas": len(surplus.rows), "wanted": len(surplus.rows) - surplus.count}
             reason = Reason(Phase.PLACEMENT, "surplus", numbers=numbers)
-            self._reasons.update({row: reason for row in rows if row in surplus.rows})
+            self._reasons.update({row: reason for row in dropped if row in surplus.rows})
+
+    @property
+    def _stays(self) -> Bool:
+        """Which rows must not be dropped, (M,): those that are pinned, or on a paused node."""
+        table = self.state.rows
+        paused = [node.deactivation_intent is DeactivationIntent.PAUSE for node in self.state.nodes]
+        return table.pinned | np.array([*paused, False], np.bool_)[table.node]
 
     def repair(self, *, light: bool = False) -> None:
         """Mend broken constraints, if any are; `light`: the spread over domains aside."""
         masks = self._masks(light=light)
-        breaches = find_breaches(self.problem, self.solution, masks[0])
+        breaches = find_breaches(self._mending, self.solution, masks[0])
         if not breaches:
             self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
-        result = repair(self.problem, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
+        result = repair(self._mending, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
         self._take(Phase.REPAIR, result, breaches)
 
     def balance(self, *, slow: bool = False) -> None:
@@ -221,23 +231,24 @@ class Run:
         )
 
     def _unplaced(self, missing: list[int]) -> Iterator[Unplaced]:
-        """Yield why each of `missing` that has no place found none."""
-        inspection = self._inspection(self.solution)
-        masks = self._placement_masks()
-        for row in missing:
-            if row in self._left_out:
-                yield self._left_out[row]
-            elif self.solution.node[row] == NOWHERE:
-                yield unplaced_row(inspection, row, masks, self._together.get(self.state.row_partition[row]))
+        """Yield why each of `missing` that has no place found none.
 
-    def _leave_out(self, attempt: Solution, rows: Sequence[int], halves: set[str]) -> None:
-        """Note how near the partitions came that are placed wholly or not at all, and why some rows found no place."""
-        inspection, masks = self._inspection(attempt), self._placement_masks()
-        for name in halves:
-            wanted = [row for row in rows if self.state.row_partition[row] == name]
-            missed = [row for row in wanted if attempt.node[row] == NOWHERE]
-            together = self._together[name] = Together(len(wanted), len(wanted) - len(missed))
-            self._left_out.update({row: unplaced_row(inspection, row, masks, together) for row in missed})
+        Of a partition that is placed wholly or not at all, the replicas are judged as if they were placed in turn.
+        """
+        masks = self._placement_masks()
+        inspection = self._inspection(self.solution)
+        left = [row for row in missing if self.solution.node[row] == NOWHERE]
+        groups = zip(self._wholly_placed(left).tolist(), left, strict=True)
+        for group, members in groupby(groups, key=itemgetter(0)):
+            rows = [row for _, row in members]
+            if group == NOWHERE:
+                yield from (unplaced_row(inspection, row, masks) for row in rows)
+                continue
+            filled = self._inspection(fill_in_turn(self.problem, self.solution, rows, masks[-1]))
+            found = [row for row in rows if filled.solution.node[row] != NOWHERE]
+            together = Together(len(rows), len(found))
+            for row in rows:
+                yield unplaced_row(inspection if row in found else filled, row, masks, together)
 
     def _placement_masks(self) -> list[int]:
         """Return the rules that placement enforces, from all to the last that it tries."""
