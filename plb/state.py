@@ -270,6 +270,8 @@ class ClusterState:
             if key not in kept:
                 kept[key] = self._note_departure(record, replica.role, key[1], defaults, old_node)
             self._describe(kept[key], replica)
+        if record.still:
+            table.still[record.rows] = True
         self._link(record)
 
     def _note_promotion(

@@ -1,4 +1,4 @@
-"""From a solution back to words: moves in an order in which they can run, reasons, energies, refusals."""
+"""From a solution back to words: moves in an order in which they can run, reasons, energies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Int, Problem, Solution
-from plb.constraints import ALL_RULES, NO_REFUSAL, RULES, Rule
-from plb.constraints.check import refusal_of_move
+from plb.constraints import Rule
 from plb.energy.score import REPETITIONS, TERM_NAMES
-from plb.kernel import kernel
 from plb.model import Role
-from plb.plan import Energy, Move, MoveKind, Proposals, Reason, Unplaced
+from plb.plan import Energy, Move, MoveKind, Proposals, Reason
 from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REACHED_MONTE_CARLO, SCORED
 from plb.search.transition import present_energy
 from plb.state import ClusterState
@@ -142,37 +140,3 @@ def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, k
         cost=costs.get(kind, int(problem.move_cost[row])) / TENTHS,
         index=row,
     )
-
-
-def unplaced_of(state: ClusterState, problem: Problem, solution: Solution, rows: list[int]) -> list[Unplaced]:
-    """Return, for each of `rows` that has no place, how many nodes each rule ruled out."""
-    found = []
-    for row in rows:
-        if solution.node[row] != NOWHERE:
-            continue
-        counts = np.zeros(RULES, np.int64)
-        eliminate(problem, solution, ALL_RULES, row, counts)
-        found.append(
-            Unplaced(
-                partition=state.row_partition[row],
-                role=Role(int(problem.role[row])),
-                ruled_out={rule.name.lower(): int(counts[rule]) for rule in Rule if counts[rule]},
-                nodes=len(state.nodes),
-            )
-        )
-    return found
-
-
-@kernel
-def eliminate(problem: Problem, solution: Solution, enforced: int, row: int, counts: Int) -> None:
-    """Count, for each rule, the nodes that it is the first to rule out for `row`.
-
-    Parameters
-    ----------
-    counts
-        (RULES,) changed.
-    """
-    for node in range(problem.limit.shape[0]):
-        refused = refusal_of_move(problem, solution, enforced, row, node)
-        if refused != NO_REFUSAL:
-            counts[refused] += 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import attrs
 import numpy as np
@@ -11,16 +13,23 @@ from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import ALL_RULES, Rule
 from plb.model import DeactivationIntent
+from plb.outcome import DomainOutcome, Idle
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
 from plb.search.balancing import Variant, balance, is_unbalanced
 from plb.search.dropping import Surplus, drop_surplus, still_surplus
+from plb.search.elimination import fill_in_turn, unplaced_row
+from plb.search.held import concerned, held_replicas
+from plb.search.inspection import Inspection
+from plb.search.motives import Motives
 from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
 from plb.search.repair import Breaches, find_breaches, repair
-from plb.search.result import energy_of_solution, moves_of, proposals_of, unplaced_of
+from plb.search.result import energy_of_solution, moves_of, proposals_of
+from plb.service_domains import ServiceDomain
 from plb.state import ClusterState
+from plb.unplaced import Together, Unplaced
 
 BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES)
 
@@ -61,6 +70,7 @@ class Run:
         self._tally = new_tally()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
+        self._idle: dict[Phase, Idle] = {}
 
     @property
     def changed(self) -> bool:
@@ -100,7 +110,7 @@ class Run:
             rows,
             self._wholly_placed(rows),
             self.config,
-            self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1],
+            self._placement_masks(),
             self._seeds[Phase.PLACEMENT],
             self.budget,
             with_moves=with_moves and self.config.move_existing_replica_for_placement,
@@ -139,7 +149,10 @@ class Run:
                 break
         self.solution = solution
         self._phases.append(Phase.PLACEMENT)
-        self._reasons.update({row: Reason(Phase.PLACEMENT, "surplus") for row in dropped})
+        for surplus in surpluses:
+            numbers = {"replicas": len(surplus.rows), "wanted": len(surplus.rows) - surplus.count}
+            reason = Reason(Phase.PLACEMENT, "surplus", numbers=numbers)
+            self._reasons.update({row: reason for row in dropped if row in surplus.rows})
 
     @property
     def _stays(self) -> Bool:
@@ -153,6 +166,7 @@ class Run:
         masks = self._masks(light=light)
         breaches = find_breaches(self._mending, self.solution, masks[0])
         if not breaches:
+            self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
         result = repair(self._mending, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
         self._take(Phase.REPAIR, result, breaches)
@@ -160,6 +174,7 @@ class Run:
     def balance(self, *, slow: bool = False) -> None:
         """Balance, if a metric is out of balance, and keep the result if it wins enough; `slow`: cool slowly."""
         if not self.is_unbalanced:
+            self.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
         before = energy_of_solution(self.problem, self.solution).total
         config = self.config
@@ -172,19 +187,72 @@ class Run:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         self._take(Phase.BALANCING, result, None)
 
-    def plan(self, missing: list[int]) -> Plan:
-        """Return the plan; `missing` are the rows that were to be placed."""
+    def note_idle(self, phase: Phase, why: Idle) -> None:
+        """Note why a phase does not run."""
+        self._idle.setdefault(phase, why)
+
+    def plan(self, missing: list[int], domain: ServiceDomain | None, action: str | None = None) -> Plan:
+        """Return the plan.
+
+        Parameters
+        ----------
+        missing
+            The rows that were to be placed.
+        domain
+            The service domain that was searched; None: all services.
+        action
+            What was done, where a refresh does one thing only.
+        """
+        outcome = self._outcome(domain, action)
         return Plan(
             moves=tuple(moves_of(self.state, self.problem, self.solution, self._reasons)),
             energy_before=energy_of_solution(self.problem, self.start),
             energy_after=energy_of_solution(self.problem, self.solution),
-            unplaced=tuple(unplaced_of(self.state, self.problem, self.solution, missing)),
-            end_reason=self._end.value,
-            phases=tuple(self._phases),
-            proposals=proposals_of(self._tally) if self._phases else Proposals(),
-            bound_by=tuple(rule.name.lower() for rule in BUDGETS if self._tally[FIRST_RULE + rule]),
+            unplaced=tuple(self._unplaced(missing)),
+            end_reason=outcome.end_reason,
+            phases=outcome.phases,
+            proposals=outcome.proposals,
+            bound_by=outcome.bound_by,
+            outcomes=(outcome,),
             reproducible=not self._out_of_time,
         )
+
+    def _outcome(self, domain: ServiceDomain | None, action: str | None) -> DomainOutcome:
+        phases = tuple(self._phases)
+        return DomainOutcome(
+            *concerned(self.state, domain),
+            phases=phases,
+            idle={phase: why for phase, why in self._idle.items() if phase not in phases},
+            held=held_replicas(self.state, self.problem, domain),
+            end_reason=self._end.value,
+            proposals=proposals_of(self._tally) if phases else Proposals(),
+            bound_by=tuple(rule.name.lower() for rule in BUDGETS if self._tally[FIRST_RULE + rule]),
+            action=action,
+        )
+
+    def _unplaced(self, missing: list[int]) -> Iterator[Unplaced]:
+        """Yield why each of `missing` that has no place found none.
+
+        Of a partition that is placed wholly or not at all, the replicas are judged as if they were placed in turn.
+        """
+        masks = self._placement_masks()
+        inspection = self._inspection(self.solution)
+        left = [row for row in missing if self.solution.node[row] == NOWHERE]
+        groups = zip(self._wholly_placed(left).tolist(), left, strict=True)
+        for group, members in groupby(groups, key=itemgetter(0)):
+            rows = [row for _, row in members]
+            if group == NOWHERE:
+                yield from (unplaced_row(inspection, row, masks) for row in rows)
+                continue
+            filled = self._inspection(fill_in_turn(self.problem, self.solution, rows, masks[-1]))
+            found = [row for row in rows if filled.solution.node[row] != NOWHERE]
+            together = Together(len(rows), len(found))
+            for row in rows:
+                yield unplaced_row(inspection if row in found else filled, row, masks, together)
+
+    def _placement_masks(self) -> list[int]:
+        """Return the rules that placement enforces, from all to the last that it tries."""
+        return self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1]
 
     def _masks(self, *, light: bool = False) -> list[int]:
         """Return the enforced rules, from all to the hard ones only (semantics.md section 4, priorities)."""
@@ -218,30 +286,10 @@ class Run:
         self._tally += result.tally
         self._phases.append(phase)
         moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
+        motives = Motives(phase, self._inspection(before), self.solution, breaches)
         for row in np.flatnonzero(moved).tolist():
-            self._reasons.setdefault(row, self._reason(phase, row, before, breaches))
+            if row not in self._reasons:
+                self._reasons[row] = motives.of(row)
 
-    def _reason(self, phase: Phase, row: int, before: Solution, breaches: Breaches | None) -> Reason:
-        origin = int(before.node[row])
-        if origin == NOWHERE:
-            return Reason(phase, "new replica")
-        if breaches is None:
-            return Reason(phase, "make room" if phase is Phase.PLACEMENT else "energy")
-        node = self.state.nodes[origin].name
-        if breaches.overloaded[origin].any():
-            return self._overload(phase, origin, node, before, breaches.overloaded[origin])
-        if breaches.astray[row]:
-            suited = self.problem.suits[self.problem.suit[row], origin]
-            return Reason(phase, "affinity" if suited else "placement", node)
-        for level in np.flatnonzero(breaches.misplaced[:, row]):
-            return Reason(phase, Rule(int(self.problem.domain_rule[level])).name.lower(), node)
-        return Reason(phase, "energy")
-
-    def _overload(self, phase: Phase, origin: int, node: str, before: Solution, overloaded: Bool) -> Reason:
-        metric = int(np.flatnonzero(overloaded)[0])
-        name = self.config.metrics[metric].name
-        numbers = {
-            "load": self.state.steps.to_user(name, int(before.node_load[origin, metric])),
-            "limit": self.state.steps.to_user(name, int(self.problem.limit[origin, metric])),
-        }
-        return Reason(phase, "capacity", node, name, numbers)
+    def _inspection(self, solution: Solution) -> Inspection:
+        return Inspection(self.state, self.problem, solution, rule_priorities(self.config))
