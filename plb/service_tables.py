@@ -15,7 +15,7 @@ from plb.constraints.domains import ANY
 from plb.expressions import FaultDomainPolicy
 from plb.model import Service
 from plb.state import ClusterState
-from plb.topology import Topology
+from plb.topology import Topology, domain_paths
 
 
 @attrs.frozen(eq=False)
@@ -137,11 +137,8 @@ def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
     config = state.config
     group = np.zeros((2, len(state.nodes)), np.int64)
     groups = np.zeros(2, np.int64)
-    names = (
-        ["/".join(node.fault_domain_path) for node in state.nodes],
-        [node.upgrade_domain_name for node in state.nodes],
-    )
-    for kind, of_kind in enumerate(names):
+    for kind, paths in enumerate(domain_paths(state)):
+        of_kind = ["/".join(path) for path in paths]
         known = {name: index for index, name in enumerate(dict.fromkeys(np.array(of_kind)[topology.counted].tolist()))}
         group[kind] = [known.get(name, 0) for name in of_kind]
         groups[kind] = len(known)

@@ -61,6 +61,16 @@ def random_target(
 
 
 @kernel
+def last_target(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
+    """Return the last node, in the order in which they were made, that every enforced rule allows, or NOWHERE."""
+    for index in range(problem.targets.shape[0] - 1, -1, -1):
+        target = problem.targets[index]
+        if refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+            return int(target)
+    return NOWHERE
+
+
+@kernel
 def try_move(problem: Problem, solution: Solution, attempt: Attempt, row: int, target: int) -> None:
     """Move `row` to `target` and note it in the attempt."""
     entry = attempt.length[0]

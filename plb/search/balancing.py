@@ -3,35 +3,58 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
 
-from plb.arrays import MOVEMENT, Float, Int, Problem, Solution
+from plb.arrays import MOVEMENT, NOWHERE, Bool, Float, Int, Problem, Solution
 from plb.config import PlbConfig
-from plb.model import Metric
+from plb.model import Metric, Service
 from plb.search.annealing import Annealed, Budget, anneal_chains
-from plb.search.proposal import Choice
+from plb.search.proposal import Choice, migration_slots
 from plb.steps import MetricSteps
 
 
 def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> bool:
-    """Tell whether some metric calls for balancing, over all services or within one (semantics.md section 3).
+    """Tell whether some metric calls for balancing, over all services or within one (semantics.md section 3)."""
+    if unbalanced_metrics(problem, solution, config, steps).any():
+        return True
+    return bool(unbalanced_locals(problem, solution, config, steps).any())
+
+
+def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
+    """Return which metrics call for balancing over all services, (R,).
 
     Loads are compared in user units, over the nodes that count (design section 14).
     """
+    found = np.zeros(len(config.metrics), np.bool_)
     for index, metric in enumerate(config.metrics):
         counted = problem.counted_for[:, index]
         if problem.metric_weight[index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
             continue
         loads = steps.in_user_units(metric.name, solution.node_load[counted, index])
         if metric.defragmentation:
-            if _wants_gathering(metric, loads, problem.group[:, counted]):
-                return True
-        elif _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max()):
-            return True
-    return _is_any_service_uneven(problem, solution, config, steps)
+            found[index] = _wants_gathering(metric, loads, problem.group[:, counted])
+        else:
+            found[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
+    return found
+
+
+def unbalanced_services(
+    problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps, services: Mapping[int, Service]
+) -> set[int]:
+    """Return those of the services, by index, that have a metric out of balance, over all services or their own."""
+    over_all = unbalanced_metrics(problem, solution, config, steps)
+    names = {metric.name for metric, unbalanced in zip(config.metrics, over_all, strict=True) if unbalanced}
+    within = unbalanced_locals(problem, solution, config, steps)
+    found = set()
+    for index, service in services.items():
+        local = int(problem.local_of[index])
+        has_one = bool(names) if service.metrics is None else bool(names & set(service.metrics))
+        if has_one or (local != NOWHERE and within[local]):
+            found.add(index)
+    return found
 
 
 def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) -> bool:
@@ -41,10 +64,11 @@ def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) 
     return high > low + 1 and active and (not (threshold > 1 and low > 0) or high / low > threshold)
 
 
-def _is_any_service_uneven(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> bool:
-    """Tell whether a local domain is out of balance, where these are asked (LocalBalancingThreshold)."""
+def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
+    """Return which local domains are out of balance, (L,), where these are asked (LocalBalancingThreshold)."""
+    found = np.zeros(len(problem.local_nodes), np.bool_)
     if config.local_balancing_threshold <= 0:
-        return False
+        return found
     for local in range(len(problem.local_nodes)):
         counted = problem.local_counted[local]
         for index, metric in enumerate(config.metrics):
@@ -52,9 +76,8 @@ def _is_any_service_uneven(problem: Problem, solution: Solution, config: PlbConf
                 continue
             loads = steps.in_user_units(metric.name, solution.local_load[local, counted, index])
             highest = steps.to_user(metric.name, int(solution.node_load[counted, index].max()))
-            if _is_uneven(loads, config.local_balancing_threshold, metric.activity_threshold, highest):
-                return True
-    return False
+            found[local] |= _is_uneven(loads, config.local_balancing_threshold, metric.activity_threshold, highest)
+    return found
 
 
 def _wants_gathering(metric: Metric, loads: Float, group: Int) -> bool:
@@ -123,15 +146,16 @@ def balance(
 ) -> Annealed:
     """Return the configuration of lowest energy that the variants find; `start` is not changed."""
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
-    migrations = math.ceil(config.max_percentage_to_move * len(movable))
+    migrations = migration_slots(problem, start, config.max_percentage_to_move)
     migrations = min(migrations, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
     found = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
-    for variant, stream in zip(variants, streams, strict=True):
+    for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):
         choice = Choice(
             movable[:0], movable, migrations, variant.mask, variant.swap_probability, variant.exchange_probability
         )
-        found.append(anneal_chains(problem, start, choice, config, stream, budget))
+        share = budget.share(len(variants) - index)
+        found.append(anneal_chains(problem, start, choice, config, stream, share))
     best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))
     tally = np.sum([result.tally for result in found], axis=0)
     return attrs.evolve(best, tally=tally)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.arrays import DISPLACED, NOWHERE, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import NO_REFUSAL
 from plb.constraints.capacity import exceeds_capacity
@@ -20,6 +20,7 @@ from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new
 from plb.search.attempts import (
     Attempt,
     keep_attempt,
+    last_target,
     new_attempt,
     random_target,
     redo_attempt,
@@ -27,7 +28,7 @@ from plb.search.attempts import (
     undo_attempt,
 )
 from plb.search.following import children_follow
-from plb.search.proposal import Choice, refusal
+from plb.search.proposal import Choice, migration_slots, refusal
 from plb.search.transition import apply_proposal, present_energy
 
 
@@ -63,13 +64,14 @@ def place_rows(
             solution,
             left,
             mask,
-            config.placement_search_iterations_per_round,
+            1 if config.dummy_plb_enabled else config.placement_search_iterations_per_round,
+            config.dummy_plb_enabled,
             rng,
             new_attempt(len(left)),
             left.copy(),
         )
         placed = left[solution.node[left] != NOWHERE]
-        if len(placed):
+        if len(placed) and not config.dummy_plb_enabled:
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
             result = anneal_chains(problem, solution, choice, config, annealing, budget)
             solution = result.solution
@@ -80,8 +82,10 @@ def place_rows(
             break
     if len(left) and with_moves:
         rng = np.random.Generator(np.random.PCG64(seed.spawn(1)[0]))
+        slots = migration_slots(problem, start, config.max_percentage_to_move_for_placement)
+        attempts = config.placement_search_iterations_per_round
         for row in left:
-            _make_room(problem, solution, int(row), masks[-1], config.placement_search_iterations_per_round, rng)
+            _make_room(problem, solution, int(row), masks[-1], slots, attempts, rng)
     return Annealed(solution, present_energy(problem, solution), tally, reason)
 
 
@@ -92,6 +96,7 @@ def _walk(
     rows: Int,
     enforced: int,
     attempts: int,
+    last: bool,
     rng: np.random.Generator,
     attempt: Attempt,
     places: Int,
@@ -100,13 +105,18 @@ def _walk(
 
     Parameters
     ----------
+    last
+        Whether the last node that fits is taken, not a random one.
     places
         Scratch of the shape of `rows`.
     """
     most = -1
     for _ in range(max(1, attempts)):
         for row in rows:
-            target = random_target(problem, solution, enforced, row, NOWHERE, rng)
+            if last:
+                target = last_target(problem, solution, enforced, row)
+            else:
+                target = random_target(problem, solution, enforced, row, NOWHERE, rng)
             if target != NOWHERE:
                 try_move(problem, solution, attempt, row, target)
         if attempt.length[0] > most:
@@ -122,12 +132,18 @@ def _walk(
 
 
 def _make_room(
-    problem: Problem, solution: Solution, row: int, enforced: int, attempts: int, rng: np.random.Generator
+    problem: Problem, solution: Solution, row: int, enforced: int, slots: int, attempts: int, rng: np.random.Generator
 ) -> None:
-    """Place `row` where replicas that stand can move out of its way, with the lowest energy of several attempts."""
+    """Place `row` where replicas that stand can move out of its way, with the lowest energy of several attempts.
+
+    Parameters
+    ----------
+    slots
+        Most replicas that stood and have moved then, those of earlier rows included.
+    """
     room = len(solution.node)
     attempt, best = new_attempt(4 * room + 1), new_attempt(4 * room + 1)
-    _try_rooms(problem, solution, row, enforced, max(1, attempts) * 5, rng, attempt, best)
+    _try_rooms(problem, solution, row, enforced, slots, max(1, attempts) * 5, rng, attempt, best)
 
 
 @kernel
@@ -136,6 +152,7 @@ def _try_rooms(
     solution: Solution,
     row: int,
     enforced: int,
+    slots: int,
     attempts: int,
     rng: np.random.Generator,
     attempt: Attempt,
@@ -149,6 +166,7 @@ def _try_rooms(
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
         fits = _clear(problem, solution, row, target, enforced, rng, attempt)
+        fits = fits and solution.counts[DISPLACED] <= slots
         if fits and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
             try_move(problem, solution, attempt, row, target)
             energy = present_energy(problem, solution)

@@ -110,13 +110,15 @@ def repair(
     """
     result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
+        if budget.is_up:
+            return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
         breaches = find_breaches(problem, result.solution, mask)
         if not breaches:
             continue
         attempts, annealing = stream.spawn(2)
         solution = result.solution.copy()
         rng = np.random.Generator(np.random.PCG64(attempts))
-        if not _repair_randomly(problem, solution, mask, config.constraint_check_iterations_per_round, rng):
+        if not _repair_randomly(problem, solution, mask, config, rng):
             continue
         movable = _concerned(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
@@ -155,12 +157,14 @@ def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
 
 
 def _repair_randomly(
-    problem: Problem, solution: Solution, enforced: int, attempts: int, rng: np.random.Generator
+    problem: Problem, solution: Solution, enforced: int, config: PlbConfig, rng: np.random.Generator
 ) -> bool:
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
     room = 8 * len(solution.node) + 8
     attempt, best = new_attempt(room), new_attempt(room)
-    _try_repairs(problem, solution, enforced, max(1, attempts), rng, attempt, best)
+    attempts = max(1, config.constraint_check_iterations_per_round)
+    swaps, scores = config.enable_preferred_swap_solution_in_constraint_check, config.use_score_in_constraint_check
+    _try_repairs(problem, solution, enforced, attempts, swaps, scores, rng, attempt, best)
     return bool(best.length[0] > 0)
 
 
@@ -170,20 +174,31 @@ def _try_repairs(
     solution: Solution,
     enforced: int,
     attempts: int,
+    swaps: bool,
+    scores: bool,
     rng: np.random.Generator,
     attempt: Attempt,
     best: Attempt,
 ) -> None:
+    """Note the best of several random repairs and make it.
+
+    Parameters
+    ----------
+    swaps
+        Whether roles may be swapped where no replica can move.
+    scores
+        Whether the energy decides between repairs that mend equally much.
+    """
     fewest, least = remaining_breaches(problem, solution, enforced)
     lowest = present_energy(problem, solution)
     for _ in range(attempts):
-        _unload(problem, solution, enforced, rng, attempt)
+        _unload(problem, solution, enforced, swaps, rng, attempt)
         _spread(problem, solution, enforced, rng, attempt)
         _gather(problem, solution, enforced, rng, attempt)
         broken, overload = remaining_breaches(problem, solution, enforced)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
-        if better or (broken == fewest and overload == least and energy < lowest):
+        if better or (scores and broken == fewest and overload == least and energy < lowest):
             fewest = broken
             least = overload
             lowest = energy
@@ -217,7 +232,9 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> t
 
 
 @kernel
-def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
+def _unload(
+    problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: np.random.Generator, attempt: Attempt
+) -> None:
     """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
     for node in range(problem.limit.shape[0]):
         if not problem.counted[node]:
@@ -234,8 +251,9 @@ def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.
                     if children_follow(problem, solution, enforced, row, rng, attempt):
                         continue
                     undo_attempt(problem, solution, attempt, before)
-                relieved = _move_another(problem, solution, enforced, node, metric, rng, attempt)
-                if not relieved and not _swap_another(problem, solution, enforced, node, metric, rng, attempt):
+                if _move_another(problem, solution, enforced, node, metric, rng, attempt):
+                    continue
+                if not swaps or not _swap_another(problem, solution, enforced, node, metric, rng, attempt):
                     break
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
@@ -10,10 +10,11 @@ import numpy as np
 from plb.arrays import NOWHERE, Bool, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import ALL_RULES, Rule
+from plb.in_build import most_in_build
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
-from plb.search.balancing import Variant, balance, is_unbalanced
+from plb.search.balancing import Variant, balance, is_unbalanced, unbalanced_services
 from plb.search.dropping import Surplus, drop_surplus
 from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
@@ -29,6 +30,7 @@ def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
     return {
         Rule.PLACEMENT: config.placement_constraint_priority,
         Rule.PREFERRED_LOCATION: config.preferred_location_constraint_priority,
+        Rule.THROTTLING: config.throttling_constraint_priority,
         Rule.FAULT_DOMAIN: config.fault_domain_constraint_priority,
         Rule.UPGRADE_DOMAIN: config.upgrade_domain_constraint_priority,
         Rule.CAPACITY: config.capacity_constraint_priority,
@@ -52,7 +54,7 @@ class Run:
     def __init__(self, state: ClusterState, problem: Problem, seed: np.random.SeedSequence, budget: Budget) -> None:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
-        self.start = start_solution(problem, self.config.metric_names)
+        self.start = start_solution(problem)
         self.solution: Solution = self.start
         self._seeds = dict(zip(Phase, seed.spawn(len(Phase)), strict=True))
         self._reasons: dict[int, Reason] = {}
@@ -86,18 +88,37 @@ class Run:
         """Whether some metric calls for balancing."""
         return is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
 
+    def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
+        """Return the partitions of those services that have a metric out of balance."""
+        described = {index: self.state.services[index] for index in services}
+        found = unbalanced_services(self.problem, self.solution, self.config, self.state.steps, described)
+        return [record.name for record in self.state.partitions.values() if record.service in found]
+
+    def leave_alone(self, partitions: Iterable[str]) -> None:
+        """Let no phase from here on move a replica of these partitions."""
+        rows = [row for name in partitions for row in self.state.partition(name).rows]
+        if rows:
+            movable = self.problem.movable.copy()
+            movable[rows] = False
+            self.problem = self.problem._replace(movable=movable)
+
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
+        config = self.config
+        # room that others leave in the same plan would not count
+        with_moves = with_moves and config.move_existing_replica_for_placement
+        with_moves = with_moves and not config.prevent_transient_overcommit
+        budget = self.budget.within(config.placement_search_timeout)
         while True:
             result = place_rows(
-                self.problem,
+                self._problem_of(Phase.PLACEMENT),
                 self.solution,
                 rows,
-                self.config,
-                self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1],
+                config,
+                self._masks() if config.relax_constraint_for_placement else self._masks()[:1],
                 self._seeds[Phase.PLACEMENT],
-                self.budget,
-                with_moves=with_moves and self.config.move_existing_replica_for_placement,
+                budget,
+                with_moves=with_moves,
             )
             halves = self._placed_in_part(result.solution, rows)
             if not halves:
@@ -143,7 +164,9 @@ class Run:
         breaches = find_breaches(self.problem, self.solution, masks[0])
         if not breaches:
             return
-        result = repair(self.problem, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
+        problem = self._problem_of(Phase.REPAIR)
+        budget = self.budget.within(self.config.constraint_check_search_timeout)
+        result = repair(problem, self.solution, self.config, masks, self._seeds[Phase.REPAIR], budget)
         self._take(Phase.REPAIR, result, breaches)
 
     def balance(self, *, slow: bool = False) -> None:
@@ -151,12 +174,12 @@ class Run:
         if not self.is_unbalanced:
             return
         before = energy_of_solution(self.problem, self.solution).total
-        config = self.config
+        config, timeout = self.config, self.config.fast_balancing_search_timeout
         if slow:
-            rate = config.slow_balancing_temperature_decay_rate
+            rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
             config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
-        seed = self._seeds[Phase.BALANCING]
-        result = balance(self.problem, self.solution, config, self._variants(), seed, self.budget)
+        seed, problem = self._seeds[Phase.BALANCING], self._problem_of(Phase.BALANCING)
+        result = balance(problem, self.solution, config, self._variants(), seed, self.budget.within(timeout))
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         self._take(Phase.BALANCING, result, None)
@@ -174,6 +197,18 @@ class Run:
             bound_by=tuple(rule.name.lower() for rule in BUDGETS if self._tally[FIRST_RULE + rule]),
             reproducible=not self._out_of_time,
         )
+
+    def _problem_of(self, phase: Phase) -> Problem:
+        """Return the problem as a phase sees it: with its limits on replicas in build.
+
+        A constraint check may use room at once that replicas leave in the same plan (semantics.md section 4, capacity).
+        """
+        problem = self.problem
+        if problem.throttles:
+            problem = problem._replace(most_in_build=most_in_build(self.state, phase))
+        if phase is Phase.REPAIR:
+            problem = problem._replace(counts_departed=False)
+        return problem
 
     def _masks(self, *, light: bool = False) -> list[int]:
         """Return the enforced rules, from all to the hard ones only (semantics.md section 4, priorities)."""

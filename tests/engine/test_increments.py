@@ -122,7 +122,13 @@ ACCUMULATORS = sorted(set(Solution._fields) - {"node", "hit", "displaced", "disp
 def test_corrupted_accumulator_is_named(name, small_cluster):
     """A self-check tells which accumulator is wrong, at which index, and what it should be."""
     gathered = attrs.evolve(small_cluster, metrics=(Metric("cpu"), Metric("memory", defragmentation=True)))
-    configuration = configuration_of(gathered.engine(local_domain_weight=0.25))
+    configuration = configuration_of(
+        gathered.engine(
+            local_domain_weight=0.25,
+            prevent_transient_overcommit=True,
+            maximum_in_build_replicas_per_node={"small": 1},
+        )
+    )
     array = getattr(configuration.solution, name)
     array.flat[0] += 1
     with pytest.raises(CheckFailedError, match=rf"^phase: accumulator {name}\[0.*\] is .*, from scratch it is "):
