@@ -82,7 +82,7 @@ def test_primary_is_left_alone():
 BAD = [
     ({"n9": {"cpu": 1}}, UnknownNameError, "unknown node 'n9'"),
     ({"n1": {"cpu": 1}, "n2": {"cp": 1}}, UnknownNameError, "unknown metric 'cp'"),
-    ({"n1": {"cpu": 1}, "n2": {"cpu": -1}}, InvalidValueError, r"loads\\[n2\\]\\[cpu\\] = -1"),
+    ({"n1": {"cpu": 1}, "n2": {"cpu": -1}}, InvalidValueError, r"loads\[n2\]\[cpu\] = -1"),
 ]
 
 

@@ -177,6 +177,8 @@ def test_loads_whose_squares_would_overflow_are_counted_more_coarsely():
 
     for nodes, digits in ((7, 0), (9, 1)):
         engine = engine_of(Metric("cpu", step=1.0, violation_threshold=1), nodes=nodes, cpu=2**30)
+        assert configuration_of(engine).problem.coarseness.tolist() == [0], "no load, nothing to cut"
+        engine.report_load("p", "n0", {"cpu": 2**30})
         assert configuration_of(engine).problem.coarseness.tolist() == [digits]
 
 
