@@ -138,6 +138,20 @@ class Problem(NamedTuple):
     """(R,) binary digits by which loads are cut in Σx and Σx², so that these stay in 64 bits."""
     defragmented: Bool
     """(R,) whether the metric is to be uneven over nodes."""
+    reserving: Bool
+    """(R,) whether nodes are to be kept empty; see `plb.energy.emptiness`."""
+    empty_weight: Float
+    """(R,) weight of the empty nodes in the score of such a metric."""
+    other_weight: Float
+    """(R,) weight of the deviation over the other nodes."""
+    empty_wanted: Int
+    """(R,) nodes to be empty."""
+    empty_limit: Int
+    """(N, R) steps up to which a node counts as empty; below 0: never."""
+    empty_across_domains: Bool
+    """(R,) whether the empty nodes are to be spread over fault and upgrade domains."""
+    empty_overlap: bool
+    """Whether the empty nodes are to be the same for all metrics."""
     spread_factor: Float
     """(3,) Fn, Ff and Fu of defragmented metrics: weights of nodes, fault domains and upgrade domains."""
     group: Int
@@ -212,7 +226,15 @@ class Solution(NamedTuple):
     """(2, G, R) steps on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
     hit: Int32
     """(K,) scratch."""
+    picked: Int
+    """(N,) scratch: whether a node was picked to be empty; without room where no metric reserves nodes."""
+    uses: Int
+    """(2, G) scratch: picks from each fault and upgrade domain."""
 
     def copy(self) -> Solution:
         """Return a copy that shares nothing with this one."""
         return self._replace(**{name: array.copy() for name, array in self._asdict().items()})
+
+
+SCRATCH = ("hit", "picked", "uses")
+"""Fields of `Solution` that mean nothing between two calls of a kernel."""

@@ -57,8 +57,9 @@ def standing_load(state: ClusterState) -> Int:
 def _highest_loads(state: ClusterState, topology: Topology, everything: Int) -> Int:
     """Return the largest load in steps that a node may have of each metric, (R,)."""
     bounded = np.where(topology.limit < UNLIMITED, topology.limit, everything)
-    highest = np.maximum(standing_load(state).max(axis=0, initial=0), bounded.max(axis=0, initial=0))
-    return np.minimum(highest, everything)
+    highest: Int = np.maximum(standing_load(state).max(axis=0, initial=0), bounded.max(axis=0, initial=0))
+    highest = np.minimum(highest, everything)
+    return highest
 
 
 def _check_percentage(state: ClusterState, metric: int, nodes: int, highest: int) -> None:

@@ -16,6 +16,7 @@ from plb.counting import counting, standing_load
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
+from plb.gathering import gathers
 from plb.in_build import is_any_build_limited, most_in_build, replicas_in_build
 from plb.model import MoveCost, Role
 from plb.outlook import Outlook
@@ -101,7 +102,7 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
             replicas=int((member & ~table.leaving).sum()),
             repetitions=outlook.peak.shape[2],
             plain_spread=config.local_domain_weight == 0.0
-            and not any(m.defragmentation for m in config.metrics)
+            and not any(gathers(metric) for metric in config.metrics)
             and not (by_percentage.any() or coarseness.any()),
         ),
         by_percentage=by_percentage,

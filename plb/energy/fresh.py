@@ -55,6 +55,7 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
         fragmentation_after(problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE),
     ]
     locals_, groups = len(problem.local_nodes), int(problem.groups.max()) if problem.defragmented.any() else 0
+    picks = bool(problem.reserving.any())
     solution = Solution(
         node=node,
         node_load=node_load,
@@ -77,6 +78,8 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
         local_score=np.zeros(locals_, np.int64),
         group_load=np.zeros((2, groups, metrics), np.int64),
         hit=np.zeros(repetitions, np.int32),
+        picked=np.zeros(nodes if picks else 0, np.int64),
+        uses=np.zeros((2, max(1, int(problem.groups.max())) if picks else 0), np.int64),
     )
     _sum_spread(problem, solution, standing)
     _fill_books(problem, solution)

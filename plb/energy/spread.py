@@ -3,12 +3,14 @@
 ``A = L·mean(local scores) + (1 − L)·global score``, L the weight of the local domains: a service with two partitions or
 more is one, with its own loads and weights. A metric that is to be defragmented counts
 ``Fn − Fn·d(nodes) + Ff·d(fault domains) + Fu·d(upgrade domains)`` in place of its deviation d: uneven nodes are good,
-even domains are. Where there are no local domains and no such metric this is the imbalance I(X).
+even domains are. One that reserves nodes weighs this, or d, over the other nodes against the lack of empty nodes
+(`plb.energy.emptiness`). Where there are no local domains and no such metric this is the imbalance I(X).
 """
 
 from __future__ import annotations
 
 from plb.arrays import LOCAL_SCORES, NOWHERE, Int, Problem, Solution
+from plb.energy.emptiness import deviation_of_others, lack_of_empty_nodes
 from plb.energy.imbalance import deviation, imbalance
 from plb.energy.score import PLAIN_SPREAD, W_LOCAL
 from plb.kernel import kernel
@@ -38,7 +40,12 @@ def spread(problem: Problem, solution: Solution) -> float:
     weighted = 0.0
     weights = 0.0
     for metric in range(solution.total.shape[0]):
-        uneven = deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
+        lack = 0.0
+        if problem.reserving[metric]:
+            lack = lack_of_empty_nodes(problem, solution, metric)
+            uneven = deviation_of_others(problem, solution, metric)
+        else:
+            uneven = deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
         if problem.defragmented[metric]:
             uneven = problem.spread_factor[0] * (1.0 - uneven)
             for kind in range(2):
@@ -46,6 +53,8 @@ def spread(problem: Problem, solution: Solution) -> float:
                     solution.group_load[kind], problem.groups[kind], metric, problem.coarseness[metric]
                 )
                 uneven += problem.spread_factor[1 + kind] * domains
+        if problem.reserving[metric]:
+            uneven = problem.other_weight[metric] * uneven + problem.empty_weight[metric] * lack
         weighted += problem.metric_weight[metric] * uneven
         weights += problem.metric_weight[metric]
     over_all = weighted / weights if weights > 0.0 else 0.0
@@ -119,6 +128,8 @@ def local_score(problem: Problem, solution: Solution, local: int) -> int:
         uneven = deviation(nodes, solution.local_total[local, metric], solution.local_squares[local, metric])
         if problem.defragmented[metric]:
             uneven = problem.spread_factor[0] * (1.0 - uneven)
+        if problem.reserving[metric]:
+            uneven *= problem.other_weight[metric]
         weighted += problem.local_weight[local, metric] * uneven
         weights += problem.local_weight[local, metric]
     return int(weighted / weights * UNIT) if weights > 0.0 else 0

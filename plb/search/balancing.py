@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -10,9 +9,11 @@ import numpy as np
 
 from plb.arrays import MOVEMENT, NOWHERE, Bool, Float, Int, Problem, Solution
 from plb.config import PlbConfig
+from plb.gathering import gathers, packs, reserves, strategy_of, wanted_empty
 from plb.model import Metric, Service
 from plb.search.annealing import Annealed, Budget, anneal_chains
 from plb.search.proposal import Choice, migration_slots
+from plb.settings.metric import PlacementStrategy
 from plb.steps import MetricSteps
 
 
@@ -34,8 +35,9 @@ def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
         if problem.metric_weight[index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
             continue
         loads = steps.in_user_units(metric.name, solution.node_load[counted, index])
-        if metric.defragmentation:
-            found[index] = _wants_gathering(metric, loads, problem.group[:, counted])
+        if gathers(metric):
+            empty = _is_empty(problem, solution, index)[counted]
+            found[index] = _wants_gathering(metric, loads, empty, problem.group[:, counted])
         else:
             found[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
     return found
@@ -72,7 +74,7 @@ def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, s
     for local in range(len(problem.local_nodes)):
         counted = problem.local_counted[local]
         for index, metric in enumerate(config.metrics):
-            if problem.local_weight[local, index] <= 0 or metric.defragmentation or not counted.any():
+            if problem.local_weight[local, index] <= 0 or gathers(metric) or not counted.any():
                 continue
             loads = steps.in_user_units(metric.name, solution.local_load[local, counted, index])
             highest = steps.to_user(metric.name, int(solution.node_load[counted, index].max()))
@@ -80,18 +82,30 @@ def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, s
     return found
 
 
-def _wants_gathering(metric: Metric, loads: Float, group: Int) -> bool:
-    """Tell whether a defragmented metric is spread too evenly, or has too few empty nodes.
+def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
+    """Return which nodes count as empty for a metric, (N,); with overlap, for every metric that reserves nodes."""
+    empty: Bool = solution.node_load <= problem.empty_limit
+    if problem.empty_overlap and problem.reserving[metric]:
+        return np.asarray(empty[:, problem.reserving].all(axis=1))
+    return empty[:, metric]
+
+
+def _wants_gathering(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
+    """Tell whether a metric is spread too evenly, has too few empty nodes, or is uneven where it should not be.
 
     Parameters
     ----------
-    loads
-        (n,) of the nodes that count.
+    loads, empty
+        (n,) load of the nodes that count, and whether they count as empty.
     group
         (2, n) their fault and upgrade domains.
     """
-    if metric.empty_nodes is not None:
-        return _lacks_empty_nodes(metric, loads, group)
+    if strategy_of(metric) is PlacementStrategy.RESERVATION_AND_BALANCE and not empty.all():
+        others = loads[~empty]
+        if _is_uneven(others, metric.balancing_threshold, metric.activity_threshold, float(others.max())):
+            return True
+    if metric.empty_nodes is not None or reserves(metric):
+        return _lacks_empty_nodes(metric, empty, group)
     if metric.balancing_threshold == 1:
         return True
     for of_kind in group:
@@ -102,12 +116,9 @@ def _wants_gathering(metric: Metric, loads: Float, group: Int) -> bool:
     return False
 
 
-def _lacks_empty_nodes(metric: Metric, loads: Float, group: Int) -> bool:
+def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
     """Tell whether fewer nodes are empty than the metric asks for, over all or in some domain."""
-    wanted = metric.empty_nodes or 0.0
-    target = math.floor(wanted * len(loads)) if wanted < 1 else int(wanted)
-    limit = metric.empty_node_load if metric.scoped_defragmentation else metric.activity_threshold
-    empty = loads <= limit
+    target = wanted_empty(metric, len(empty))
     if not metric.empty_nodes_across_domains:
         return bool(empty.sum() < target)
     for of_kind in group:
@@ -129,11 +140,14 @@ class Variant:
         Enforced rules.
     swap_primary_probability, exchange_probability
         See `plb.search.proposal.Choice`.
+    only_empties
+        Whether replicas move from the less loaded nodes to the fuller ones only (`RestrictedDefragmentationHeuristic`).
     """
 
     mask: int
     swap_probability: float
     exchange_probability: float
+    only_empties: bool = False
 
 
 def balance(
@@ -151,11 +165,32 @@ def balance(
     found = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
     for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):
+        seen, rows = _emptying(problem, start, config, movable) if variant.only_empties else (problem, movable)
         choice = Choice(
-            movable[:0], movable, migrations, variant.mask, variant.swap_probability, variant.exchange_probability
+            movable[:0], rows, migrations, variant.mask, variant.swap_probability, variant.exchange_probability
         )
         share = budget.share(len(variants) - index)
-        found.append(anneal_chains(problem, start, choice, config, stream, share))
+        found.append(anneal_chains(seen, start, choice, config, stream, share))
     best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))
     tally = np.sum([result.tally for result in found], axis=0)
     return attrs.evolve(best, tally=tally)
+
+
+def _emptying(problem: Problem, start: Solution, config: PlbConfig, movable: Int) -> tuple[Problem, Int]:
+    """Return the problem with the fuller nodes as only targets, and the rows that stand on the others and load them.
+
+    A node is among the fuller ones for a metric that is packed if its load is above the mean of those that count.
+    """
+    fuller = np.zeros(len(problem.limit), np.bool_)
+    leaves = np.zeros(len(movable), np.bool_)
+    for index, metric in enumerate(config.metrics):
+        counted = problem.counted_for[:, index]
+        if not packs(metric) or not counted.any():
+            continue
+        above = start.node_load[:, index] > start.node_load[counted, index].mean()
+        fuller |= above
+        leaves |= ~above[start.node[movable]] & (problem.load[movable, index] > 0)
+    targets = problem.targets[fuller[problem.targets]]
+    if not len(targets):
+        return problem, movable[:0]
+    return problem._replace(targets=targets), movable[leaves]

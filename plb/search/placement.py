@@ -28,6 +28,7 @@ from plb.search.attempts import (
     undo_attempt,
 )
 from plb.search.following import children_follow
+from plb.search.narrowing import narrowed
 from plb.search.proposal import Choice, migration_slots, refusal
 from plb.search.transition import apply_proposal, present_energy
 
@@ -56,24 +57,17 @@ def place_rows(
     tally = new_tally()
     reason = EndReason.NOTHING_TO_DO
     left = np.array(rows, np.int64)
-    for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
+    few = narrowed(problem, start, config, left)
+    problems = [problem] if few is None else [few, problem]
+    tries = [(seen, mask) for mask in masks for seen in problems]
+    for (seen, mask), stream in zip(tries, seed.spawn(len(tries)), strict=True):
         walk, annealing = stream.spawn(2)
         rng = np.random.Generator(np.random.PCG64(walk))
-        _walk(
-            problem,
-            solution,
-            left,
-            mask,
-            1 if config.dummy_plb_enabled else config.placement_search_iterations_per_round,
-            config.dummy_plb_enabled,
-            rng,
-            new_attempt(len(left)),
-            left.copy(),
-        )
+        _walk_over(seen, solution, left, mask, config, rng)
         placed = left[solution.node[left] != NOWHERE]
         if len(placed) and not config.dummy_plb_enabled:
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
-            result = anneal_chains(problem, solution, choice, config, annealing, budget)
+            result = anneal_chains(seen, solution, choice, config, annealing, budget)
             solution = result.solution
             reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
@@ -87,6 +81,15 @@ def place_rows(
         for row in left:
             _make_room(problem, solution, int(row), masks[-1], slots, attempts, rng)
     return Annealed(solution, present_energy(problem, solution), tally, reason)
+
+
+def _walk_over(
+    problem: Problem, solution: Solution, rows: Int, enforced: int, config: PlbConfig, rng: np.random.Generator
+) -> None:
+    """Place what fits of `rows`, as the settings of placement say."""
+    attempts = 1 if config.dummy_plb_enabled else config.placement_search_iterations_per_round
+    attempt, places = new_attempt(len(rows)), rows.copy()
+    _walk(problem, solution, rows, enforced, attempts, config.dummy_plb_enabled, rng, attempt, places)
 
 
 @kernel

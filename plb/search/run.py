@@ -10,6 +10,7 @@ import numpy as np
 from plb.arrays import NOWHERE, Bool, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import ALL_RULES, Rule
+from plb.gathering import packs
 from plb.in_build import most_in_build
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
@@ -224,15 +225,17 @@ class Run:
         """Return what balancing tries side by side (semantics.md section 6, balancing).
 
         While preferred locations are enforced, nothing but swaps of roles is possible; a search without them, and one
-        with nothing but swaps, stand beside that.
+        with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes.
         """
         config, masks = self.config, self._masks()
         usual = Variant(masks[0], config.swap_primary_probability, config.exchange_probability)
+        free = attrs.evolve(usual, mask=masks[0] & ~(1 << Rule.PREFERRED_LOCATION))
+        emptying = []
+        if config.restricted_defragmentation_heuristic_enabled and any(packs(metric) for metric in config.metrics):
+            emptying = [attrs.evolve(free, only_empties=True)]
         if config.preferred_location_constraint_priority < 0:
-            return [usual]
-        free = masks[0] & ~(1 << Rule.PREFERRED_LOCATION)
-        only_swaps = Variant(masks[0], 1.0, 0.0)
-        return [only_swaps, usual, Variant(free, config.swap_primary_probability, config.exchange_probability)]
+            return [usual, *emptying]
+        return [Variant(masks[0], 1.0, 0.0), usual, free, *emptying]
 
     def _take(self, phase: Phase, result: Annealed, breaches: Breaches | None) -> None:
         """Go on from the result of a phase, and note why each row moved."""

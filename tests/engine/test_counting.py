@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plb import InvalidValueError, Metric
 from plb.search.checks import compare_with_fresh
 
-from .stories import engine_with
+from .stories import add_instance, engine_with
 from .strategies import all_clusters, configuration_of, examples, walks
 
 SHARED = Metric("cpu", step=1.0, violation_threshold=1.0, balancing_by_percentage=True)
@@ -77,8 +77,6 @@ def test_largest_loads_are_exact_where_they_must_fit():
     nodes = {f"n{index}": 2**31 for index in range(9)}
     for room, fits in ((1, True), (2, False)):
         engine = engine_with({"n0": 2**31}, {"a": ("n0", LARGE)})
-        from .stories import add_instance
-
         add_instance(engine, room)
         assert bool(engine.place().moves) is fits
     engine = engine_with(nodes, {f"p{index}": (f"n{index % 2}", 2**30) for index in range(4)})
