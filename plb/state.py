@@ -6,7 +6,8 @@ row without a node is a replica that is still to be placed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ class PartitionRecord:
     """True while it is in transition or in quorum loss: nothing of it moves."""
     role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
     """Reported loads by role, for replicas that have no report of their own."""
+    secondary_load: dict[str, dict[str, float]] = attrs.field(factory=dict)
+    """Loads of secondaries reported node by node: by metric and name of the node."""
     move_cost: dict[Role, MoveCost] = attrs.field(factory=dict)
     """Reported move costs by role."""
 
@@ -260,9 +263,11 @@ class ClusterState:
             self._note_promotion(record, row, node, old_node, secondaries)
             table.node[row], table.pinned[row] = node, replica.pinned
             table.still[row] = replica.state is not ReplicaState.READY
+            table.building[row] = replica.state is ReplicaState.IN_BUILD
         for role, rows in free.items():
             for row in rows:
-                table.node[row], table.pinned[row], table.still[row] = NOWHERE, False, False
+                table.node[row] = NOWHERE
+                table.pinned[row] = table.still[row] = table.building[row] = False
             self._trim(record, role, rows, service, len(standing))
         self._fill_up(record, service, defaults)
         record.rows += kept.values()
@@ -326,10 +331,7 @@ class ClusterState:
         return row
 
     def _expected_load(self, record: PartitionRecord, role: Role, default: Int) -> Int:
-        """Return the load of a replica without a report: that of its role; for secondaries the mean of the others'.
-
-        The mean of the reported secondaries, in whole user units, counts where `use_separate_secondary_load` is set.
-        """
+        """Return the load of a replica without a report of its own: that of its role."""
         load = default.copy()
         for name, value in record.role_load.get(role, {}).items():
             load[self.steps.index[name]] = self.steps.loads("", "", {name: value})[self.steps.index[name]]
@@ -412,6 +414,29 @@ class ClusterState:
                 for name in loads:
                     self.rows.load[row, steps.index[name]] = new[steps.index[name]]
         self.load_version[record.service] += 1
+
+    def set_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
+        """Set the loads of secondaries by node and metric; those without a report carry the rounded mean of the others.
+
+        Without `use_separate_secondary_load` all of them do (semantics.md section 1, load reports).
+        """
+        record, item = self.partition(partition), f"partition {partition}"
+        at = {name: self.node(name, item) for name in loads}
+        steps = self.steps.copy()
+        for name, load in loads.items():
+            steps.loads(item, f"loads[{name}]", load)
+        for name, load in loads.items():
+            for metric, value in load.items():
+                record.secondary_load.setdefault(metric, {})[name] = value
+        reported = dict.fromkeys(metric for load in loads.values() for metric in load)
+        values = {metric: record.secondary_load[metric].values() for metric in reported}
+        self.set_role_load(partition, Role.SECONDARY, {m: math.floor(sum(v) / len(v) + 0.5) for m, v in values.items()})
+        if not self.config.use_separate_secondary_load:
+            return
+        for name, load in loads.items():
+            for row in record.rows:
+                if self.rows.role[row] == Role.SECONDARY and self.rows.node[row] == at[name]:
+                    self.set_load(row, item, dict(load))
 
     def set_move_cost(self, partition: str, role: Role, cost: MoveCost) -> None:
         """Set what moving the replicas of a role costs."""
