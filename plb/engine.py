@@ -9,10 +9,20 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Float, Int
+from plb.arrays import NOWHERE, Float, Int
 from plb.config import PlbConfig
 from plb.errors import ConflictError, InvalidValueError
-from plb.model import MoveCost, Node, Partition, Role, Service, check_count, check_loads, check_number
+from plb.model import (
+    MoveCost,
+    Node,
+    Partition,
+    Role,
+    Service,
+    check_count,
+    check_loads,
+    check_move_cost,
+    check_number,
+)
 from plb.plan import MoveKind, Plan, merged
 from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, Scheduler, node_event
 from plb.service_domains import service_domains
@@ -159,12 +169,13 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If a capacity names a metric that the engine does not know.
         """
+        at = self._time(now)
         before = self._state.nodes[self._state.node_index[node.name]] if node.name in self._state.node_index else None
         self._state.put_node(node)
         event = node_event(before, node)
         if event is not None:
             living = [index for index, service in enumerate(self._state.living_services()) if service is not None]
-            self._scheduler.note_node_event(event, living, self._time(now))
+            self._scheduler.note_node_event(event, living, at)
 
     def update_service(self, service: Service) -> None:
         """Add a service, or replace the one of this name.
@@ -225,14 +236,22 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If partition or metric is not known.
         InvalidValueError
-            If a load is negative or not finite.
+            If the role does not suit the service, or a load is negative or not finite.
         """
         checked = check_loads(f"partition {partition}", f"load[{role.name}]", loads)
         self._state.set_role_load(partition, role, dict(checked))
 
     def report_move_cost(self, partition: str, role: Role, cost: MoveCost | str) -> None:
-        """Report what a move of the replicas of a role costs, instead of the service's move cost."""
-        self._state.set_move_cost(partition, role, MoveCost(cost))
+        """Report what a move of the replicas of a role costs, instead of the service's move cost.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        InvalidValueError
+            If the role does not suit the service, or there is no such cost.
+        """
+        self._state.set_move_cost(partition, role, check_move_cost(f"partition {partition}", cost))
 
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, which are searched apart, with what the last refresh did for each."""
@@ -268,13 +287,18 @@ class PlacementAndLoadBalancing:
     # what the host asks
 
     def replicas(self, partition: str) -> tuple[PlacedReplica, ...]:
-        """Return the replicas of a partition: its role slots in order, then departing ends."""
-        table = self._state.rows
+        """Return the replicas of a partition: its role slots in order, then departing ends.
+
+        Of a service on every node, none waits for a place: which nodes it misses shows only when a plan is made.
+        """
+        table, record = self._state.rows, self._state.partition(partition)
+        everywhere = self._state.services[record.service].on_every_node
         found = [
             PlacedReplica(
                 row, Role(int(table.role[row])), self._name_of(int(table.node[row])), bool(table.leaving[row])
             )
-            for row in self._state.partition(partition).rows
+            for row in record.rows
+            if not (everywhere and table.node[row] == NOWHERE)
         ]
         return tuple(sorted(found, key=lambda replica: replica.leaving))
 
@@ -391,7 +415,7 @@ class PlacementAndLoadBalancing:
     def _present_tables(self, topology: Topology, domain: ServiceDomain | None) -> ServiceTables:
         from plb.service_tables import build_tables, tables_version
 
-        services = range(len(self._state.services)) if domain is None else domain.services
+        services = self._state.living_indices() if domain is None else domain.services
         key = None if domain is None else domain.key
         known = self._tables.get(key)
         if known is None or known.version != tables_version(self._state, topology) or known.services != services:

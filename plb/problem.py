@@ -45,7 +45,7 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
     room = table.room
     everything = len(tables.services) == len(state.services)
     member = table.used if everything else table.used & np.isin(table.service, tables.services)
-    suit = _by_service(state, state.service_suit, np.int64)
+    suit = _suits(state)
     movable = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
     movable &= _may_leave(topology)[table.node] & ~_is_blocked(state, table.node, suit)
     tenths = np.full(room, TENTHS, np.int64)
@@ -235,6 +235,14 @@ def _prefers_siblings(state: ClusterState) -> Bool:
     for row in np.flatnonzero(table.standby).tolist():
         prefers[state.partitions[state.row_partition[row]].rows] = True
     return prefers
+
+
+def _suits(state: ClusterState) -> Int:
+    """Return `Problem.suit`, (M,): what the replicas of a service ask, its primary perhaps more."""
+    suit: Int = _by_service(state, state.service_suit, np.int64)
+    if state.primary_suit == state.service_suit:
+        return suit
+    return np.where(state.rows.role == Role.PRIMARY, _by_service(state, state.primary_suit, np.int64), suit)
 
 
 def _by_service(state: ClusterState, values: list[int], dtype: type) -> np.ndarray:

@@ -40,6 +40,8 @@ class PartitionRecord:
     """Rises with every update."""
     missing: int | None = None
     """Replicas that it misses, or below 0 has too many; None: what the target of its service says."""
+    misplaced: int = 0
+    """Of a service on every node: replicas on nodes that do not suit it, where no node misses one."""
     still: bool = False
     """True while it is in transition or in quorum loss: nothing of it moves."""
     role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
@@ -58,10 +60,18 @@ class Suit:
         Its placement constraint.
     blocked
         Names of the nodes it may not stand on.
+    base
+        For what only a primary asks (``^P``): index of what all its replicas ask, else None.
     """
 
     expression: Expression
     blocked: frozenset[str]
+    base: int | None = None
+
+    def holds(self, node: Node) -> bool:
+        """Tell whether a node is not blocked and its properties satisfy the constraint."""
+        meets = self.expression.holds(node.properties, primary=self.base is not None)
+        return node.name not in self.blocked and meets
 
 
 class ClusterState:
@@ -80,8 +90,11 @@ class ClusterState:
         self.rows = RowTable(metrics)
         self.row_partition: dict[int, str] = {}
         self.suits: list[Suit] = [Suit(parse_expression(""), frozenset())]
-        self.suit_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
+        self.suit_index: dict[tuple[str, frozenset[str], bool], int] = {("", frozenset(), False): 0}
         self.service_suit: list[int] = []
+        """For each service, what its replicas ask of nodes, as an index of `suits`."""
+        self.primary_suit: list[int] = []
+        """For each service, what its primaries ask."""
         self.node_version = 0
         """Rises with every change to a node."""
         self.services_version = 0
@@ -119,16 +132,18 @@ class ClusterState:
         for name in service.metrics or ():
             if name not in self.steps.index:
                 raise UnknownNameError("metric", name, self.steps.index, f"{item}: metrics")
-        suit = self._suit(item, service)
+        suit, primary_suit = self._suits(item, service)
         if index is None:
             self.service_index[service.name] = len(self.services)
             self.services.append(service)
             self.service_suit.append(suit)
+            self.primary_suit.append(primary_suit)
             self.service_version.append(0)
             self.load_version.append(0)
         else:
             self.services[index] = service
             self.service_suit[index] = suit
+            self.primary_suit[index] = primary_suit
             self.service_version[index] += 1
             for record in self.partitions.values():
                 if record.service == index:
@@ -140,14 +155,30 @@ class ClusterState:
         """Return the services by index; None where one was removed."""
         return [s if self.service_index.get(s.name) == index else None for index, s in enumerate(self.services)]
 
-    def _suit(self, item: str, service: Service) -> int:
-        key = (service.placement_constraint, service.blocked_nodes)
-        index = self.suit_index.get(key)
-        if index is None:
-            suit = Suit(parse_expression(service.placement_constraint, item), service.blocked_nodes)
-            index = self.suit_index[key] = len(self.suits)
-            self.suits.append(suit)
-        return index
+    def living_indices(self) -> Sequence[int]:
+        """Return the indices of the services that were not removed."""
+        if len(self.service_index) == len(self.services):
+            return range(len(self.services))
+        return sorted(self.service_index.values())
+
+    def _suits(self, item: str, service: Service) -> tuple[int, int]:
+        """Return the suits of all replicas of a service and of its primaries."""
+        text, blocked = service.placement_constraint, service.blocked_nodes
+        base = self.suit_index.get((text, blocked, False))
+        if base is None:
+            base = self._add_suit((text, blocked, False), Suit(parse_expression(text, item), blocked))
+        expression = self.suits[base].expression
+        if not expression.binds_primary_only:
+            return base, base
+        primary = self.suit_index.get((text, blocked, True))
+        if primary is None:
+            primary = self._add_suit((text, blocked, True), Suit(expression, blocked, base))
+        return base, primary
+
+    def _add_suit(self, key: tuple[str, frozenset[str], bool], suit: Suit) -> int:
+        self.suits.append(suit)
+        self.suit_index[key] = len(self.suits) - 1
+        return self.suit_index[key]
 
     def remove_service(self, name: str) -> None:
         """Remove a service that has no partitions."""
@@ -182,7 +213,7 @@ class ClusterState:
         item = f"partition {partition.name}"
         service = self._service(partition.service, item)
         described = self.services[service]
-        allowed = (Role.PRIMARY, Role.SECONDARY) if described.stateful else (Role.INSTANCE,)
+        allowed = _roles_of(described)
         placed = []
         for replica in partition.replicas:
             if replica.role not in allowed:
@@ -254,10 +285,10 @@ class ClusterState:
         for row, replica, node in matched:
             self._note_promotion(record, row, node, old_node, secondaries)
             table.node[row], table.pinned[row] = node, replica.pinned
-            table.still[row] = replica.state is not ReplicaState.READY
+            table.still[row] = record.still or replica.state is not ReplicaState.READY
         for role, rows in free.items():
             for row in rows:
-                table.node[row], table.pinned[row], table.still[row] = NOWHERE, False, False
+                table.node[row], table.pinned[row], table.still[row] = NOWHERE, False, record.still
             self._trim(record, role, rows, service, len(standing))
         self._fill_up(record, service, defaults)
         record.rows += kept.values()
@@ -314,6 +345,7 @@ class ClusterState:
         self.rows.service[row] = record.service
         self.rows.created[row] = record.created
         self.rows.key[row] = self._free_key(record)
+        self.rows.still[row] = record.still
         record.rows.append(row)
         self.row_partition[row] = record.name
         return row
@@ -396,6 +428,7 @@ class ClusterState:
     def set_role_load(self, partition: str, role: Role, loads: dict[str, float]) -> None:
         """Set the load of all replicas of a role that have no report of their own, also of those to come."""
         record = self.partition(partition)
+        self._check_role(record, role)
         steps = self.steps.copy()
         new = steps.loads(f"partition {partition}", f"load[{role.name}]", loads)
         self.steps = steps
@@ -409,8 +442,16 @@ class ClusterState:
     def set_move_cost(self, partition: str, role: Role, cost: MoveCost) -> None:
         """Set what moving the replicas of a role costs."""
         record = self.partition(partition)
+        self._check_role(record, role)
         record.move_cost[role] = cost
         self.load_version[record.service] += 1
+
+    def _check_role(self, record: PartitionRecord, role: Role) -> None:
+        """Refuse a role that no replica of the partition can have."""
+        roles = _roles_of(self.services[record.service])
+        if role not in roles:
+            names = " or ".join(allowed.name for allowed in roles)
+            raise InvalidValueError(f"partition {record.name}", "role", role, names)
 
     def set_loads(self, rows: Int, loads: Float) -> None:
         """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
@@ -461,18 +502,18 @@ class ClusterState:
             for _ in range(wanted - len(waiting)):
                 self._new_slot(record, role, {role: default})
             suits = topology.suits[self.service_suit[record.service]]
-            record.missing = None if wanted else -sum(1 for node in taken if not suits[node])
+            record.misplaced = 0 if wanted else sum(1 for node in taken if not suits[node])
             self._link(record)
 
     def surplus_of(self, record: PartitionRecord) -> int:
         """Return how many replicas a partition has too many."""
+        service = self.services[record.service]
+        if service.on_every_node:
+            return record.misplaced
         if record.missing is not None:
             return max(0, -record.missing)
-        service = self.services[record.service]
         slots = [row for row in record.rows if not (self.rows.leaving[row] or self.rows.standby[row])]
-        return (
-            0 if service.on_every_node or not service.target_replicas else max(0, len(slots) - service.target_replicas)
-        )
+        return max(0, len(slots) - service.target_replicas) if service.target_replicas else 0
 
     def partition_version(self, name: str) -> int | None:
         """Return a number that rises with every update of a partition; None where there is none of that name."""
@@ -502,10 +543,11 @@ class ClusterState:
             source = NOWHERE if move.source is None else self.node(move.source)
             target = NOWHERE if move.target is None else self.node(move.target)
             at = {row: node.get(row, int(table.node[row])) for row in record.rows}
-            standing = [row for row in record.rows if not table.leaving[row] or move.kind is MoveKind.DROP]
+            drops = move.kind is MoveKind.DROP
+            standing = [row for row in record.rows if drops or not (table.leaving[row] or table.standby[row])]
             fitting = [row for row in standing if table.role[row] == move.role and at[row] == source]
             row = _preferred(fitting, move.index)
-            on_target = [row for row in record.rows if at[row] == target]
+            on_target = [row for row in record.rows if at[row] == target and not table.standby[row]]
             if row == NOWHERE:
                 raise ConflictError(f"{move}: no such replica is there any more; make a new plan")
             if move.kind is MoveKind.SWAP:
@@ -513,7 +555,7 @@ class ClusterState:
                 if not partners:
                     raise ConflictError(f"{move}: no secondary is on {move.target} any more; make a new plan")
                 node[partners[0]] = source
-            elif (move.kind is not MoveKind.DROP and on_target) or (move.partition, target) in held:
+            elif (not drops and on_target) or (move.partition, target) in held:
                 raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
             if leaving and move.kind is MoveKind.MOVE:
                 held.add((move.partition, source))
@@ -525,17 +567,28 @@ class ClusterState:
         source = NOWHERE if move.source is None else self.node(move.source)
         target = NOWHERE if move.target is None else self.node(move.target)
         table = self.rows
+        self.service_version[record.service] += 1
+        record.version += not leaving
         if move.kind is MoveKind.DROP:
             self._drop(record, source, move)
             return
         row = self._slot_on(record, move.role, source, move.index)
         if move.kind is MoveKind.SWAP:
             table.node[self._slot_on(record, Role.SECONDARY, target)] = source
+        else:
+            self._replace_standby(record, target)
         table.node[row] = target
         if leaving and move.kind is MoveKind.MOVE:
             end = self._new_slot(record, move.role, {move.role: table.load[row].copy()})
             table.node[end], table.leaving[end] = source, True
             table.arriving[row] = end
+            self._link(record)
+
+    def _replace_standby(self, record: PartitionRecord, node: int) -> None:
+        """Forget the standby on `node`, if there is one: a replica takes its place."""
+        for row in [row for row in record.rows if self.rows.standby[row] and self.rows.node[row] == node]:
+            self._release(row)
+            record.rows.remove(row)
             self._link(record)
 
     def _drop(self, record: PartitionRecord, source: int, move: Move) -> None:
@@ -549,7 +602,8 @@ class ClusterState:
 
     def _slot_on(self, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
         table = self.rows
-        standing = [row for row in record.rows if table.node[row] == node and not table.leaving[row]]
+        on_node = [row for row in record.rows if table.node[row] == node]
+        standing = [row for row in on_node if not (table.leaving[row] or table.standby[row])]
         return _preferred([row for row in standing if table.role[row] == role], index)
 
     def vacate(self, partition: str, node: str) -> None:
@@ -561,8 +615,15 @@ class ClusterState:
                 self._release(row)
                 record.rows.remove(row)
                 self._link(record)
+                self.service_version[record.service] += 1
+                record.version += 1
                 return
         raise ConflictError(f"partition {partition}: no replica is leaving node {node}")
+
+
+def _roles_of(service: Service) -> tuple[Role, ...]:
+    """Return the roles that replicas of a service can have."""
+    return (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE,)
 
 
 def _holds_slot(replica: Replica) -> bool:
@@ -577,9 +638,9 @@ def _leaves(replica: Replica) -> bool:
 
 def _target(record: PartitionRecord, service: Service, standing: int) -> int:
     """Return how many replicas a partition should have of which `standing` are there."""
-    if record.missing is not None:
-        return standing + max(0, record.missing)
-    return 0 if service.on_every_node else service.target_replicas
+    if service.on_every_node:
+        return 0
+    return service.target_replicas if record.missing is None else standing + max(0, record.missing)
 
 
 def _preferred(rows: Sequence[int], wanted: int) -> int:

@@ -50,7 +50,8 @@ def build_topology(state: ClusterState) -> Topology:
     counted = receives[0].copy()
     limit, threshold = _limits(state)
     suits = suiting_nodes(state)
-    domain, parent, siblings, rule = domain_levels(state, receives[1] & suits)
+    base = [index if suit.base is None else suit.base for index, suit in enumerate(state.suits)]
+    domain, parent, siblings, rule = domain_levels(state, receives[1] & suits[base])
     return Topology(
         version=topology_version(state),
         limit=limit,
@@ -111,10 +112,7 @@ def _inverse(capacity: Int) -> Float:
 def suiting_nodes(state: ClusterState) -> Bool:
     """Return which nodes suit each suit: not blocked, and the expression holds; (X, N)."""
     return np.array(
-        [
-            [node.name not in suit.blocked and suit.expression.holds(node.properties) for node in state.nodes]
-            for suit in state.suits
-        ],
+        [[suit.holds(node) for node in state.nodes] for suit in state.suits],
         np.bool_,
     ).reshape(len(state.suits), len(state.nodes))
 

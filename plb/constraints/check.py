@@ -72,8 +72,8 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
 def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> int:
     """Return the first enforced rule that refuses `row` and `partner` to change nodes, or NO_REFUSAL.
 
-    A primary and a secondary of one partition change nodes when they swap roles: neither domains nor placement
-    constraints can refuse that.
+    A primary and a secondary of one partition change nodes when they swap roles: domains cannot refuse that, and of
+    placement constraints only those that bind the primary alone.
     """
     here = solution.node[row]
     there = solution.node[partner]
@@ -89,6 +89,10 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
         return _NODE
     elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
         return _EXCLUSION
+    elif problem.suit[row] != problem.suit[partner] and not (
+        problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]
+    ):
+        return _PLACEMENT
     elif (
         enforced >> _AFFINITY & 1
         and problem.affinity[row] != _FREE

@@ -42,6 +42,38 @@ def children_follow(
 
 
 @kernel
+def move_with_children(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    row: int,
+    target: int,
+    partner: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
+) -> bool:
+    """Move `row`, or swap it with its sibling `partner`, and its children after it; undo it all if one cannot follow.
+
+    Returns
+    -------
+    bool
+        Whether it worked; False too if the attempt may have no room for all the moves.
+    """
+    before = attempt.length[0]
+    most = 2 if problem.first_child[row] == NOWHERE else 2 * solution.node.shape[0] + 2
+    if before + most > attempt.row.shape[0]:
+        return False
+    source = solution.node[row]
+    try_move(problem, solution, attempt, row, target)
+    if partner != NOWHERE:
+        try_move(problem, solution, attempt, partner, source)
+    if children_follow(problem, solution, enforced, row, rng, attempt):
+        return True
+    undo_attempt(problem, solution, attempt, before)
+    return False
+
+
+@kernel
 def rejoin(
     problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
 ) -> bool:

@@ -26,7 +26,7 @@ from plb.search.attempts import (
     try_move,
     undo_attempt,
 )
-from plb.search.following import children_follow
+from plb.search.following import move_with_children
 from plb.search.proposal import Choice, refusal
 from plb.search.transition import apply_proposal, present_energy
 
@@ -179,8 +179,7 @@ def _clear(
         place = random_target(problem, solution, enforced, leaver, target, rng)
         if place == NOWHERE:
             return False
-        try_move(problem, solution, attempt, leaver, place)
-        if not children_follow(problem, solution, enforced, leaver, rng, attempt):
+        if not move_with_children(problem, solution, enforced, leaver, place, NOWHERE, rng, attempt):
             return False
     return True
 

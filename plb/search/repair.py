@@ -24,10 +24,9 @@ from plb.search.attempts import (
     new_attempt,
     random_target,
     redo_attempt,
-    try_move,
     undo_attempt,
 )
-from plb.search.following import bring_parent, children_follow, rejoin
+from plb.search.following import bring_parent, children_follow, move_with_children, rejoin
 from plb.search.proposal import Choice, refusal
 from plb.search.transition import present_energy
 
@@ -175,7 +174,7 @@ def _try_repairs(
     best: Attempt,
 ) -> None:
     fewest, least = remaining_breaches(problem, solution, enforced)
-    lowest = present_energy(problem, solution)
+    lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
     for _ in range(attempts):
         _unload(problem, solution, enforced, rng, attempt)
         _spread(problem, solution, enforced, rng, attempt)
@@ -225,15 +224,13 @@ def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.
         for metric in range(problem.limit.shape[1]):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
                 row = _random_leaver(problem, solution, node, metric, rng)
-                if row == NOWHERE or attempt.length[0] + 2 > attempt.row.shape[0]:
+                if row == NOWHERE:
                     break
                 target = random_target(problem, solution, enforced, row, node, rng)
-                if target != NOWHERE:
-                    before = attempt.length[0]
-                    try_move(problem, solution, attempt, row, target)
-                    if children_follow(problem, solution, enforced, row, rng, attempt):
-                        continue
-                    undo_attempt(problem, solution, attempt, before)
+                if target != NOWHERE and move_with_children(
+                    problem, solution, enforced, row, target, NOWHERE, rng, attempt
+                ):
+                    continue
                 relieved = _move_another(problem, solution, enforced, node, metric, rng, attempt)
                 if not relieved and not _swap_another(problem, solution, enforced, node, metric, rng, attempt):
                     break
@@ -269,8 +266,9 @@ def _move_another(
         row = (first + index) % rows
         if solution.node[row] == node and problem.movable[row] and problem.load[row, metric] > 0:
             target = random_target(problem, solution, enforced, row, node, rng)
-            if target != NOWHERE:
-                try_move(problem, solution, attempt, row, target)
+            if target != NOWHERE and move_with_children(
+                problem, solution, enforced, row, target, NOWHERE, rng, attempt
+            ):
                 return True
     return False
 
@@ -297,9 +295,8 @@ def _swap_another(
             place = solution.node[other]
             lighter = problem.load[other, metric] < problem.load[row, metric]
             swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
-            if lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL:
-                try_move(problem, solution, attempt, row, place)
-                try_move(problem, solution, attempt, other, node)
+            allowed = lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL
+            if allowed and move_with_children(problem, solution, enforced, row, place, other, rng, attempt):
                 return True
             other = problem.sibling[other]
     return False
@@ -308,8 +305,9 @@ def _swap_another(
 @kernel
 def _gather(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
     """Move replicas that are astray to where they may stand, and their children after them."""
+    room = 2 * solution.node.shape[0] + 4  # for the most moves that one of them entails
     for row in range(solution.node.shape[0]):
-        if is_astray(problem, solution, enforced, row) and attempt.length[0] + 2 <= attempt.row.shape[0]:
+        if is_astray(problem, solution, enforced, row) and attempt.length[0] + room <= attempt.row.shape[0]:
             before = attempt.length[0]
             moved = rejoin(problem, solution, enforced, row, rng, attempt)
             if not moved and problem.parents_move and problem.parent_row[row] != NOWHERE:
@@ -327,7 +325,7 @@ def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.
         for row in range(solution.node.shape[0]):
             if problem.sibling[row] == row or not problem.movable[row]:
                 continue
-            if excess_in_domain(problem, solution, level, row) > 0 and attempt.length[0] < attempt.row.shape[0]:
+            if excess_in_domain(problem, solution, level, row) > 0:
                 target = random_target(problem, solution, enforced, row, solution.node[row], rng)
                 if target != NOWHERE:
-                    try_move(problem, solution, attempt, row, target)
+                    move_with_children(problem, solution, enforced, row, target, NOWHERE, rng, attempt)
