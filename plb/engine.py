@@ -438,9 +438,10 @@ class PlacementAndLoadBalancing:
         at, spending = self._time(now), Budget.of(budget)
         self._fill_every_node()
         work = WorkToPlace(self._state, names)
+        runs: list[Run] = []
         plans = []
         for domain in self._domains():
-            run = self._search(domain, at, spending)
+            run = self._search(domain, at, spending, runs)
             missing, surpluses = work.of(domain)
             if "placement" in phases:
                 run.drop(surpluses)
@@ -450,17 +451,19 @@ class PlacementAndLoadBalancing:
                 run.repair()
             if "balancing" in phases and not run.changed:
                 run.balance()
+            runs.append(run)
             plans.append(run.plan(missing if "placement" in phases else []))
         return merged(plans)
 
-    def _search(self, domain: ServiceDomain | None, at: float, budget: Budget) -> Run:
-        """Return the search of a domain at its start."""
+    def _search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[Run]) -> Run:
+        """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""
         from plb.search.run import Run
 
         if not self._state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self._searches + 1])
         run = Run(self._state, self._problem(at, domain)[0], seed, budget)
+        run.deduct(earlier)
         self._now, self._searches = at, self._searches + 1
         return run
 
@@ -482,13 +485,15 @@ class PlacementAndLoadBalancing:
 
         self._fill_every_node()
         work, plans, actions = WorkToPlace(self._state, None), [], {}
+        runs: list[Run] = []
         self._domains()
         replicas = int((self._state.rows.used & (self._state.rows.node >= 0)).sum())
         for domain in self._service_domains:
             record = self._scheduler.record(domain.key)
             action = Action.SKIPPED
             if not self._scheduler.is_under_way(record, self._state.partition_version, at):
-                run = self._search(domain, at, budget)
+                run = self._search(domain, at, budget, runs)
+                runs.append(run)
                 missing, surpluses = work.of(domain)
                 versions = self._state.versions_of(domain.services)
                 refresh = Refresh(self._scheduler, record, domain, run, missing, surpluses, *versions, at, replicas)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Float, Int
+from plb.arrays import NOWHERE, Bool, Float, Int
 from plb.config import PlbConfig
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.expressions import Expression, parse_expression
@@ -101,6 +101,7 @@ class ClusterState:
         """Rises with every service that is made, changed or removed."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
+        self._carried: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
         self.load_version: list[int] = []
         """For each service, rises with every report of a load or a move cost."""
 
@@ -150,6 +151,17 @@ class ClusterState:
                     record.version += 1
                     self._trim_waiting(record, service)
         self.services_version += 1
+        if index is not None and service.metrics is not None:
+            rows = np.flatnonzero(self.rows.used & (self.rows.service == index))
+            self.rows.load[rows] *= self._carries()[index]
+
+    def _carries(self) -> Bool:
+        """Return which metrics the replicas of each service carry, (S, R); what they report of others is ignored."""
+        if self._carried[0] != self.services_version:
+            names = self.config.metric_names
+            carried = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
+            self._carried = self.services_version, np.array(carried, np.bool_).reshape(len(carried), len(names))
+        return self._carried[1]
 
     def living_services(self) -> list[Service | None]:
         """Return the services by index; None where one was removed."""
@@ -358,7 +370,7 @@ class ClusterState:
         load = default.copy()
         for name, value in record.role_load.get(role, {}).items():
             load[self.steps.index[name]] = self.steps.loads("", "", {name: value})[self.steps.index[name]]
-        return load
+        return load if self.services[record.service].metrics is None else load * self._carries()[record.service]
 
     def _key(self, record: PartitionRecord, slot: int) -> int:
         return replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
@@ -418,10 +430,12 @@ class ClusterState:
         steps = self.steps.copy()
         new = steps.loads(item, "load", loads)
         self.steps = steps
+        carries = self._carries()[self.rows.service[row]]
         for name, value in loads.items():
             metric = steps.index[name]
-            self.rows.load[row, metric] = new[metric]
-            self.rows.largest_demand[row, metric] = max(self.rows.largest_demand[row, metric], value)
+            if carries[metric]:
+                self.rows.load[row, metric] = new[metric]
+                self.rows.largest_demand[row, metric] = max(self.rows.largest_demand[row, metric], value)
         self.rows.reported[row] = True
         self.load_version[self.rows.service[row]] += 1
 
@@ -435,8 +449,8 @@ class ClusterState:
         record.role_load.setdefault(role, {}).update(loads)
         for row in record.rows:
             if self.rows.role[row] == role and not self.rows.reported[row]:
-                for name in loads:
-                    self.rows.load[row, steps.index[name]] = new[steps.index[name]]
+                for metric in [steps.index[name] for name in loads]:
+                    self.rows.load[row, metric] = new[metric] * self._carries()[record.service, metric]
         self.load_version[record.service] += 1
 
     def set_move_cost(self, partition: str, role: Role, cost: MoveCost) -> None:
@@ -476,6 +490,9 @@ class ClusterState:
         steps = self.steps.copy()
         new = steps.bulk("report_loads", loads)
         self.steps = steps
+        carries = self._carries()
+        if not carries.all():
+            new, loads = new * carries[self.rows.service[rows]], loads * carries[self.rows.service[rows]]
         self.rows.load[rows] = new
         self.rows.largest_demand[rows] = np.maximum(self.rows.largest_demand[rows], loads)
         self.rows.reported[rows] = True

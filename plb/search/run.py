@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Bool, Problem, Solution
-from plb.config import PlbConfig
+from plb.arrays import MOVES, NOWHERE, TENTHS, Bool, Problem, Solution
+from plb.config import Checks, PlbConfig
 from plb.constraints import ALL_RULES, Rule
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
 from plb.search.balancing import Variant, balance, is_unbalanced
+from plb.search.checks import compare_with_fresh
 from plb.search.dropping import Surplus, drop_surplus
 from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
@@ -77,6 +78,14 @@ class Run:
             self.problem = self.problem._replace(max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
 
+    def deduct(self, earlier: Sequence[Run]) -> None:
+        """Leave of the budgets of moves, which hold for the whole plan, what other service domains did not use."""
+        for run in earlier:
+            self.problem = self.problem._replace(
+                max_moves=max(0, self.problem.max_moves - -(-int(run.solution.counts[MOVES]) // TENTHS)),
+                max_node_moves=np.maximum(0, self.problem.max_node_moves - run.solution.node_moves),
+            )
+
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
         return bool(find_breaches(self.problem, self.solution, self._masks(light=light)[0]))
@@ -134,6 +143,7 @@ class Run:
             self.problem, solution, surpluses, self.state.rows.moving, self.state.rows.pinned, hard, soft
         )
         self.solution = solution
+        self._check("drop")
         self._phases.append(Phase.PLACEMENT)
         self._reasons.update({row: Reason(Phase.PLACEMENT, "surplus") for row in rows})
 
@@ -203,12 +213,18 @@ class Run:
         """Go on from the result of a phase, and note why each row moved."""
         before = self.solution
         self.solution, self._end = result.solution, result.end_reason
+        self._check(phase.value)
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
         moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
         for row in np.flatnonzero(moved).tolist():
             self._reasons.setdefault(row, self._reason(phase, row, before, breaches))
+
+    def _check(self, moment: str) -> None:
+        """Compare the sums with those computed from scratch, where the settings ask for that."""
+        if self.config.checks is not Checks.OFF:
+            compare_with_fresh(self.problem, self.solution, moment)
 
     def _reason(self, phase: Phase, row: int, before: Solution, breaches: Breaches | None) -> Reason:
         origin = int(before.node[row])

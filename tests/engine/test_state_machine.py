@@ -27,6 +27,7 @@ from .whole_strategies import (
     budgets,
     loads_of_a_replica,
     mostly,
+    plain_node,
     plain_partition,
     whole_metrics,
     whole_nodes,
@@ -40,6 +41,8 @@ STATEFUL = {name: index != 2 for index, name in enumerate(SERVICES)}
 """Which services are stateful: that cannot change."""
 some_partition = st.sampled_from(PARTITIONS)
 some_node = st.sampled_from(NODES)
+what_follows = st.sampled_from(["carry out", "begin", "leave it"])
+"""What the host does about a plan."""
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -54,15 +57,16 @@ class EngineMachine(RuleBasedStateMachine):
         checks = data.draw(mostly(Checks.OFF, Checks.PHASE, Checks.STEP))
         whole = {**data.draw(whole_settings()), "checks": checks}
         self.world = World(data.draw(whole_metrics()), whole, seed=seed, history=data.draw(st.booleans()))
-        for name in NODES[: data.draw(st.integers(2, 6))]:
-            self.world.put_node(data.draw(whole_nodes(name, self.metrics)))
+        for name in NODES[: data.draw(st.integers(3, 6))]:
+            self.world.put_node(plain_node(random, name, self.metrics))
         for name in SERVICES[: data.draw(st.integers(1, 3))]:
             self.put_service(data, name)
-        for name in PARTITIONS[: data.draw(st.integers(1, 6))]:
-            service = data.draw(st.sampled_from(sorted(self.world.services)))
+        for name in PARTITIONS[: data.draw(st.integers(3, 8))]:
+            service = random.choice(sorted(self.world.services))
             self.world.put_partition(
                 plain_partition(random, name, self.world.services[service], list(self.world.nodes))
             )
+        self.report_loads(random, 12)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -125,11 +129,12 @@ class EngineMachine(RuleBasedStateMachine):
             Replica(r.role, r.node, leaving=r.leaving) for r in self.world.one.replicas(name) if r.node is not None
         ]
         if place < len(replicas):
+            known = replicas[place]
             replicas[place : place + 1] = (
-                [] if state is None else [attrs.evolve(replicas[place], state=state, leaving=leaving)]
+                [] if state is None else [attrs.evolve(known, state=state, leaving=leaving or known.leaving)]
             )
-        known = self.world.partitions[name]
-        self.world.put_partition(attrs.evolve(known, replicas=replicas, missing=missing, in_transition=still))
+        said = self.world.partitions[name]
+        self.world.put_partition(attrs.evolve(said, replicas=replicas, missing=missing, in_transition=still))
 
     @rule(name=some_partition)
     def remove_partition(self, name: str) -> None:
@@ -193,32 +198,50 @@ class EngineMachine(RuleBasedStateMachine):
 
     # plans
 
-    @rule(forth=st.sampled_from([0.0, 1.0, 10.0, -5.0]), budget=budgets)
-    def refresh(self, forth: float, budget: int | None) -> None:
+    @rule(forth=st.sampled_from([0.0, 1.0, 10.0, -5.0]), budget=budgets, then=what_follows)
+    def refresh(self, forth: float, budget: int | None, then: str) -> None:
         """Let time pass, or go back, and ask what is due."""
         self.now += forth
         self.world.ask(lambda engine: engine.refresh(self.now, budget=budget))
+        self.go_on(then)
 
-    @rule(budget=budgets, names=st.none() | st.lists(some_partition, max_size=3))
-    def place(self, budget: int | None, names: list[str] | None) -> None:
+    @rule(budget=budgets, names=st.none() | st.lists(some_partition, max_size=3), then=what_follows)
+    def place(self, budget: int | None, names: list[str] | None, then: str) -> None:
         """Ask for places of all missing replicas, or of those of some partitions."""
         known = None if names is None else [name for name in names if name in self.world.partitions]
         self.world.ask(lambda engine: engine.place(known, budget=budget))
+        self.go_on(then)
 
-    @rule(budget=budgets)
-    def repair(self, budget: int | None) -> None:
+    @rule(budget=budgets, then=what_follows)
+    def repair(self, budget: int | None, then: str) -> None:
         """Ask for repairs."""
         self.world.ask(lambda engine: engine.repair(budget=budget))
+        self.go_on(then)
 
-    @rule(budget=budgets)
-    def balance(self, budget: int | None) -> None:
+    @rule(budget=budgets, then=what_follows)
+    def balance(self, budget: int | None, then: str) -> None:
         """Ask for balance."""
         self.world.ask(lambda engine: engine.balance(budget=budget), balancing=True)
+        self.go_on(then)
 
-    @rule(leaving=st.booleans())
-    def apply(self, leaving: bool) -> None:
-        """Carry out the last plan."""
-        self.world.carry_out(leaving=leaving)
+    @rule(random=st.randoms(use_true_random=False), budget=budgets, then=what_follows)
+    def balance_other_loads(self, random: Random, budget: int | None, then: str) -> None:
+        """Ask for balance after a change of all loads."""
+        self.report_loads(random, 15)
+        self.balance(budget, then)
+
+    @rule(name=some_node, budget=budgets, then=what_follows)
+    def repair_a_smaller_node(self, name: str, budget: int | None, then: str) -> None:
+        """Ask for repairs after a node has lost most of its capacity."""
+        if name in self.world.nodes:
+            node = self.world.nodes[name]
+            self.world.put_node(attrs.evolve(node, capacities={m: c // 3 for m, c in node.capacities.items()}))
+            self.repair(budget, then)
+
+    def go_on(self, then: str) -> None:
+        """Carry out the plan just made, begin to, or leave it."""
+        if then != "leave it":
+            self.world.carry_out(leaving=then == "begin")
 
     @rule(data=st.data(), name=some_partition)
     def vacate(self, data: st.DataObject, name: str) -> None:

@@ -37,8 +37,8 @@ budgets = st.sampled_from([None, 240, 60, 0])
 
 
 def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
-    """Return a strategy that draws the usual value as often as all the others together."""
-    return st.sampled_from([*[usual] * len(others), *others])
+    """Return a strategy that draws the usual value three times as often as all the others together."""
+    return st.sampled_from([*[usual] * 3 * len(others), *others])
 
 
 @st.composite
@@ -55,7 +55,7 @@ def whole_metrics(draw: st.DrawFn) -> tuple[Metric, ...]:
             global_weight=draw(mostly(None, 0.3)),
             balancing_by_percentage=draw(mostly(False, True)),
             node_buffer_percentage=draw(mostly(0.0, 0.2)),
-            defragmentation=draw(mostly(False, False, True)),
+            defragmentation=draw(mostly(False, True)),
             empty_nodes=draw(mostly(None, 1.0, 0.4)),
             empty_nodes_across_domains=draw(st.booleans()),
             scoped_defragmentation=draw(mostly(False, True)),
@@ -70,12 +70,12 @@ def whole_nodes(draw: st.DrawFn, name: str, metrics: Sequence[Metric]) -> Node:
     capacity = st.integers(10, 50).map(float)
     return Node(
         name,
-        capacities={metric.name: draw(capacity) for metric in metrics if draw(mostly(True, False, True))},
+        capacities={metric.name: draw(capacity) for metric in metrics if draw(mostly(True, False))},
         fault_domain=draw(mostly("fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/c", None)),
         upgrade_domain=draw(mostly("u0", "u1", "u2", None)),
         properties={"zone": draw(st.sampled_from(["z0", "z1", "z2"])), "ssd": draw(st.sampled_from(["true", "false"]))},
-        up=draw(mostly(True, True, False)),
-        deactivation_intent=draw(mostly(DeactivationIntent.NONE, DeactivationIntent.NONE, *DeactivationIntent)),
+        up=draw(mostly(True, False)),
+        deactivation_intent=draw(mostly(DeactivationIntent.NONE, *DeactivationIntent)),
         deactivation_status=draw(st.sampled_from(DeactivationStatus)),
     )
 
@@ -92,6 +92,7 @@ def whole_services(draw: st.DrawFn, name: str, metrics: Sequence[Metric], *, sta
         for role in roles
     }
     some = st.lists(st.sampled_from([metric.name for metric in metrics]), unique=True)
+    weights = some.map(lambda names: {name: 1.0 + len(name) % 2 for name in names})
     return Service(
         name,
         stateful=stateful,
@@ -101,10 +102,10 @@ def whole_services(draw: st.DrawFn, name: str, metrics: Sequence[Metric], *, sta
         placement_constraint=draw(mostly("", *TESTS)),
         move_cost=draw(st.sampled_from(MoveCost)),
         max_moves=draw(mostly(None, 0, 1, 2)),
-        metrics=draw(st.none() | some.map(lambda names: {n: 1.0 + len(n) % 2 for n in names})),
-        affinity_to=SERVICES[0] if child and draw(mostly(False, True)) else None,
+        metrics=draw(weights) if draw(mostly(False, True)) else None,
+        affinity_to=SERVICES[0] if child and draw(st.booleans()) else None,
         aligned=draw(st.booleans()),
-        on_every_node=draw(mostly(False, False, False, True)),
+        on_every_node=draw(mostly(False, True)),
         blocked_nodes=draw(mostly(frozenset(), frozenset({"n1"}), frozenset({"n0", "n4"}))),
     )
 
@@ -118,14 +119,14 @@ def whole_partitions(draw: st.DrawFn, name: str, service: Service, nodes: Sequen
     has_primary = service.stateful and draw(mostly(True, True, False))
     for index in range(standing):
         role = (Role.PRIMARY if has_primary and index == 0 else Role.SECONDARY) if service.stateful else Role.INSTANCE
-        state = draw(mostly(ReplicaState.READY, ReplicaState.READY, *ReplicaState))
+        state = draw(mostly(ReplicaState.READY, *ReplicaState))
         replicas.append(
             Replica(
                 role,
                 free.pop(),
                 state=state,
-                pinned=draw(mostly(False, False, True)),
-                leaving=draw(mostly(False, False, True)),
+                pinned=draw(mostly(False, True)),
+                leaving=draw(mostly(False, True)),
             )
         )
     return Partition(
@@ -134,8 +135,20 @@ def whole_partitions(draw: st.DrawFn, name: str, service: Service, nodes: Sequen
         replicas=replicas,
         created=float(draw(st.integers(-20, 0))),
         missing=draw(mostly(None, 0, 1, 2, -1, -2)),
-        in_transition=draw(mostly(False, False, True)),
-        in_quorum_loss=draw(mostly(False, False, True)),
+        in_transition=draw(mostly(False, True)),
+        in_quorum_loss=draw(mostly(False, True)),
+    )
+
+
+def plain_node(random: Random, name: str, metrics: Sequence[Metric]) -> Node:
+    """Return a node that is up, in one of three racks and upgrade domains, with room for a few replicas."""
+    number = NODES.index(name)
+    return Node(
+        name,
+        capacities={metric.name: float(random.randint(15, 60)) for metric in metrics},
+        fault_domain=f"fd:/{number % 3}/{number % 2}",
+        upgrade_domain=f"u{number % 3}",
+        properties={"zone": f"z{number % 3}", "ssd": "true" if number % 2 else "false"},
     )
 
 

@@ -191,7 +191,7 @@ class World:
         assert self.snapshot(self.one) == told, "asking for a plan changes nothing"
         after = self.replay(seats, plan)
         self._check_kept(seats, after, plan)
-        self._check_budgets(seats, after)
+        self._check_budgets(seats, after, plan)
         rules = self.hard_rules(balancing=balancing)
         if any(move.kind is MoveKind.DROP for move in plan.moves):
             rules = [rule for rule in rules if rule != "affinity"]  # dropping spares pairs only where it can
@@ -217,19 +217,22 @@ class World:
         if len(problems) != len(self.one._domains()) or self.one._outlook.repetitions:
             return
         ends = [Energy(0, 0, 0, 0, 0), Energy(0, 0, 0, 0, 0)]
-        standbys_gone = any(m.kind is not MoveKind.DROP for m in plan.moves) and any(self.standbys.values())
+        dropped = {move.index for move in plan.moves if move.kind is MoveKind.DROP}
         for problem in problems:
             place = problem.origin.copy()
             for index in np.flatnonzero(place >= 0).tolist():
                 seat = after.get(index)
-                place[index] = -1 if seat is None or seat.node is None else list(self.nodes).index(seat.node)
+                if index in dropped:
+                    place[index] = -1
+                elif seat is not None and seat.node is not None:
+                    place[index] = list(self.nodes).index(seat.node)
             for index, seat in after.items():
                 if seat.node is not None:
                     place[index] = list(self.nodes).index(seat.node)
             ends[0] += energy_of_solution(problem, start_solution(problem))
             ends[1] += energy_of_solution(problem, fresh_solution(problem, place))
         assert attrs.astuple(plan.energy_before) == pytest.approx(attrs.astuple(ends[0]), abs=1e-9)
-        if not standbys_gone and len(problems) == 1:
+        if len(problems) == 1:
             assert attrs.astuple(plan.energy_after) == pytest.approx(attrs.astuple(ends[1]), abs=1e-9)
 
     def replay(self, seats: dict[int, Seat], plan: Plan) -> dict[int, Seat]:
@@ -304,7 +307,7 @@ class World:
         held = Counter((s.partition, s.node) for s in after.values() if s.node is not None)
         assert max(held.values(), default=0) <= 1, "two replicas of a partition on one node"
 
-    def _check_budgets(self, seats: dict[int, Seat], after: dict[int, Seat]) -> None:
+    def _check_budgets(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
         """Look whether moves keep to the budgets of service and node."""
         ends: Counter[str] = Counter()
         of_service: Counter[str] = Counter()
@@ -318,6 +321,8 @@ class World:
             assert most is None or moves <= most, name
         most = self.config.max_moves_per_node
         assert most is None or max(ends.values(), default=0) <= most
+        moves = sum(move.kind in (MoveKind.MOVE, MoveKind.SWAP) for move in plan.moves)
+        assert self.config.max_moves is None or moves <= self.config.max_moves
 
     def carry_out(self, *, leaving: bool) -> None:
         """Carry the last plan out if nothing has changed since: as a whole, and move by move."""
