@@ -23,7 +23,7 @@ from plb.model import (
     check_move_cost,
     check_number,
 )
-from plb.plan import MoveKind, Plan, merged
+from plb.plan import MoveKind, Phase, Plan, merged
 from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, Scheduler, node_event
 from plb.service_domains import service_domains
 from plb.state import ClusterState
@@ -33,6 +33,7 @@ from plb.work import WorkToPlace
 if TYPE_CHECKING:
     from plb.arrays import Problem
     from plb.outlook import Outlook
+    from plb.rest import Occasion
     from plb.risk.demand import DemandHistory
     from plb.search.annealing import Budget
     from plb.search.run import Run
@@ -128,6 +129,7 @@ class PlacementAndLoadBalancing:
 
     def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
         from plb.outlook import Outlook
+        from plb.rest import Rest
 
         self.config = config
         self.seed = check_count("engine", "seed", seed)
@@ -137,6 +139,7 @@ class PlacementAndLoadBalancing:
         self._searches = 0
         self._last_run: dict[str, float] = {}
         self._scheduler = Scheduler(config)
+        self._rest = Rest()
         self._tables: dict[int | None, ServiceTables] = {}
         self._service_domains: list[ServiceDomain] = []
         self._domains_version = -1
@@ -341,11 +344,18 @@ class PlacementAndLoadBalancing:
         return self._run(["placement"], now, budget, names)
 
     def repair(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
-        """Mend broken constraints with as few moves as the search finds. Parameters as in `place`."""
+        """Mend broken constraints with as few moves as the search finds. Parameters as in `place`.
+
+        On the result of the last repair, with nothing changed since, it moves nothing, unless a budget of moves cut the
+        last one short.
+        """
         return self._run(["repair"], now, budget, None)
 
     def balance(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
-        """Lower the energy by moving replicas, if a metric is out of balance. Parameters as in `place`."""
+        """Lower the energy by moving replicas, if a metric is out of balance. Parameters as in `place`.
+
+        On the result of the last balancing it moves nothing, as `repair` on that of the last repair.
+        """
         return self._run(["balancing"], now, budget, None)
 
     def refresh(self, now: float, *, budget: Budget | int | None = None) -> Plan:
@@ -448,12 +458,21 @@ class PlacementAndLoadBalancing:
                 if missing:
                     run.place(missing)
             if "repair" in phases:
-                run.repair()
+                self._rest.search(Phase.REPAIR, run, self._occasion(domain, spending))
             if "balancing" in phases and not run.changed:
-                run.balance()
+                self._rest.search(Phase.BALANCING, run, self._occasion(domain, spending))
             runs.append(run)
             plans.append(run.plan(missing if "placement" in phases else []))
         return merged(plans)
+
+    def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
+        from plb.rest import Occasion
+
+        state = self._state
+        circumstances = (state.node_version, state.services_version, self.config, budget)
+        if domain is None:
+            return Occasion(None, None, circumstances)
+        return Occasion(domain.key, domain.services, circumstances)
 
     def _search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[Run]) -> Run:
         """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""

@@ -113,6 +113,13 @@ class Variant:
     exchange_probability: float
 
 
+def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
+    """Return how many replicas a balancing may displace."""
+    movable = int((problem.movable & (start.node >= 0)).sum())
+    share = math.ceil(config.max_percentage_to_move * movable)
+    return min(share, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
+
+
 def balance(
     problem: Problem,
     start: Solution,
@@ -123,8 +130,7 @@ def balance(
 ) -> Annealed:
     """Return the configuration of lowest energy that the variants find; `start` is not changed."""
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
-    migrations = math.ceil(config.max_percentage_to_move * len(movable))
-    migrations = min(migrations, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
+    migrations = most_displaced(problem, start, config)
     found = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
     for variant, stream in zip(variants, streams, strict=True):

@@ -13,6 +13,7 @@ from plb.search.attempts import Attempt, random_target, try_move, undo_attempt
 from plb.search.proposal import refusal
 
 _PRIMARY = int(Role.PRIMARY)
+_AFFINITY = int(Rule.AFFINITY)
 _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
@@ -22,8 +23,10 @@ def children_follow(
 ) -> bool:
     """Move the children of the partition of `row` that are apart from it now; tell whether all could follow.
 
-    A child that was apart before the search and has not moved is left alone.
+    A child that was apart before the search and has not moved is left alone; where affinity is not enforced, all are.
     """
+    if not enforced >> _AFFINITY & 1:
+        return True
     child = problem.first_child[row]
     while child != NOWHERE:
         this = child
@@ -81,7 +84,10 @@ def rejoin(
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
-    target = random_target(problem, solution, enforced, row, at, rng)
+    if problem.parent_row[row] == NOWHERE:
+        target = random_target(problem, solution, enforced, row, at, rng)
+    else:
+        target = _random_beside(problem, solution, enforced, row, rng)
     if target != NOWHERE:
         try_move(problem, solution, attempt, row, target)
         return True
@@ -96,6 +102,29 @@ def rejoin(
             return True
         other = problem.sibling[other]
     return False
+
+
+@kernel
+def _random_beside(problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator) -> int:
+    """Return a node drawn from those of the parent that every enforced rule allows for its child `row`, or NOWHERE.
+
+    A rule alone would not do: it lets a child that is apart from its parent already go anywhere.
+    """
+    chosen = NOWHERE
+    seen = 0
+    parent = problem.parent_row[row]
+    this = parent
+    while True:
+        target = solution.node[this]
+        elsewhere = target != NOWHERE and target != solution.node[row] and not problem.unspread[this]
+        beside = elsewhere and not parts_from_parent(problem, solution, row, target)
+        if beside and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+            seen += 1
+            if rng.random() * seen < 1.0:
+                chosen = target
+        this = problem.sibling[this]
+        if this == parent:
+            return int(chosen)
 
 
 @kernel

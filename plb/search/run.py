@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import MOVES, NOWHERE, TENTHS, Bool, Problem, Solution
+from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Problem, Solution
 from plb.config import Checks, PlbConfig
 from plb.constraints import ALL_RULES, Rule
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
-from plb.search.balancing import Variant, balance, is_unbalanced
+from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced
 from plb.search.checks import compare_with_fresh
 from plb.search.dropping import Surplus, drop_surplus
 from plb.search.placement import place_rows
@@ -61,6 +61,16 @@ class Run:
         self._tally = new_tally()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
+        self._is_full = False
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a budget or a limit of time kept a search from going on."""
+        return self._out_of_time or self._is_full or any(self._tally[FIRST_RULE + rule] for rule in BUDGETS)
+
+    def skip(self) -> None:
+        """Note that a phase would only begin again where it ended."""
+        self._end = EndReason.UNCHANGED
 
     @property
     def changed(self) -> bool:
@@ -169,6 +179,8 @@ class Run:
         result = balance(self.problem, self.solution, config, self._variants(), seed, self.budget)
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
+        limit = most_displaced(self.problem, self.solution, self.config)
+        self._is_full = result.solution.counts[DISPLACED] >= limit
         self._take(Phase.BALANCING, result, None)
 
     def plan(self, missing: list[int]) -> Plan:

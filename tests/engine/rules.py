@@ -73,7 +73,8 @@ def suits(service: Service, node: Node, *, primary: bool) -> bool:
 
 def breaches(said: Said, seats: Iterable[Seat], rules: Iterable[str]) -> Breaches:
     """Return how badly each of the named rules is broken, and where."""
-    standing = [seat for seat in seats if seat.node is not None]
+    known = list(seats)
+    standing = [seat for seat in known if seat.node is not None]
     found: Breaches = {}
     for rule in rules:
         if rule == "capacity":
@@ -81,7 +82,7 @@ def breaches(said: Said, seats: Iterable[Seat], rules: Iterable[str]) -> Breache
         elif rule == "placement":
             found |= _misfits(said, standing)
         elif rule == "affinity":
-            found |= _partings(said, standing)
+            found |= _partings(said, known)
         else:
             found |= _crowds(said, standing, rule)
     return {key: much for key, much in found.items() if much > 0}
@@ -198,26 +199,27 @@ def _quorum(said: Said, service: Service, kind: str) -> tuple[int, int] | None:
     return -1, 0
 
 
-def _partings(said: Said, standing: Sequence[Seat]) -> Breaches:
+def _partings(said: Said, seats: Sequence[Seat]) -> Breaches:
     """Return the replicas of children that are apart from their parent, by partition."""
     found: Breaches = {}
+    led = {seat.partition for seat in seats if seat.role == Role.PRIMARY}
     for name, partition in said.partitions.items():
         service = said.services[partition.service]
         parents = [p.name for p in said.partitions.values() if p.service == service.affinity_to]
         if service.affinity_to not in said.services or len(parents) != 1:
             continue
         parent = said.services[str(service.affinity_to)]
-        roles = {str(s.node): s.role for s in standing if s.partition == parents[0] and s.counts}
-        seats = [seat for seat in standing if seat.partition == name and seat.counts]
-        both = service.aligned and service.stateful and parent.stateful
+        both = service.aligned and {name, parents[0]} <= led
+        roles = {str(s.node): s.role for s in seats if s.partition == parents[0] and s.counts}
+        standing = [seat for seat in seats if seat.partition == name and seat.counts]
         apart = [
             seat
-            for seat in seats
+            for seat in standing
             if seat.node not in roles
             or (both and (roles[str(seat.node)] == Role.PRIMARY) != (seat.role == Role.PRIMARY))
         ]
         larger = service.target_replicas > parent.target_replicas > 0
         loose = larger and said.config.allow_higher_child_target_replica_count_for_affinity
-        if not (loose and set(roles) <= {seat.node for seat in seats}):
+        if not (loose and set(roles) <= {seat.node for seat in standing}):
             found["affinity", name] = Fraction(len(apart))
     return found
