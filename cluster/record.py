@@ -14,7 +14,8 @@ from cluster.ledger import Floats
 from cluster.tables import frame_of, frame_of_rows
 from cluster.tenants import TenantSequence
 from cluster.violations import Outcome, Shortage
-from plb.plan import Energy, Move, MoveKind, Phase, Plan, Unplaced
+from plb.plan import Energy, Move, MoveKind, Phase, Plan
+from plb.unplaced import Unplaced
 
 
 @attrs.define(eq=False)

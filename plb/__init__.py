@@ -4,21 +4,29 @@ An engine that decides on which node each replica stands. It knows no clock, no 
 """
 
 from plb.config import CapacityLimit, Checks, Combination, PlbConfig, Replay
-from plb.engine import NodeViolation, PlacedReplica, PlacementAndLoadBalancing
+from plb.engine import PlacedReplica, PlacementAndLoadBalancing
 from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
-from plb.plan import Energy, Move, MoveKind, Phase, Plan, Proposals, Reason, Unplaced
+from plb.outcome import DomainOutcome, Held, Idle
+from plb.plan import Energy, Move, MoveKind, Phase, Plan, Proposals, Reason
 from plb.settings.metric import PlacementStrategy
+from plb.unplaced import Unplaced
+from plb.violations import Apart, Misplaced, NodeViolation, UnevenSpread, Violation
 
 __all__ = [
+    "Apart",
     "CapacityLimit",
     "CheckFailedError",
     "Checks",
     "Combination",
     "ConflictError",
+    "DomainOutcome",
     "Energy",
+    "Held",
+    "Idle",
     "InvalidValueError",
     "Metric",
+    "Misplaced",
     "Move",
     "MoveCost",
     "MoveKind",
@@ -38,6 +46,8 @@ __all__ = [
     "Replica",
     "Role",
     "Service",
+    "UnevenSpread",
     "UnknownNameError",
     "Unplaced",
+    "Violation",
 ]

@@ -42,6 +42,8 @@ class Problem(NamedTuple):
     """(N, R) steps of replicas that are on their way out."""
     counted: Bool
     """(N,) whether the node is up and not being deactivated, and so part of the statistics."""
+    watched: Bool
+    """(N,) whether it matters that the node is overloaded: counted nodes, and those from which repairs may move."""
     counted_for: Bool
     """(N, R) whether the node is counted and not blocked for every service that has the metric."""
     nodes_of_metric: Int
@@ -64,6 +66,8 @@ class Problem(NamedTuple):
     """(D,) constraint that each level belongs to."""
     suits: Bool
     """(X, N) whether the node is not blocked and its properties satisfy the expression."""
+    chains: bool
+    """Whether a replica may take the node that a sibling leaves in the same plan."""
     # replicas
     load: Int
     """(M+1, R) steps; the last row, which NOWHERE selects, is zero."""
@@ -103,6 +107,8 @@ class Problem(NamedTuple):
     """Whether a parent may move to mend what parts it from its children."""
     movable: Bool
     """(M,) whether a plan may move the row."""
+    mendable: Bool
+    """(M,) whether a repair may move the row."""
     move_cost: Int
     """(M,) tenths that a move of the row costs."""
     unit_cost: Int

@@ -94,6 +94,8 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "combination": Combination.SERVICE_FABRIC,
         "capacity_limit": CapacityLimit.CAPACITY,
         "exchange_probability": 0.0,
+        "allow_chained_moves": True,
+        "correct_spread": True,
         "one_action_per_refresh": True,
         "w_failovers": 0.0,
     }
@@ -150,6 +152,12 @@ class PlbConfig(
     exchange_probability : share, default 0.1
         Share of the proposals that swap no primary which exchange two replicas of different partitions. Service Fabric
         has no such step: 0.
+    allow_chained_moves : switch, default False
+        Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
+        Fabric. The moves then have to be carried out in the plan's order, each after the other's departure.
+    correct_spread : switch, default False
+        Whether balancing, where a move would break the spread over domains, lets other replicas of the partition move
+        on until the spread holds again, as Service Fabric does; one step then makes several moves.
     max_moves : moves, default None
         Most moves of one plan, not counting the placement of new replicas; None: no limit.
     max_moves_per_node : moves, default None
@@ -172,6 +180,8 @@ class PlbConfig(
     threads: int | None = count(None, low=1, none=True)
     initial_temperature: float = number(1.0, unit="energy changes")
     exchange_probability: float = share(0.1)
+    allow_chained_moves: bool = switch(False)
+    correct_spread: bool = switch(False)
     max_moves: int | None = count(None, unit="moves", none=True)
     max_moves_per_node: int | None = count(None, unit="moves", none=True)
     checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)

@@ -23,11 +23,12 @@ from plb.model import (
     check_move_cost,
     check_number,
 )
-from plb.plan import MoveKind, Phase, Plan, merged
+from plb.outcome import DomainOutcome, Idle
+from plb.plan import MoveKind, Phase, Plan, Proposals, merged
 from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, Scheduler, node_event
 from plb.service_domains import service_domains
 from plb.state import ClusterState
-from plb.steps import UNLIMITED
+from plb.violations import NodeViolation, Violation
 from plb.work import WorkToPlace
 
 if TYPE_CHECKING:
@@ -70,25 +71,6 @@ class PlacedReplica:
     role: Role
     node: str | None
     leaving: bool
-
-
-@attrs.frozen
-class NodeViolation:
-    """A node whose load of a metric has reached the violation threshold.
-
-    Parameters
-    ----------
-    load, threshold
-        In user units; departing replicas do not count.
-    """
-
-    node: str
-    metric: str
-    load: float
-    threshold: float
-
-    def __str__(self) -> str:
-        return f"{self.metric} of node {self.node} is {self.load:g}, at or above its threshold of {self.threshold:g}"
 
 
 @attrs.frozen
@@ -264,7 +246,7 @@ class PlacementAndLoadBalancing:
                 name=self._state.services[domain.key].name,
                 services=tuple(self._state.services[index].name for index in domain.services),
                 metrics=tuple(sorted(domain.metrics)),
-                last_action=self._scheduler.record(domain.key).last_action.value,
+                last_action=self._scheduler.last_action(domain.key).value,
             )
             for domain in self._service_domains
         )
@@ -305,24 +287,26 @@ class PlacementAndLoadBalancing:
         ]
         return tuple(sorted(found, key=lambda replica: replica.leaving))
 
-    def violations(self) -> tuple[NodeViolation, ...]:
-        """Return the nodes that are up and whose load has reached a violation threshold."""
-        problem, _ = self._problem(self._now)
-        from plb.problem import start_solution
+    def violations(self, *, soft: bool = False) -> tuple[Violation, ...]:
+        """Return what is wrong with the cluster as it stands.
 
-        load = start_solution(problem, self.config.metric_names).node_load
-        limited = problem.limit < UNLIMITED
-        found = np.argwhere((load >= problem.threshold) & limited & problem.counted[:, None])
-        steps, metrics = self._state.steps, self.config.metric_names
-        return tuple(
-            NodeViolation(
-                self._state.nodes[node].name,
-                metrics[metric],
-                steps.to_user(metrics[metric], int(load[node, metric])),
-                steps.to_user(metrics[metric], int(problem.threshold[node, metric])),
-            )
-            for node, metric in found
-        )
+        These are the nodes that are up and whose load has reached a violation threshold, then the broken constraints:
+        replicas on nodes that their service does not want, fault and upgrade domains that hold too many or too few of a
+        partition, and children apart from their parents.
+
+        Parameters
+        ----------
+        soft
+            Whether broken constraints that are soft or only wished for are told too.
+        """
+        from plb.problem import start_solution
+        from plb.search.inspection import Inspection
+        from plb.search.run import rule_priorities
+
+        problem, _ = self._problem(self._now)
+        solution = start_solution(problem, self.config.metric_names)
+        inspection = Inspection(self._state, problem, solution, rule_priorities(self.config))
+        return (*inspection.overloads(), *inspection.breaches(up_to=2 if soft else 0))
 
     def place(
         self,
@@ -369,7 +353,7 @@ class PlacementAndLoadBalancing:
 
             return self._refresh_domains(at, Budget.of(budget))
         due = [phase for phase in ("placement", "repair", "balancing") if self._is_due(phase, at)]
-        plan = self._run(due, at, budget, None)
+        plan = self._run(due, at, budget, None, otherwise=Idle.NOT_DUE)
         self._last_run.update(dict.fromkeys(due, at))
         return plan
 
@@ -440,9 +424,21 @@ class PlacementAndLoadBalancing:
         return self._topology
 
     def _run(
-        self, phases: Sequence[str], now: float | None, budget: Budget | int | None, names: Sequence[str] | None
+        self,
+        phases: Sequence[str],
+        now: float | None,
+        budget: Budget | int | None,
+        names: Sequence[str] | None,
+        *,
+        otherwise: Idle = Idle.NOT_ASKED,
     ) -> Plan:
-        """Run phases for each service domain; `names` are the partitions to place, None: all."""
+        """Run phases for each service domain; `names` are the partitions to place, None: all.
+
+        Parameters
+        ----------
+        otherwise
+            Why the other phases do not run.
+        """
         from plb.search.annealing import Budget
 
         at, spending = self._time(now), Budget.of(budget)
@@ -457,12 +453,18 @@ class PlacementAndLoadBalancing:
                 run.drop(surpluses)
                 if missing:
                     run.place(missing)
+                elif not surpluses:
+                    run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
             if "repair" in phases:
                 self._rest.search(Phase.REPAIR, run, self._occasion(domain, spending))
             if "balancing" in phases and not run.changed:
                 self._rest.search(Phase.BALANCING, run, self._occasion(domain, spending))
+            elif "balancing" in phases:
+                run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
+            for phase in Phase:
+                run.note_idle(phase, otherwise)
             runs.append(run)
-            plans.append(run.plan(missing if "placement" in phases else []))
+            plans.append(run.plan(missing if "placement" in phases else [], domain))
         return merged(plans)
 
     def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
@@ -503,12 +505,12 @@ class PlacementAndLoadBalancing:
         from plb.refresh import Refresh
 
         self._fill_every_node()
-        work, plans, actions = WorkToPlace(self._state, None), [], {}
+        work, plans, skipped, actions = WorkToPlace(self._state, None), [], [], {}
         runs: list[Run] = []
         self._domains()
         replicas = int((self._state.rows.used & (self._state.rows.node >= 0)).sum())
         for domain in self._service_domains:
-            record = self._scheduler.record(domain.key)
+            record = self._scheduler.record(domain.key, at)
             action = Action.SKIPPED
             if not self._scheduler.is_under_way(record, self._state.partition_version, at):
                 run = self._search(domain, at, budget, runs)
@@ -517,13 +519,30 @@ class PlacementAndLoadBalancing:
                 versions = self._state.versions_of(domain.services)
                 refresh = Refresh(self._scheduler, record, domain, run, missing, surpluses, *versions, at, replicas)
                 action = record.last_action = refresh.act()
-                plan = run.plan(missing if action in PLACEMENTS else [])
+                plan = run.plan(missing if action in PLACEMENTS else [], domain, action.value)
                 moved = {move.partition for move in plan.moves}
                 record.under_way.update({name: (at, self._state.partition_version(name) or 0) for name in moved})
                 self._scheduler.note_moves(action, at, sum(move.kind in MOVEMENTS for move in plan.moves))
                 plans.append(plan)
+            else:
+                skipped.append(self._passed_over(domain))
             actions[self._state.services[domain.key].name] = action.value
-        return attrs.evolve(merged(plans), actions=actions)
+        plan = merged(plans)
+        return attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
+
+    def _passed_over(self, domain: ServiceDomain) -> DomainOutcome:
+        """Return the outcome of a domain that is left alone while its moves are under way."""
+        from plb.search.held import concerned
+
+        return DomainOutcome(
+            *concerned(self._state, domain),
+            phases=(),
+            idle=dict.fromkeys(Phase, Idle.UNDER_WAY),
+            held={},
+            end_reason="nothing to do",
+            proposals=Proposals(),
+            action=Action.SKIPPED.value,
+        )
 
 
 def _indices(values: npt.ArrayLike) -> Int:

@@ -313,6 +313,9 @@ class Partition:
         Time at which the partition was created, in seconds on the host's clock: the start of its demand curve.
     missing
         How many replicas it misses; below 0: how many it has too many. None: what the service's target says.
+    version
+        Number of this description; another with the same number and the same `missing` says nothing new, except that
+        the moves issued before are over. None: every description counts.
     in_transition
         True while it is deleted, upgraded or reconfigured: none of its replicas moves.
     in_quorum_loss
@@ -324,6 +327,7 @@ class Partition:
     replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
     created: float = attrs.field(default=0.0, kw_only=True)
     missing: int | None = attrs.field(default=None, kw_only=True)
+    version: int | None = attrs.field(default=None, kw_only=True)
     in_transition: bool = attrs.field(default=False, kw_only=True)
     in_quorum_loss: bool = attrs.field(default=False, kw_only=True)
 

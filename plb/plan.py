@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 import attrs
 
 from plb.model import Role
+from plb.outcome import DomainOutcome
+from plb.unplaced import Unplaced
+from plb.violations import Breach, UnevenSpread
+from plb.words import amount, counted, rule_in_words
 
 
 class MoveKind(Enum):
@@ -40,14 +44,22 @@ class Reason:
     phase
         The phase that made it.
     rule
-        The rule or term behind it: ``"new replica"``, ``"surplus"``, ``"make room"``, ``"capacity"``,
-        ``"fault_domain"``, ``"upgrade_domain"`` or ``"energy"``.
+        The rule or term behind it: ``"new replica"``, ``"surplus"``, ``"make room"``, ``"placement"``, ``"capacity"``,
+        ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"`` or ``"energy"``.
     node
-        Node where the rule was broken, if it was.
-    numbers
-        The numbers behind it, in user units: for capacity ``metric``'s load and limit.
+        Node where the rule was broken, if it was, or where room is made.
     metric
-        Metric of a broken capacity.
+        Metric of a broken capacity, or the one whose imbalance fell most.
+    numbers
+        The numbers behind it, in user units: for capacity ``load`` and ``limit``; for a domain ``replicas``, ``least``
+        and ``most``; for a surplus ``replicas`` and ``wanted``; for the energy what its term, or the imbalance of
+        `metric`, was ``before`` and ``after`` the phase.
+    breach
+        The broken constraint that the move mends; None for capacity, which `numbers` tell.
+    term
+        For the energy: the term that lowered it most.
+    other
+        Another partition behind the move: the one that room is made for, or the parent that is followed.
     """
 
     phase: Phase
@@ -55,21 +67,53 @@ class Reason:
     node: str | None = None
     metric: str | None = None
     numbers: Mapping[str, float] = attrs.field(factory=dict)
+    breach: Breach | None = None
+    term: str | None = None
+    other: str | None = None
+
+    @property
+    def domain(self) -> str | None:
+        """The fault or upgrade domain that held too many replicas, if that is why."""
+        return self.breach.domain if isinstance(self.breach, UnevenSpread) else None
 
     def __str__(self) -> str:
-        if self.rule == "capacity" and self.numbers:
-            return (
-                f"{self.metric} of node {self.node} is {self.numbers['load']:g}, above its limit of "
-                f"{self.numbers['limit']:g}"
-            )
-        if self.node is not None and self.rule != "energy":
-            return f"{self.rule.replace('_', ' ')} rule broken on node {self.node}"
-        words = {
-            "energy": "lowers the energy",
-            "new replica": "a replica is missing",
-            "surplus": "one replica too many",
+        if self.breach is not None:
+            return str(self.breach)
+        words: Mapping[str, Callable[[], str]] = {
+            "new replica": lambda: "a replica is missing",
+            "surplus": self._of_surplus,
+            "make room": self._of_room,
+            "capacity": self._of_capacity,
+            "energy": self._of_energy,
         }
-        return words.get(self.rule, self.rule)
+        if self.rule in words:
+            return words[self.rule]()
+        if self.other is not None:
+            return f"follows its parent {self.other}"
+        return f"{rule_in_words(self.rule)} rule broken on node {self.node}"
+
+    def _of_room(self) -> str:
+        text = "makes room" if self.node is None else f"makes room on node {self.node}"
+        return text if self.other is None else f"{text} for {self.other}"
+
+    def _of_capacity(self) -> str:
+        if not self.numbers:
+            return f"node {self.node} is above its limit"
+        load, limit = amount(self.numbers["load"]), amount(self.numbers["limit"])
+        return f"{self.metric} of node {self.node} is {load}, above its limit of {limit}"
+
+    def _of_energy(self) -> str:
+        if not self.numbers or self.term is None:
+            return "lowers the energy"
+        before, after = self.numbers["before"], self.numbers["after"]
+        of = f" of {self.metric}" if self.metric else ""
+        what, way = rule_in_words(self.term) + of, "from" if after <= before else "up from"
+        return f"lowers the energy, as {what} goes {way} {amount(before)} to {amount(after)}"
+
+    def _of_surplus(self) -> str:
+        if not self.numbers:
+            return "one replica too many"
+        return f"{counted(int(self.numbers['replicas']), 'replica')} where {amount(self.numbers['wanted'])} should be"
 
 
 @attrs.frozen
@@ -145,30 +189,6 @@ class Energy:
 
 
 @attrs.frozen
-class Unplaced:
-    """A replica that found no place.
-
-    Parameters
-    ----------
-    ruled_out
-        Nodes that each rule ruled out, in the order of looking: every node counts once, at the first rule it fails.
-    nodes
-        Nodes in all.
-    """
-
-    partition: str
-    role: Role
-    ruled_out: Mapping[str, int]
-    nodes: int
-
-    def __str__(self) -> str:
-        counts = ", ".join(f"{count} by {rule}" for rule, count in self.ruled_out.items() if count)
-        left = self.nodes - sum(self.ruled_out.values())
-        text = f"{self.role.name.lower()} of {self.partition} fits on {left or 'none'} of {self.nodes} nodes"
-        return f"{text}: ruled out {counts}" if counts else text
-
-
-@attrs.frozen
 class Proposals:
     """What became of the proposals of a search.
 
@@ -229,6 +249,8 @@ class Plan:
         What was done for each service domain, by the name of its first service.
     bound_by
         Budgets that refused a proposal: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
+    outcomes
+        For each service domain: which phases ran and why the others did not, and the replicas that may not move.
     reproducible
         False if a time limit, not a number of proposals, ended a search.
     """
@@ -242,10 +264,17 @@ class Plan:
     proposals: Proposals = attrs.field(factory=Proposals)
     bound_by: tuple[str, ...] = ()
     actions: Mapping[str, str] = attrs.field(factory=dict)
+    outcomes: tuple[DomainOutcome, ...] = ()
     reproducible: bool = True
 
     def explain(self, partition: str) -> str:
-        """Return in a sentence what the plan does about a partition, and why."""
+        """Return in a sentence or two what the plan does about a partition, and why; or why it does nothing.
+
+        Raises
+        ------
+        UnknownNameError
+            If the engine had no such partition when it made the plan.
+        """
         from plb.explain import explain_in_plan
 
         return explain_in_plan(self, partition)
@@ -265,5 +294,6 @@ def merged(plans: Sequence[Plan]) -> Plan:
         phases=tuple(dict.fromkeys(phase for plan in plans for phase in plan.phases)),
         proposals=sum((plan.proposals for plan in plans), Proposals()),
         bound_by=tuple(dict.fromkeys(rule for plan in plans for rule in plan.bound_by)),
+        outcomes=tuple(outcome for plan in plans for outcome in plan.outcomes),
         reproducible=all(plan.reproducible for plan in plans),
     )

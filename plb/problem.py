@@ -45,9 +45,9 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
     room = table.room
     everything = len(tables.services) == len(state.services)
     member = table.used if everything else table.used & np.isin(table.service, tables.services)
-    suit = _suits(state)
-    movable = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
-    movable &= _may_leave(topology)[table.node] & ~_is_blocked(state, table.node, suit)
+    suit = _by_service(state, state.service_suit, np.int64)
+    free = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
+    free &= ~_is_blocked(state, table.node, suit)
     tenths = np.full(room, TENTHS, np.int64)
     return Problem(
         limit=topology.limit,
@@ -55,6 +55,7 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
         inverse_capacity=topology.inverse_capacity,
         leaving_load=leaving_load,
         counted=topology.counted,
+        watched=topology.watched,
         counted_for=tables.counted_for,
         nodes_of_metric=tables.nodes_of_metric,
         receives=topology.receives,
@@ -66,12 +67,13 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
         most_in_domain=tables.most_in_domain,
         domain_rule=topology.domain_rule,
         suits=topology.suits,
+        chains=config.allow_chained_moves,
         load=table.load,
         sibling=table.sibling,
         role=table.role,
         leaving=table.leaving,
         service=table.service,
-        suit=suit,
+        suit=_suits_by_role(state, suit),
         kind=_kinds(state),
         prefers_siblings=_prefers_siblings(state),
         parents_move=config.move_parent_to_fix_affinity_violation,
@@ -79,7 +81,8 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
         standby=table.standby,
         standbys=int(table.standby.sum()),
         **affinities(state),
-        movable=movable,
+        movable=free & _with_nowhere(topology.counted)[table.node],
+        mendable=free & _with_nowhere(topology.watched)[table.node],
         move_cost=_move_costs(state) if config.use_move_cost_reports else tenths,
         unit_cost=tenths,
         origin=table.node.copy(),
@@ -206,9 +209,17 @@ def local_domains(state: ClusterState, topology: Topology, services: Iterable[in
     }
 
 
-def _may_leave(topology: Topology) -> Bool:
-    """Return which nodes a replica may leave, (N + 1,); the last, for rows without a node, is true."""
-    return np.append(topology.counted, True)
+def _with_nowhere(nodes: Bool) -> Bool:
+    """Return `nodes` with a last entry, true, for rows without a node; (N + 1,)."""
+    return np.append(nodes, True)
+
+
+def _suits_by_role(state: ClusterState, suit: Int) -> Int:
+    """Return `Problem.suit`, (M,), from what each row's service asks: primaries may ask for more than the others."""
+    binds = np.array([of.expression.binds_primary_only for of in state.suits], np.bool_)
+    if not binds.any():
+        return suit
+    return np.where(binds[suit] & (state.rows.role == Role.PRIMARY), suit + len(state.suits), suit)
 
 
 def _is_blocked(state: ClusterState, node: Int, suit: Int) -> Bool:
@@ -237,14 +248,6 @@ def _prefers_siblings(state: ClusterState) -> Bool:
     for row in np.flatnonzero(table.standby).tolist():
         prefers[state.partitions[state.row_partition[row]].rows] = True
     return prefers
-
-
-def _suits(state: ClusterState) -> Int:
-    """Return `Problem.suit`, (M,): what the replicas of a service ask, its primary perhaps more."""
-    suit: Int = _by_service(state, state.service_suit, np.int64)
-    if state.primary_suit == state.service_suit:
-        return suit
-    return np.where(state.rows.role == Role.PRIMARY, _by_service(state, state.primary_suit, np.int64), suit)
 
 
 def _by_service(state: ClusterState, values: list[int], dtype: type) -> np.ndarray:

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 
 import attrs
 
+from plb.outcome import Idle
+from plb.plan import Phase
 from plb.scheduler import Action, DomainRecord, Scheduler, Stage
 from plb.search.dropping import Surplus
 from plb.search.run import Run
 from plb.service_domains import ServiceDomain
+
+PHASES = {
+    Stage.PLACEMENT: Phase.PLACEMENT,
+    Stage.CONSTRAINT_CHECK: Phase.REPAIR,
+    Stage.BALANCING: Phase.BALANCING,
+}
+"""The phase that each stage runs."""
 
 
 @attrs.frozen(eq=False)
@@ -55,12 +64,24 @@ class Refresh:
             }[stage]()
             if action is not Action.NONE_NEEDED:
                 self.record.last_run[stage] = self.now
+                self._note_others(Idle.AFTER_ANOTHER)
                 return action
+        self._note_others(Idle.NOT_DUE)
+        return Action.NONE_NEEDED
+
+    def _note_others(self, why: Idle) -> None:
+        """Note why the stages that were not looked at do not run."""
+        due = self.scheduler.stages_due(self.record, self.now)
+        for stage, phase in PHASES.items():
+            self.run.note_idle(phase, why if stage in due else Idle.NOT_DUE)
+
+    def _idle(self, stage: Stage, why: Idle) -> Action:
+        self.run.note_idle(PHASES[stage], why)
         return Action.NONE_NEEDED
 
     def _place(self) -> Action:
         if not (self.missing or self.surpluses):
-            return Action.NONE_NEEDED
+            return self._idle(Stage.PLACEMENT, Idle.NOTHING_TO_PLACE)
         config = self.scheduler.config
         again = self.scheduler.variant(self.record, Stage.PLACEMENT, self.state_version)
         with_moves = again and config.move_existing_replica_for_placement
@@ -74,22 +95,30 @@ class Refresh:
     def _check_constraints(self) -> Action:
         config = self.scheduler.config
         light = self.scheduler.is_light(self.domain.services, self.now)
-        enabled = config.constraint_check_enabled and self.run.is_anything_movable
-        if not enabled or not self.run.is_anything_broken(light=light):
-            return Action.NONE_NEEDED
+        if not config.constraint_check_enabled:
+            return self._idle(Stage.CONSTRAINT_CHECK, Idle.SWITCHED_OFF)
+        if not self.run.is_anything_movable:
+            return self._idle(Stage.CONSTRAINT_CHECK, Idle.NOTHING_MOVABLE)
+        if not self.run.is_anything_broken(light=light):
+            return self._idle(Stage.CONSTRAINT_CHECK, Idle.NOTHING_BROKEN)
         self.run.repair(light=light)
         return Action.CONSTRAINT_CHECK
 
     def _balance(self) -> Action:
         config = self.scheduler.config
-        idle = not config.load_balancing_enabled or config.max_percentage_to_move == 0.0
-        if idle or not self.run.is_anything_movable or self.scheduler.is_held_back(self.domain.services, self.now):
-            return Action.NONE_NEEDED
+        if not config.load_balancing_enabled or config.max_percentage_to_move == 0.0:
+            return self._idle(Stage.BALANCING, Idle.SWITCHED_OFF)
+        if not self.run.is_anything_movable:
+            return self._idle(Stage.BALANCING, Idle.NOTHING_MOVABLE)
+        if self.scheduler.is_held_back(self.domain.services, self.now):
+            return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
         version = (self.state_version, self.load_version)
-        if self.record.at_rest == version or not self.run.is_unbalanced:
-            return Action.NONE_NEEDED
+        if self.record.at_rest == version:
+            return self._idle(Stage.BALANCING, Idle.UNCHANGED)
+        if not self.run.is_unbalanced:
+            return self._idle(Stage.BALANCING, Idle.BALANCED)
         if self.run.limit_moves(self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)) == 0:
-            return Action.NONE_NEEDED
+            return self._idle(Stage.BALANCING, Idle.THROTTLED)
         slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=slow)
         self.record.at_rest = None if self.run.changed else version

@@ -50,7 +50,7 @@ class Rest:
         circumstances, end = self._ends.get(key, (None, ()))
         begin = _arrays(run, occasion)
         if end and circumstances == occasion.circumstances and all(map(np.array_equal, begin, end)):
-            run.skip()
+            run.skip(phase)
             return
         if phase is Phase.REPAIR:
             run.repair()
@@ -69,5 +69,5 @@ def _arrays(run: Run, occasion: Occasion) -> Arrays:
     if occasion.services is not None:
         rows = rows & np.isin(problem.service, occasion.services)
     chosen = np.flatnonzero(rows)
-    of_rows = (node, problem.load, problem.role, problem.movable, problem.leaving, problem.move_cost)
+    of_rows = (node, problem.load, problem.role, problem.mendable, problem.leaving, problem.move_cost)
     return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen])

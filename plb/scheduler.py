@@ -61,6 +61,8 @@ def node_event(before: Node | None, after: Node) -> NodeEvent | None:
 class DomainRecord:
     """What the scheduler remembers of a domain."""
 
+    made: float = -math.inf
+    """When the domain was first looked at."""
     last_run: dict[Stage, float] = attrs.field(factory=dict)
     last_action: Action = Action.NONE_NEEDED
     tries: dict[Stage, int] = attrs.field(factory=dict)
@@ -88,9 +90,13 @@ class Scheduler:
         self._node_events: dict[tuple[int, NodeEvent], float] = {}
         self._issued: list[tuple[float, Action, int]] = []
 
-    def record(self, key: int) -> DomainRecord:
-        """Return the record of the domain with this key."""
-        return self._records.setdefault(key, DomainRecord())
+    def record(self, key: int, now: float = -math.inf) -> DomainRecord:
+        """Return the record of the domain with this key; one that is new at `now` waits an interval for balancing."""
+        return self._records.setdefault(key, DomainRecord(made=now))
+
+    def last_action(self, key: int) -> Action:
+        """Return what the last refresh did for the domain with this key."""
+        return self._records[key].last_action if key in self._records else Action.NONE_NEEDED
 
     def note_node_event(self, event: NodeEvent, services: Iterable[int], now: float) -> None:
         """Note what happened to a node, for the services that exist by then."""
@@ -98,14 +104,15 @@ class Scheduler:
             self._node_events[service, event] = now
 
     def stages_due(self, record: DomainRecord, now: float) -> list[Stage]:
-        """Return the stages whose interval has passed, the longest waiting first."""
+        """Return the stages whose interval has passed, the longest waiting first; balancing waits from the start."""
         due = []
         for stage in Stage:
             interval = getattr(self.config, stage.value)
-            last = record.last_run.get(stage, -math.inf)
+            begun = record.made if stage is Stage.BALANCING else -math.inf
+            last = record.last_run.get(stage, begun)
             if interval is not None and now - last >= interval:
-                due.append((last, stage))
-        return [stage for _, stage in sorted(due, key=lambda pair: pair[0])]
+                due.append((last, stage in record.last_run, stage))
+        return [stage for _, _, stage in sorted(due, key=lambda entry: entry[:2])]
 
     def is_under_way(self, record: DomainRecord, version_of: Callable[[str], int | None], now: float) -> bool:
         """Forget moves that are done or too old; tell whether any is left.

@@ -38,6 +38,8 @@ class PartitionRecord:
     promotions: int = 0
     version: int = 0
     """Rises with every update."""
+    described: int | None = None
+    """Number of the description that it has come from."""
     missing: int | None = None
     """Replicas that it misses, or below 0 has too many; None: what the target of its service says."""
     misplaced: int = 0
@@ -60,18 +62,10 @@ class Suit:
         Its placement constraint.
     blocked
         Names of the nodes it may not stand on.
-    base
-        For what only a primary asks (``^P``): index of what all its replicas ask, else None.
     """
 
     expression: Expression
     blocked: frozenset[str]
-    base: int | None = None
-
-    def holds(self, node: Node) -> bool:
-        """Tell whether a node is not blocked and its properties satisfy the constraint."""
-        meets = self.expression.holds(node.properties, primary=self.base is not None)
-        return node.name not in self.blocked and meets
 
 
 class ClusterState:
@@ -90,11 +84,8 @@ class ClusterState:
         self.rows = RowTable(metrics)
         self.row_partition: dict[int, str] = {}
         self.suits: list[Suit] = [Suit(parse_expression(""), frozenset())]
-        self.suit_index: dict[tuple[str, frozenset[str], bool], int] = {("", frozenset(), False): 0}
+        self.suit_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
         self.service_suit: list[int] = []
-        """For each service, what its replicas ask of nodes, as an index of `suits`."""
-        self.primary_suit: list[int] = []
-        """For each service, what its primaries ask."""
         self.node_version = 0
         """Rises with every change to a node."""
         self.services_version = 0
@@ -133,18 +124,16 @@ class ClusterState:
         for name in service.metrics or ():
             if name not in self.steps.index:
                 raise UnknownNameError("metric", name, self.steps.index, f"{item}: metrics")
-        suit, primary_suit = self._suits(item, service)
+        suit = self._suit(item, service)
         if index is None:
             self.service_index[service.name] = len(self.services)
             self.services.append(service)
             self.service_suit.append(suit)
-            self.primary_suit.append(primary_suit)
             self.service_version.append(0)
             self.load_version.append(0)
         else:
             self.services[index] = service
             self.service_suit[index] = suit
-            self.primary_suit[index] = primary_suit
             self.service_version[index] += 1
             for record in self.partitions.values():
                 if record.service == index:
@@ -173,24 +162,14 @@ class ClusterState:
             return range(len(self.services))
         return sorted(self.service_index.values())
 
-    def _suits(self, item: str, service: Service) -> tuple[int, int]:
-        """Return the suits of all replicas of a service and of its primaries."""
-        text, blocked = service.placement_constraint, service.blocked_nodes
-        base = self.suit_index.get((text, blocked, False))
-        if base is None:
-            base = self._add_suit((text, blocked, False), Suit(parse_expression(text, item), blocked))
-        expression = self.suits[base].expression
-        if not expression.binds_primary_only:
-            return base, base
-        primary = self.suit_index.get((text, blocked, True))
-        if primary is None:
-            primary = self._add_suit((text, blocked, True), Suit(expression, blocked, base))
-        return base, primary
-
-    def _add_suit(self, key: tuple[str, frozenset[str], bool], suit: Suit) -> int:
-        self.suits.append(suit)
-        self.suit_index[key] = len(self.suits) - 1
-        return self.suit_index[key]
+    def _suit(self, item: str, service: Service) -> int:
+        key = (service.placement_constraint, service.blocked_nodes)
+        index = self.suit_index.get(key)
+        if index is None:
+            suit = Suit(parse_expression(service.placement_constraint, item), service.blocked_nodes)
+            index = self.suit_index[key] = len(self.suits)
+            self.suits.append(suit)
+        return index
 
     def remove_service(self, name: str) -> None:
         """Remove a service that has no partitions."""
@@ -237,10 +216,13 @@ class ClusterState:
         record = self.partitions.get(partition.name)
         if record is not None and record.service != service:
             raise ConflictError(f"{item}: belongs to service {self.services[record.service].name}; it cannot change")
+        if record is not None and _says_nothing_new(record, partition):
+            record.version += 1
+            return
         self.steps = steps
         if record is None:
             record = self.partitions[partition.name] = PartitionRecord(partition.name, service, partition.created, [])
-        record.missing = partition.missing
+        record.missing, record.described = partition.missing, partition.version
         record.version += 1
         record.still = partition.in_transition or partition.in_quorum_loss
         self._match_slots(record, described, placed, defaults)
@@ -308,6 +290,8 @@ class ClusterState:
             if key not in kept:
                 kept[key] = self._note_departure(record, replica.role, key[1], defaults, old_node)
             self._describe(kept[key], replica)
+        if record.still:
+            table.still[record.rows] = True
         self._link(record)
 
     def _note_promotion(
@@ -641,6 +625,14 @@ class ClusterState:
 def _roles_of(service: Service) -> tuple[Role, ...]:
     """Return the roles that replicas of a service can have."""
     return (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE,)
+
+
+def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
+    """Return whether a description repeats the known one (semantics.md section 1)."""
+    return partition.version is not None and (partition.version, partition.missing) == (
+        record.described,
+        record.missing,
+    )
 
 
 def _holds_slot(replica: Replica) -> bool:

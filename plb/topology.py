@@ -14,7 +14,7 @@ from plb.arrays import Bool, Float, Int, Int32
 from plb.config import CapacityLimit
 from plb.constraints import Rule
 from plb.model import DeactivationIntent, DeactivationStatus, Node
-from plb.state import ClusterState
+from plb.state import ClusterState, Suit
 from plb.steps import UNLIMITED
 
 LARGEST_THRESHOLD = 2**31 - 1
@@ -30,6 +30,7 @@ class Topology:
     threshold: Int32
     inverse_capacity: Float
     counted: Bool
+    watched: Bool
     receives: Bool
     targets: Int
     domain: Int
@@ -49,15 +50,18 @@ def build_topology(state: ClusterState) -> Topology:
     receives = receiving_nodes(state.nodes)
     counted = receives[0].copy()
     limit, threshold = _limits(state)
-    suits = suiting_nodes(state)
-    base = [index if suit.base is None else suit.base for index, suit in enumerate(state.suits)]
-    domain, parent, siblings, rule = domain_levels(state, receives[1] & suits[base])
+    suits = suiting_nodes(state, primary=False)
+    domain, parent, siblings, rule = domain_levels(state, receives[1] & suits)
+    if any(suit.expression.binds_primary_only for suit in state.suits):
+        suits = np.concatenate([suits, suiting_nodes(state, primary=True)])
+        siblings = np.concatenate([siblings, siblings])
     return Topology(
         version=topology_version(state),
         limit=limit,
         threshold=threshold,
         inverse_capacity=_inverse(state.capacity),
         counted=counted,
+        watched=counted | evacuating_nodes(state.nodes),
         receives=receives,
         targets=np.flatnonzero(receives.any(axis=0)),
         domain=domain,
@@ -109,12 +113,22 @@ def _inverse(capacity: Int) -> Float:
     return inverse
 
 
-def suiting_nodes(state: ClusterState) -> Bool:
-    """Return which nodes suit each suit: not blocked, and the expression holds; (X, N)."""
-    return np.array(
-        [[suit.holds(node) for node in state.nodes] for suit in state.suits],
-        np.bool_,
-    ).reshape(len(state.suits), len(state.nodes))
+def evacuating_nodes(nodes: Sequence[Node]) -> Bool:
+    """Return from which deactivated nodes a repair may move replicas: they restart or go, and are being checked."""
+    goes = (DeactivationIntent.RESTART, DeactivationIntent.REMOVE_DATA, DeactivationIntent.REMOVE_NODE)
+    checking = DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+    found = [node.up and node.deactivation_intent in goes and node.deactivation_status is checking for node in nodes]
+    return np.array(found, np.bool_)
+
+
+def suiting_nodes(state: ClusterState, *, primary: bool) -> Bool:
+    """Return which nodes suit each suit: not blocked, and the expression holds for the role; (X, N)."""
+
+    def suited(suit: Suit, node: Node) -> bool:
+        return node.name not in suit.blocked and suit.expression.holds(node.properties, primary=primary)
+
+    found = [[suited(suit, node) for node in state.nodes] for suit in state.suits]
+    return np.array(found, np.bool_).reshape(len(state.suits), len(state.nodes))
 
 
 def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int, Int, Int, Int]:

@@ -38,3 +38,5 @@ RULES = len(Rule)
 NO_REFUSAL = -1
 ALL_RULES = (1 << RULES) - 1
 """Bit mask that enforces every rule; bit `rule` enforces one."""
+JOINING = 1 << RULES
+"""Bit that allows a child only where it stands beside its parent, even if it was apart from it before."""

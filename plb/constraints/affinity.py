@@ -7,7 +7,7 @@ needs one beside every replica of the parent. Standbys and replicas on their way
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Problem, Solution
+from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.kernel import kernel
 from plb.model import Role
 
@@ -20,6 +20,21 @@ _PRIMARY = int(Role.PRIMARY)
 @kernel
 def parts_from_parent(problem: Problem, solution: Solution, row: int, target: int) -> bool:
     """Tell whether `row`, a replica of a child, would be apart from its parent on `target`."""
+    return _is_apart(problem, solution.node, row, target)
+
+
+@kernel
+def was_apart(problem: Problem, row: int) -> bool:
+    """Tell whether `row` was apart from its parent before this search."""
+    home = problem.origin[row]
+    if home == NOWHERE:
+        return bool(problem.affinity[row] == _STRANDED)
+    return _is_apart(problem, problem.origin, row, home)
+
+
+@kernel
+def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
+    """Tell whether `row` on `target` is apart from its parent, where all others stand on their `places`, (M,)."""
     if problem.affinity[row] == _FREE:
         return False
     if problem.affinity[row] == _STRANDED:
@@ -28,42 +43,27 @@ def parts_from_parent(problem: Problem, solution: Solution, row: int, target: in
     aligned = problem.aligned[row] and _has_primary(problem, parent) and _has_primary(problem, row)
     this = parent
     while True:
-        if solution.node[this] == target and not problem.unspread[this]:
+        if places[this] == target and not problem.unspread[this]:
             return bool(aligned and (problem.role[this] == _PRIMARY) != (problem.role[row] == _PRIMARY))
         this = problem.sibling[this]
         if this == parent:
             break
-    return not (problem.loose[row] and _accompanies_all(problem, solution, row, parent))
-
-
-@kernel
-def was_apart(problem: Problem, row: int) -> bool:
-    """Tell whether `row` was apart from its parent before this search."""
-    parent = problem.parent_row[row]
-    if problem.affinity[row] == _STRANDED:
-        return True
-    if problem.affinity[row] == _FREE or problem.origin[row] == NOWHERE:
-        return False
-    aligned = problem.aligned[row] and _has_primary(problem, parent) and _has_primary(problem, row)
-    this = parent
-    while True:
-        if problem.origin[this] == problem.origin[row] and not problem.unspread[this]:
-            return bool(aligned and (problem.role[this] == _PRIMARY) != (problem.role[row] == _PRIMARY))
-        this = problem.sibling[this]
-        if this == parent:
-            return not problem.loose[row]
+    return not (problem.loose[row] and _accompanies_all(problem, places, row, parent))
 
 
 @kernel
 def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
-    """Tell whether a replica of a parent or a child of it stands beside `row`, so that its loss would part them."""
+    """Tell whether a replica of a parent or a child of it stands beside `row`, so that its loss would part them.
+
+    A child that has more replicas than its parent need not stand beside one.
+    """
     at = solution.node[row]
     parent = problem.parent_row[row]
     if parent != NOWHERE and _stands_on(problem, solution, parent, at):
         return True
     child = problem.first_child[row]
     while child != NOWHERE:
-        if _stands_on(problem, solution, child, at):
+        if not problem.loose[child] and _stands_on(problem, solution, child, at):
             return True
         child = problem.next_child[child]
     return False
@@ -94,16 +94,16 @@ def _has_primary(problem: Problem, row: int) -> bool:
 
 
 @kernel
-def _accompanies_all(problem: Problem, solution: Solution, row: int, parent: int) -> bool:
+def _accompanies_all(problem: Problem, places: Int, row: int, parent: int) -> bool:
     """Tell whether every replica of the parent has a replica of the child beside it, that of `row` aside."""
     this = parent
     while True:
-        at = solution.node[this]
+        at = places[this]
         if at != NOWHERE and not problem.unspread[this]:
             found = False
             other = problem.sibling[row]
             while other != row:
-                found = found or (solution.node[other] == at and not problem.unspread[other])
+                found = found or (places[other] == at and not problem.unspread[other])
                 other = problem.sibling[other]
             if not found:
                 return False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Problem, Solution
-from plb.constraints import NO_REFUSAL, Rule
-from plb.constraints.affinity import FREE, parts_from_parent
+from plb.constraints import JOINING, NO_REFUSAL, Rule
+from plb.constraints.affinity import FREE, parts_from_parent, was_apart
 from plb.constraints.capacity import exceeds_capacity
 from plb.constraints.domains import breaks_spread
 from plb.constraints.exclusion import is_excluded, swap_is_excluded
@@ -19,6 +19,7 @@ _PREFERRED = int(Rule.PREFERRED_LOCATION)
 _CAPACITY = int(Rule.CAPACITY)
 _AFFINITY = int(Rule.AFFINITY)
 _FREE = FREE
+_JOINING = JOINING
 _RANGE = int(Rule.RANGE)
 
 
@@ -53,7 +54,9 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     """Return the first enforced rule other than capacity that refuses `row` on `target`, or NO_REFUSAL."""
     if not problem.receives[problem.kind[row], target]:
         return _NODE
-    if is_excluded(solution.node, problem.origin, problem.sibling, problem.standby, row, target):
+    if is_excluded(
+        solution.node, problem.origin, problem.sibling, problem.standby, problem.role, problem.chains, row, target
+    ):
         return _EXCLUSION
     if not problem.suits[problem.suit[row], target]:
         return _PLACEMENT
@@ -63,7 +66,11 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     for level in range(problem.domain.shape[0]):
         if enforced >> problem.domain_rule[level] & 1 and breaks_spread(problem, solution, level, row, target):
             return int(problem.domain_rule[level])
-    if enforced >> _AFFINITY & 1 and problem.affinity[row] != _FREE and _leaves_parent(problem, solution, row, target):
+    if (
+        enforced >> _AFFINITY & 1
+        and problem.affinity[row] != _FREE
+        and _leaves_parent(problem, solution, enforced, row, target)
+    ):
         return _AFFINITY
     return NO_REFUSAL
 
@@ -72,8 +79,8 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
 def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> int:
     """Return the first enforced rule that refuses `row` and `partner` to change nodes, or NO_REFUSAL.
 
-    A primary and a secondary of one partition change nodes when they swap roles: domains cannot refuse that, and of
-    placement constraints only those that bind the primary alone.
+    A primary and a secondary of one partition change nodes when they swap roles: domains cannot refuse that, nor can
+    placement constraints but for those that bind the primary only.
     """
     here = solution.node[row]
     there = solution.node[partner]
@@ -89,14 +96,15 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
         return _NODE
     elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
         return _EXCLUSION
-    elif problem.suit[row] != problem.suit[partner] and not (
-        problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]
-    ):
+    elif not (problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]):
         return _PLACEMENT
     elif (
         enforced >> _AFFINITY & 1
         and problem.affinity[row] != _FREE
-        and (_leaves_parent(problem, solution, row, there) or _leaves_parent(problem, solution, partner, here))
+        and (
+            _leaves_parent(problem, solution, enforced, row, there)
+            or _leaves_parent(problem, solution, enforced, partner, here)
+        )
     ):
         return _AFFINITY
     if enforced >> _CAPACITY & 1 and (
@@ -116,12 +124,17 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
 
 
 @kernel
-def _leaves_parent(problem: Problem, solution: Solution, row: int, target: int) -> bool:
-    """Tell whether a child would be apart from its parent on `target` and is not where it stands."""
+def _leaves_parent(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Tell whether a child would be apart from its parent on `target`.
+
+    One that was apart before the search and still is may stay so, unless it is to join its parent.
+    """
     if not parts_from_parent(problem, solution, row, target):
         return False
     here = solution.node[row]
-    return here == NOWHERE or not parts_from_parent(problem, solution, row, here)
+    if enforced & _JOINING or here == NOWHERE or not was_apart(problem, row):
+        return True
+    return not parts_from_parent(problem, solution, row, here)
 
 
 @kernel(inline=True)

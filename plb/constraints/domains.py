@@ -61,6 +61,25 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
     return int(max(0, inside - most))
 
 
+@kernel
+def starves_another(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Tell whether the domain of `row` has more than the rounded-down share of its partition while another has less."""
+    at = solution.node[row]
+    siblings = problem.siblings[problem.suit[row], level]
+    even = problem.most_in_domain[problem.service[row], level] == EVEN
+    if not even or at == NOWHERE or problem.unspread[row] or siblings[at] == 0:
+        return False
+    domain = problem.domain[level]
+    parent = problem.parent[level]
+    replicas, inside = _under_parent(
+        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at
+    )
+    floor = replicas // siblings[at]
+    return inside > floor > 0 and _some_domain_below(
+        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at, floor
+    )
+
+
 @kernel(inline=True)
 def _beside(domain: Int, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
     """Return how many other replicas of the partition stand in the domain of `target`."""
@@ -172,6 +191,22 @@ def misses_of_spread(domain: Int, parent: Int, siblings: Int, node: Int, sibling
     at = node[row]
     if at == NOWHERE or leaving[row] or siblings[at] == 0:
         return 0
+    replicas, inside = _under_parent(domain, parent, siblings, node, sibling, leaving, row, at)
+    ceiling = (replicas + siblings[at] - 1) // siblings[at]
+    return int(max(0, inside - ceiling))
+
+
+@kernel
+def _under_parent(
+    domain: Int, parent: Int, siblings: Int, node: Int, sibling: Int, leaving: Bool, row: int, at: int
+) -> tuple[int, int]:
+    """Return how many replicas of the partition of `row`, itself on `at`, count under that parent, and in that domain.
+
+    Parameters
+    ----------
+    domain, parent, siblings, node, sibling, leaving
+        See `misses_of_spread`.
+    """
     replicas = 1
     inside = 1
     other = sibling[row]
@@ -181,5 +216,4 @@ def misses_of_spread(domain: Int, parent: Int, siblings: Int, node: Int, sibling
             replicas += 1
             inside += domain[where] == domain[at]
         other = sibling[other]
-    ceiling = (replicas + siblings[at] - 1) // siblings[at]
-    return int(max(0, inside - ceiling))
+    return replicas, inside

@@ -7,7 +7,9 @@ from plb.kernel import kernel
 
 
 @kernel(inline=True)
-def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, row: int, target: int) -> bool:
+def is_excluded(
+    node: Int, origin: Int, sibling: Int, standby: Bool, role: Int, chains: bool, row: int, target: int
+) -> bool:
     """Tell whether a replica of the same partition stands on `target`, or stood there before this search.
 
     A node that a sibling leaves in the same plan stays closed, so that the moves of a plan can run in any order. For
@@ -16,8 +18,10 @@ def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, row: int, t
 
     Parameters
     ----------
-    node, origin, sibling, standby
+    node, origin, sibling, standby, role
         (M,) each, see `plb.arrays`.
+    chains
+        True: a node that a sibling leaves is open, as long as the moves of the partition still have an order.
     """
     home = origin[row]
     other = sibling[row]
@@ -25,10 +29,34 @@ def is_excluded(node: Int, origin: Int, sibling: Int, standby: Bool, row: int, t
         if standby[other]:
             other = sibling[other]
             continue
-        if node[other] == target or origin[other] == target or (home != NOWHERE and node[other] == home):
+        if node[other] == target:
+            return True
+        if not chains and (origin[other] == target or (home != NOWHERE and node[other] == home)):
             return True
         other = sibling[other]
-    return False
+    return chains and home != NOWHERE and target != home and _closes_circle(node, origin, sibling, role, row, target)
+
+
+@kernel
+def _closes_circle(node: Int, origin: Int, sibling: Int, role: Int, row: int, target: int) -> bool:
+    """Tell whether siblings that each take the node of the next would end on the node that `row` leaves.
+
+    Two of different roles may: that is a swap.
+    """
+    at = target
+    while True:
+        after = NOWHERE
+        other = sibling[row]
+        while other != row:
+            swaps = at == target and node[other] == origin[row] and role[other] != role[row]
+            if origin[other] == at and node[other] != at and not swaps:
+                after = node[other]
+            other = sibling[other]
+        if after == NOWHERE:
+            return False
+        if after == origin[row]:
+            return True
+        at = after
 
 
 @kernel(inline=True)

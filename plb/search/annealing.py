@@ -27,6 +27,7 @@ from plb.kernel import kernel
 from plb.model import check_count, check_number
 from plb.search.attempts import Attempt, new_attempt, try_move, undo_attempt
 from plb.search.checks import compare_with_fresh
+from plb.search.correcting import SPREADING, siblings_correct
 from plb.search.following import children_follow
 from plb.search.proposal import (
     ACCEPTED,
@@ -49,6 +50,10 @@ SCHEDULE_SIZE = 12
 NOT_STARTED = -1.0
 
 _AFFINITY = int(Rule.AFFINITY)
+_MOVES = int(Rule.MOVES)
+_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
+_UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
+_WITHOUT_SPREADING = ~SPREADING
 QUIET_CHANGE = 0.001
 """A round that changes the energy by less than this share is quiet."""
 PATIENCE = 10
@@ -181,14 +186,18 @@ def _step(
     if row == NOWHERE or target == solution.node[row]:
         return
     refused = refusal(problem, solution, choice.enforced, row, target, partner)
+    corrects = choice.corrects and partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
+    if corrects:
+        refused = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, row, target, partner)
     if refused != NO_REFUSAL:
         tally[FIRST_RULE + refused] += 1
         return
     energy = schedule[ENERGY]
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
-    if problem.first_child[row] != NOWHERE or (partner != NOWHERE and problem.first_child[partner] != NOWHERE):
-        _step_with_children(
-            problem, solution, choice, schedule, journal, rng, tally, attempt, row, target, partner, highest
+    has_children = problem.first_child[row] != NOWHERE
+    if corrects or has_children or (partner != NOWHERE and problem.first_child[partner] != NOWHERE):
+        _compound_step(
+            problem, solution, choice, schedule, journal, rng, tally, attempt, row, target, partner, corrects, highest
         )
         return
     movement = solution.counts[MOVEMENT]
@@ -206,7 +215,7 @@ def _step(
 
 
 @kernel
-def _step_with_children(
+def _compound_step(
     problem: Problem,
     solution: Solution,
     choice: Choice,
@@ -218,21 +227,27 @@ def _step_with_children(
     row: int,
     target: int,
     partner: int,
+    corrects: bool,
     highest: float,
 ) -> None:
-    """Take or leave a proposal that moves a parent, with what its children do then."""
+    """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, of children."""
     movement = solution.counts[MOVEMENT]
+    displaced = solution.counts[DISPLACED]
     here = solution.node[row]
     attempt.length[0] = 0
     try_move(problem, solution, attempt, row, target)
     if partner != NOWHERE:
         try_move(problem, solution, attempt, partner, here)
-    follow = children_follow(problem, solution, choice.enforced, row, rng, attempt)
+    if corrects and not siblings_correct(problem, solution, choice.enforced, row, rng, attempt):
+        tally[FIRST_RULE + _FAULT_DOMAIN] += 1
+        undo_attempt(problem, solution, attempt, 0)
+        return
+    follow = children_follow(problem, solution, choice.enforced, row, 0, rng, attempt)
     if follow and partner != NOWHERE and not are_siblings(problem, row, partner):
-        follow = children_follow(problem, solution, choice.enforced, partner, rng, attempt)
-    too_many = choice.migrations > 0 and solution.counts[DISPLACED] > choice.migrations
+        follow = children_follow(problem, solution, choice.enforced, partner, 0, rng, attempt)
+    too_many = solution.counts[DISPLACED] > max(choice.migrations, displaced)
     if not follow or too_many:
-        tally[FIRST_RULE + _AFFINITY] += 1
+        tally[FIRST_RULE + (_MOVES if follow else _AFFINITY)] += 1
         undo_attempt(problem, solution, attempt, 0)
         return
     tally[SCORED] += 1
@@ -379,6 +394,11 @@ def new_tally() -> Int:
     return np.zeros(TALLY_SIZE, np.int64)
 
 
+def _is_compound(problem: Problem, choice: Choice) -> bool:
+    """Return whether a proposal may call for further moves."""
+    return choice.corrects or bool((problem.first_child != NOWHERE).any())
+
+
 @attrs.frozen(eq=False)
 class _Chain:
     """A chain at its end."""
@@ -404,7 +424,7 @@ def _run_chain(
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
     proposals = settings.rounds * settings.simulated_annealing_iterations_per_round
-    attempt = new_attempt(2 * len(solution.node) + 2 if (problem.first_child != NOWHERE).any() else 0)
+    attempt = new_attempt(3 * len(solution.node) + 2 if _is_compound(problem, choice) else 0)
     room = min(proposals, JOURNAL_ROOM) + len(attempt.row) + 1
     journal = Journal(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
     tally = new_tally()

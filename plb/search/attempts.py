@@ -94,3 +94,46 @@ def redo_attempt(problem: Problem, solution: Solution, best: Attempt) -> None:
     """Make the moves of the best attempt."""
     for entry in range(best.length[0]):
         apply_proposal(problem, solution, best.row[entry], best.target[entry], NOWHERE)
+
+
+@kernel
+def has_room(solution: Solution, attempt: Attempt) -> bool:
+    """Tell whether the attempt can take a further move with all moves that may follow it."""
+    return bool(attempt.length[0] + 2 * solution.node.shape[0] + 2 <= attempt.row.shape[0])
+
+
+@kernel
+def place_in_turn(
+    problem: Problem,
+    solution: Solution,
+    rows: Int,
+    wholly: Int,
+    enforced: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
+) -> int:
+    """Place each of `rows` on a random node that fits; return how many found one.
+
+    Parameters
+    ----------
+    wholly
+        See `plb.search.placement.place_rows`.
+    """
+    begun = attempt.length[0]
+    group = NOWHERE
+    before = begun
+    given_up = False
+    for index in range(rows.shape[0]):
+        if wholly[index] != group or group == NOWHERE:
+            group = wholly[index]
+            before = attempt.length[0]
+            given_up = False
+        if given_up:
+            continue
+        target = random_target(problem, solution, enforced, rows[index], NOWHERE, rng)
+        if target != NOWHERE:
+            try_move(problem, solution, attempt, rows[index], target)
+        elif group != NOWHERE:
+            undo_attempt(problem, solution, attempt, before)
+            given_up = True
+    return int(attempt.length[0] - begun)

@@ -135,7 +135,13 @@ def balance(
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
     for variant, stream in zip(variants, streams, strict=True):
         choice = Choice(
-            movable[:0], movable, migrations, variant.mask, variant.swap_probability, variant.exchange_probability
+            movable[:0],
+            movable,
+            migrations,
+            variant.mask,
+            variant.swap_probability,
+            variant.exchange_probability,
+            config.correct_spread,
         )
         found.append(anneal_chains(problem, start, choice, config, stream, budget))
     best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))

@@ -1,9 +1,9 @@
 """Dropping surplus replicas (semantics.md section 6, new replica placement).
 
-A primary or a pinned replica is never dropped, nor one from a domain that does not hold more than its share, where that
-is a hard rule. Replicas whose move is under way go first, those of them on a blocked node before the others, then those
-on a blocked node; among equals, one that leaves no child or parent alone, then one in a domain that holds more than its
-share, then the one whose loss leaves the least energy.
+A primary or a pinned replica is never dropped, nor one on a paused node, nor, where these rules bind, one from a domain
+that does not hold more than its share, or one that stands beside a parent or a child. Replicas whose move is under way
+go first, those of them on a blocked node before the others, then those on a blocked node; where preferred locations
+bind, no others go while there are any of these. Among equals the one goes whose loss leaves the least energy.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.constraints import Rule
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.domains import ANY
 from plb.model import Role
@@ -40,10 +41,9 @@ def drop_surplus(
     problem: Problem,
     solution: Solution,
     surpluses: Sequence[Surplus],
+    enforced: int,
     moving: Bool,
-    pinned: Bool,
-    hard_levels: Sequence[int],
-    soft_levels: Sequence[int],
+    stays: Bool,
 ) -> list[int]:
     """Take surplus replicas off their nodes, in place; return their rows.
 
@@ -51,44 +51,58 @@ def drop_surplus(
     ----------
     surpluses
         Children before their parents.
-    moving, pinned
-        (M,) whether the row is the departing end of a move under way, and whether it must stay.
-    hard_levels, soft_levels
-        Levels of domains whose even spread no drop may break, and those where it rather should not.
+    enforced
+        Bit mask over `Rule`.
+    moving, stays
+        (M,) whether the row is the departing end of a move under way, and whether it must not be dropped.
     """
     dropped: list[int] = []
     for surplus in surpluses:
         for _ in range(surplus.count):
-            standing = [row for row in surplus.rows if solution.node[row] != NOWHERE]
             candidates = [
                 row
-                for row in standing
-                if problem.role[row] != Role.PRIMARY and (moving[row] or not problem.unspread[row]) and not pinned[row]
+                for row in surplus.rows
+                if solution.node[row] != NOWHERE
+                and problem.role[row] != Role.PRIMARY
+                and (moving[row] or not problem.unspread[row])
+                and not stays[row]
             ]
-            candidates = [
-                row
-                for row in candidates
-                if all(_is_above_share(problem, solution, level, row) for level in hard_levels)
-            ]
+            if enforced >> Rule.PREFERRED_LOCATION & 1:
+                candidates = _preferred(problem, solution, candidates, moving)
+            candidates = [row for row in candidates if _may_go(problem, solution, enforced, row)]
             if not candidates:
                 break
-            row = _least(problem, solution, _preferred(problem, solution, candidates, moving, soft_levels))
+            row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
             _take_off(problem, solution, row)
             dropped.append(row)
     return dropped
 
 
-def _preferred(
-    problem: Problem, solution: Solution, candidates: list[int], moving: Bool, levels: Sequence[int]
-) -> list[int]:
+def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[Surplus]:
+    """Return what of `surpluses` is left after the rows in `dropped` are gone."""
+    left = [
+        Surplus([row for row in surplus.rows if row not in dropped], surplus.count - len({*surplus.rows} & {*dropped}))
+        for surplus in surpluses
+    ]
+    return [surplus for surplus in left if surplus.count > 0]
+
+
+def _may_go(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Tell whether no enforced rule keeps `row` where it is."""
+    if enforced >> Rule.AFFINITY & 1 and breaks_pair(problem, solution, row):
+        return False
+    levels = [level for level, rule in enumerate(problem.domain_rule) if enforced >> rule & 1]
+    return all(_is_above_share(problem, solution, level, row) for level in levels)
+
+
+def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:
     """Return the candidates of the first rank that has any."""
 
-    def rank(row: int) -> tuple[bool, bool, bool, bool]:
+    def rank(row: int) -> tuple[bool, bool]:
         blocked = not problem.suits[problem.suit[row], solution.node[row]]
-        sparse = not all(_is_above_share(problem, solution, level, row) for level in levels)
-        return not moving[row], not blocked, breaks_pair(problem, solution, row), sparse
+        return not moving[row], not blocked
 
-    first = min(rank(row) for row in candidates)
+    first = min((rank(row) for row in candidates), default=None)
     return [row for row in candidates if rank(row) == first]
 
 

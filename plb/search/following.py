@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.arrays import NOWHERE, Problem, Solution
-from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints import JOINING, NO_REFUSAL, Rule
 from plb.constraints.affinity import parts_from_parent, was_apart
 from plb.kernel import kernel
 from plb.model import Role
@@ -13,20 +13,30 @@ from plb.search.attempts import Attempt, random_target, try_move, undo_attempt
 from plb.search.proposal import refusal
 
 _PRIMARY = int(Role.PRIMARY)
-_AFFINITY = int(Rule.AFFINITY)
+_JOINING = JOINING
 _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
 @kernel
 def children_follow(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    row: int,
+    first: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
 ) -> bool:
     """Move the children of the partition of `row` that are apart from it now; tell whether all could follow.
 
-    A child that was apart before the search and has not moved is left alone; where affinity is not enforced, all are.
+    A child that was apart before the search and still is, without any part in this step, is left alone.
+
+    Parameters
+    ----------
+    first
+        First entry of the attempt that belongs to this step: what follows are moves of the partition of `row`.
     """
-    if not enforced >> _AFFINITY & 1:
-        return True
+    moved = attempt.length[0]
     child = problem.first_child[row]
     while child != NOWHERE:
         this = child
@@ -35,6 +45,8 @@ def children_follow(
             counts = at != NOWHERE and not problem.unspread[this]
             if counts and parts_from_parent(problem, solution, this, at):
                 left_alone = at == problem.origin[this] and was_apart(problem, this)
+                for entry in range(first, moved):
+                    left_alone = left_alone and attempt.source[entry] != at
                 if not left_alone and not rejoin(problem, solution, enforced, this, rng, attempt):
                     return False
             this = problem.sibling[this]
@@ -45,38 +57,6 @@ def children_follow(
 
 
 @kernel
-def move_with_children(
-    problem: Problem,
-    solution: Solution,
-    enforced: int,
-    row: int,
-    target: int,
-    partner: int,
-    rng: np.random.Generator,
-    attempt: Attempt,
-) -> bool:
-    """Move `row`, or swap it with its sibling `partner`, and its children after it; undo it all if one cannot follow.
-
-    Returns
-    -------
-    bool
-        Whether it worked; False too if the attempt may have no room for all the moves.
-    """
-    before = attempt.length[0]
-    most = 2 if problem.first_child[row] == NOWHERE else 2 * solution.node.shape[0] + 2
-    if before + most > attempt.row.shape[0]:
-        return False
-    source = solution.node[row]
-    try_move(problem, solution, attempt, row, target)
-    if partner != NOWHERE:
-        try_move(problem, solution, attempt, partner, source)
-    if children_follow(problem, solution, enforced, row, rng, attempt):
-        return True
-    undo_attempt(problem, solution, attempt, before)
-    return False
-
-
-@kernel
 def rejoin(
     problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
 ) -> bool:
@@ -84,10 +64,7 @@ def rejoin(
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
-    if problem.parent_row[row] == NOWHERE:
-        target = random_target(problem, solution, enforced, row, at, rng)
-    else:
-        target = _random_beside(problem, solution, enforced, row, rng)
+    target = random_target(problem, solution, enforced | _JOINING, row, at, rng)
     if target != NOWHERE:
         try_move(problem, solution, attempt, row, target)
         return True
@@ -102,29 +79,6 @@ def rejoin(
             return True
         other = problem.sibling[other]
     return False
-
-
-@kernel
-def _random_beside(problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator) -> int:
-    """Return a node drawn from those of the parent that every enforced rule allows for its child `row`, or NOWHERE.
-
-    A rule alone would not do: it lets a child that is apart from its parent already go anywhere.
-    """
-    chosen = NOWHERE
-    seen = 0
-    parent = problem.parent_row[row]
-    this = parent
-    while True:
-        target = solution.node[this]
-        elsewhere = target != NOWHERE and target != solution.node[row] and not problem.unspread[this]
-        beside = elsewhere and not parts_from_parent(problem, solution, row, target)
-        if beside and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
-            seen += 1
-            if rng.random() * seen < 1.0:
-                chosen = target
-        this = problem.sibling[this]
-        if this == parent:
-            return int(chosen)
 
 
 @kernel

@@ -12,22 +12,11 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.config import PlbConfig
-from plb.constraints import NO_REFUSAL
-from plb.constraints.capacity import exceeds_capacity
-from plb.constraints.check import refusal_of_place
 from plb.kernel import kernel
 from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
-from plb.search.attempts import (
-    Attempt,
-    keep_attempt,
-    new_attempt,
-    random_target,
-    redo_attempt,
-    try_move,
-    undo_attempt,
-)
-from plb.search.following import move_with_children
-from plb.search.proposal import Choice, refusal
+from plb.search.attempts import Attempt, new_attempt, place_in_turn, undo_attempt
+from plb.search.proposal import Choice
+from plb.search.room import make_room
 from plb.search.transition import apply_proposal, present_energy
 
 
@@ -35,6 +24,7 @@ def place_rows(
     problem: Problem,
     start: Solution,
     rows: Sequence[int],
+    wholly: Int,
     config: PlbConfig,
     masks: Sequence[int],
     seed: np.random.SeedSequence,
@@ -46,6 +36,9 @@ def place_rows(
 
     Parameters
     ----------
+    wholly
+        Of the shape of `rows`: those of one number, which follow one another, are placed all or not at all; NOWHERE:
+        by itself.
     masks
         Enforced rules, from all to only the hard ones.
     with_moves
@@ -55,19 +48,11 @@ def place_rows(
     tally = new_tally()
     reason = EndReason.NOTHING_TO_DO
     left = np.array(rows, np.int64)
+    tries = max(1, config.placement_search_iterations_per_round)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         walk, annealing = stream.spawn(2)
         rng = np.random.Generator(np.random.PCG64(walk))
-        _walk(
-            problem,
-            solution,
-            left,
-            mask,
-            config.placement_search_iterations_per_round,
-            rng,
-            new_attempt(len(left)),
-            left.copy(),
-        )
+        _walk(problem, solution, left, wholly, mask, tries, rng, new_attempt(len(left)), left.copy())
         placed = left[solution.node[left] != NOWHERE]
         if len(placed):
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
@@ -75,13 +60,13 @@ def place_rows(
             solution = result.solution
             reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
-        left = left[solution.node[left] == NOWHERE]
+        waits = solution.node[left] == NOWHERE
+        left, wholly = left[waits], wholly[waits]
         if not len(left):
             break
     if len(left) and with_moves:
         rng = np.random.Generator(np.random.PCG64(seed.spawn(1)[0]))
-        for row in left:
-            _make_room(problem, solution, int(row), masks[-1], config.placement_search_iterations_per_round, rng)
+        make_room(problem, solution, left, wholly, masks[-1], tries, rng)
     return Annealed(solution, present_energy(problem, solution), tally, reason)
 
 
@@ -90,25 +75,25 @@ def _walk(
     problem: Problem,
     solution: Solution,
     rows: Int,
+    wholly: Int,
     enforced: int,
-    attempts: int,
+    tries: int,
     rng: np.random.Generator,
     attempt: Attempt,
     places: Int,
 ) -> None:
-    """Place `rows` one after the other on random nodes that fit, and keep the attempt that places most.
+    """Place `rows` one after the other on random nodes that fit, and keep the try that places most.
 
     Parameters
     ----------
+    wholly
+        See `place_rows`.
     places
         Scratch of the shape of `rows`.
     """
     most = -1
-    for _ in range(max(1, attempts)):
-        for row in rows:
-            target = random_target(problem, solution, enforced, row, NOWHERE, rng)
-            if target != NOWHERE:
-                try_move(problem, solution, attempt, row, target)
+    for _ in range(tries):
+        place_in_turn(problem, solution, rows, wholly, enforced, rng, attempt)
         if attempt.length[0] > most:
             most = attempt.length[0]
             for index in range(rows.shape[0]):
@@ -119,79 +104,3 @@ def _walk(
     for index in range(rows.shape[0]):
         if places[index] != NOWHERE:
             apply_proposal(problem, solution, rows[index], places[index], NOWHERE)
-
-
-def _make_room(
-    problem: Problem, solution: Solution, row: int, enforced: int, attempts: int, rng: np.random.Generator
-) -> None:
-    """Place `row` where replicas that stand can move out of its way, with the lowest energy of several attempts."""
-    room = len(solution.node)
-    attempt, best = new_attempt(4 * room + 1), new_attempt(4 * room + 1)
-    _try_rooms(problem, solution, row, enforced, max(1, attempts) * 5, rng, attempt, best)
-
-
-@kernel
-def _try_rooms(
-    problem: Problem,
-    solution: Solution,
-    row: int,
-    enforced: int,
-    attempts: int,
-    rng: np.random.Generator,
-    attempt: Attempt,
-    best: Attempt,
-) -> None:
-    lowest = np.inf
-    if problem.targets.shape[0] == 0:
-        return
-    for _ in range(attempts):
-        target = problem.targets[int(rng.random() * problem.targets.shape[0])]
-        if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
-            continue
-        fits = _clear(problem, solution, row, target, enforced, rng, attempt)
-        if fits and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
-            try_move(problem, solution, attempt, row, target)
-            energy = present_energy(problem, solution)
-            if energy < lowest:
-                lowest = energy
-                keep_attempt(attempt, best)
-        undo_attempt(problem, solution, attempt, 0)
-    if lowest < np.inf:
-        redo_attempt(problem, solution, best)
-
-
-@kernel
-def _clear(
-    problem: Problem,
-    solution: Solution,
-    row: int,
-    target: int,
-    enforced: int,
-    rng: np.random.Generator,
-    attempt: Attempt,
-) -> bool:
-    """Move random replicas away from `target` until `row` fits there; tell whether it does."""
-    none = problem.load[NOWHERE]
-    while exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
-        leaver = _random_on(problem, solution, target, rng)
-        if leaver == NOWHERE:
-            return False
-        place = random_target(problem, solution, enforced, leaver, target, rng)
-        if place == NOWHERE:
-            return False
-        if not move_with_children(problem, solution, enforced, leaver, place, NOWHERE, rng, attempt):
-            return False
-    return True
-
-
-@kernel
-def _random_on(problem: Problem, solution: Solution, node: int, rng: np.random.Generator) -> int:
-    """Return a random movable replica that stood on `node` before this search, or NOWHERE."""
-    chosen = NOWHERE
-    seen = 0
-    for row in range(solution.node.shape[0]):
-        if solution.node[row] == node and problem.origin[row] == node and problem.movable[row]:
-            seen += 1
-            if rng.random() * seen < 1.0:
-                chosen = row
-    return int(chosen)

@@ -59,6 +59,10 @@ class Choice(NamedTuple):
     """Bit mask over `Rule`."""
     swap_probability: float
     exchange_probability: float
+    corrects: bool = False
+    """Whether siblings move on where a proposal breaks the spread over domains."""
+    spare: int = 0
+    """1: a parent may be tried although all `migrations` are used, as its children may come back by that."""
 
 
 @kernel(inline=True)
@@ -70,9 +74,11 @@ def draw_proposal(
     Slots are drawn uniformly, as Service Fabric does (semantics.md section 5): a slot of a new replica redraws its
     target; a slot of a displaced replica sends it back or elsewhere; an empty slot moves, swaps or exchanges.
     """
-    slot = int(rng.random() * (choice.creation.shape[0] + choice.migrations))
+    slot = int(rng.random() * (choice.creation.shape[0] + choice.migrations + choice.spare))
     if slot < choice.creation.shape[0]:
-        return choice.creation[slot], _random_of(problem.targets, rng), NOWHERE
+        row = choice.creation[slot]
+        target = _random_of(problem.targets, rng)
+        return row, target, _new_sibling_on(problem, solution, row, target)
     slot -= choice.creation.shape[0]
     if slot < solution.counts[DISPLACED]:
         row = solution.displaced[slot]
@@ -87,6 +93,8 @@ def draw_proposal(
             return row, origin, partner
         return row, origin, _sibling_on(problem, solution, row, origin)
     row = _random_of(choice.movable, rng)
+    if slot >= choice.migrations and problem.first_child[row] == NOWHERE:
+        return NOWHERE, NOWHERE, NOWHERE
     kind = rng.random()
     if kind < choice.swap_probability:
         partner = _swap_partner(problem, row, rng)
@@ -113,6 +121,17 @@ def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> in
     other = problem.sibling[row]
     while other != row:
         if solution.node[other] == node:
+            return int(other)
+        other = problem.sibling[other]
+    return NOWHERE
+
+
+@kernel(inline=True)
+def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
+    """Return the sibling of `row` that is being placed on `target` as well, or NOWHERE."""
+    other = problem.sibling[row]
+    while other != row:
+        if solution.node[other] == target and problem.origin[other] == NOWHERE:
             return int(other)
         other = problem.sibling[other]
     return NOWHERE

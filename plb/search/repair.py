@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import DISPLACED, NOWHERE, Bool, Int, Problem, Solution
+from plb.arrays import DISPLACED, MOVES, NOWHERE, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.affinity import parts_from_parent
@@ -20,16 +20,19 @@ from plb.kernel import kernel
 from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
 from plb.search.attempts import (
     Attempt,
+    has_room,
     keep_attempt,
     new_attempt,
     random_target,
     redo_attempt,
+    try_move,
     undo_attempt,
 )
-from plb.search.following import bring_parent, children_follow, move_with_children, rejoin
+from plb.search.following import bring_parent, children_follow, rejoin
 from plb.search.proposal import Choice, refusal
 from plb.search.transition import present_energy
 
+_CAPACITY = int(Rule.CAPACITY)
 _PLACEMENT = int(Rule.PLACEMENT)
 _AFFINITY = int(Rule.AFFINITY)
 
@@ -41,7 +44,7 @@ class Breaches:
     Parameters
     ----------
     overloaded
-        (N, R) whether a node that is up carries more than its limit.
+        (N, R) whether a watched node carries more than its limit.
     misplaced
         (D, M) whether a replica stands in a domain that holds too many of its partition.
     astray
@@ -58,7 +61,8 @@ class Breaches:
 
 def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
     """Return where an enforced constraint is broken."""
-    overloaded = (solution.node_load > problem.limit) & problem.counted[:, None]
+    watched = problem.watched & bool(enforced >> _CAPACITY & 1)
+    overloaded = (solution.node_load > problem.limit) & watched[:, None]
     misplaced = np.zeros((len(problem.domain), len(solution.node)), np.bool_)
     for level, rule in enumerate(problem.domain_rule):
         if enforced >> int(rule) & 1:
@@ -119,8 +123,10 @@ def repair(
             continue
         movable = _concerned(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
-        choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0)
+        choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
         mended = anneal_chains(problem, solution, choice, config, annealing, budget)
+        if mended.solution.counts[MOVES] > solution.counts[MOVES]:
+            mended = attrs.evolve(mended, solution=solution, energy=present_energy(problem, solution))
         result = attrs.evolve(mended, tally=result.tally + mended.tally)
     return result
 
@@ -159,7 +165,8 @@ def _repair_randomly(
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
     room = 8 * len(solution.node) + 8
     attempt, best = new_attempt(room), new_attempt(room)
-    _try_repairs(problem, solution, enforced, max(1, attempts), rng, attempt, best)
+    load = solution.node_load.copy()
+    _try_repairs(problem, solution, enforced, max(1, attempts), load, rng, attempt, best)
     return bool(best.length[0] > 0)
 
 
@@ -169,20 +176,29 @@ def _try_repairs(
     solution: Solution,
     enforced: int,
     attempts: int,
+    load: Int,
     rng: np.random.Generator,
     attempt: Attempt,
     best: Attempt,
 ) -> None:
+    """Try random repairs and make the best one; none may overfill a node that was not, or fill one more than it was.
+
+    Parameters
+    ----------
+    load
+        (N, R) steps that the nodes carry at first.
+    """
     fewest, least = remaining_breaches(problem, solution, enforced)
     lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
-    for _ in range(attempts):
-        _unload(problem, solution, enforced, rng, attempt)
-        _spread(problem, solution, enforced, rng, attempt)
-        _gather(problem, solution, enforced, rng, attempt)
+    for index in range(attempts):
+        if index % 2 == 1:
+            _mend(problem, solution, enforced, enforced & ~(1 << _CAPACITY), rng, attempt)
+        _mend(problem, solution, enforced, enforced, rng, attempt)
         broken, overload = remaining_breaches(problem, solution, enforced)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
-        if better or (broken == fewest and overload == least and energy < lowest):
+        better = better or (broken == fewest and overload == least and energy < lowest)
+        if better and not (enforced >> _CAPACITY & 1 and _overfills(problem, solution, load)):
             fewest = broken
             least = overload
             lowest = energy
@@ -192,15 +208,46 @@ def _try_repairs(
 
 
 @kernel
+def _overfills(problem: Problem, solution: Solution, load: Int) -> bool:
+    """Tell whether some node is over its limit and carries more than `load`, (N, R), says."""
+    for node in range(load.shape[0]):
+        for metric in range(load.shape[1]):
+            full = solution.node_load[node, metric] + problem.leaving_load[node, metric] > problem.limit[node, metric]
+            if full and solution.node_load[node, metric] > load[node, metric]:
+                return True
+    return False
+
+
+@kernel
+def _mend(
+    problem: Problem, solution: Solution, enforced: int, binding: int, rng: np.random.Generator, attempt: Attempt
+) -> None:
+    """Mend one rule after the other.
+
+    Parameters
+    ----------
+    enforced
+        Rules that are mended.
+    binding
+        Rules that bind the moves: without capacity, nodes may be overfilled, to be unloaded by a second call.
+    """
+    if enforced >> _CAPACITY & 1:
+        _unload(problem, solution, binding, rng, attempt)
+    _spread(problem, solution, binding, rng, attempt)
+    _gather(problem, solution, binding, rng, attempt)
+
+
+@kernel
 def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> tuple[int, float]:
     """Return how many nodes are overloaded or replicas misplaced, and the overload summed in shares of the limits."""
     broken = 0
     overload = 0.0
+    watched = enforced >> _CAPACITY & 1
     for node in range(problem.limit.shape[0]):
         over = False
         for metric in range(problem.limit.shape[1]):
             excess = solution.node_load[node, metric] - problem.limit[node, metric]
-            if problem.counted[node] and excess > 0:
+            if watched and problem.watched[node] and excess > 0:
                 over = True
                 overload += excess / max(1, problem.limit[node, metric])
         broken += over
@@ -219,34 +266,48 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> t
 def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
     """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
     for node in range(problem.limit.shape[0]):
-        if not problem.counted[node]:
+        if not problem.watched[node]:
             continue
         for metric in range(problem.limit.shape[1]):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
-                row = _random_leaver(problem, solution, node, metric, rng)
-                if row == NOWHERE:
+                row = _random_leaver(problem, solution, enforced, node, metric, rng)
+                if row == NOWHERE or not has_room(solution, attempt):
                     break
                 target = random_target(problem, solution, enforced, row, node, rng)
-                if target != NOWHERE and move_with_children(
-                    problem, solution, enforced, row, target, NOWHERE, rng, attempt
-                ):
-                    continue
+                if target != NOWHERE:
+                    before = attempt.length[0]
+                    try_move(problem, solution, attempt, row, target)
+                    if children_follow(problem, solution, enforced, row, before, rng, attempt):
+                        continue
+                    undo_attempt(problem, solution, attempt, before)
                 relieved = _move_another(problem, solution, enforced, node, metric, rng, attempt)
                 if not relieved and not _swap_another(problem, solution, enforced, node, metric, rng, attempt):
                     break
 
 
 @kernel
-def _random_leaver(problem: Problem, solution: Solution, node: int, metric: int, rng: np.random.Generator) -> int:
-    """Return a random movable replica on `node` that carries load of `metric`, or NOWHERE."""
+def _random_leaver(
+    problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: np.random.Generator
+) -> int:
+    """Return a random replica that may leave `node` for the sake of `metric`, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
     for row in range(solution.node.shape[0]):
-        if solution.node[row] == node and problem.movable[row] and problem.load[row, metric] > 0:
+        if solution.node[row] == node and _may_leave(problem, solution, enforced, row, metric):
             seen += 1
             if rng.random() * seen < 1.0:
                 chosen = row
     return int(chosen)
+
+
+@kernel
+def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, metric: int) -> bool:
+    """Tell whether `row` is movable and carries load of `metric`.
+
+    Where capacity does not bind, a replica that has moved stays: it would only be sent to and fro.
+    """
+    settled = not enforced >> _CAPACITY & 1 and solution.node[row] != problem.origin[row]
+    return bool(problem.movable[row] and problem.load[row, metric] > 0 and not settled)
 
 
 @kernel
@@ -264,12 +325,15 @@ def _move_another(
     first = int(rng.random() * rows)
     for index in range(rows):
         row = (first + index) % rows
-        if solution.node[row] == node and problem.movable[row] and problem.load[row, metric] > 0:
+        if solution.node[row] == node and _may_leave(problem, solution, enforced, row, metric):
             target = random_target(problem, solution, enforced, row, node, rng)
-            if target != NOWHERE and move_with_children(
-                problem, solution, enforced, row, target, NOWHERE, rng, attempt
-            ):
+            if target == NOWHERE:
+                continue
+            before = attempt.length[0]
+            try_move(problem, solution, attempt, row, target)
+            if children_follow(problem, solution, enforced, row, before, rng, attempt):
                 return True
+            undo_attempt(problem, solution, attempt, before)
     return False
 
 
@@ -295,9 +359,13 @@ def _swap_another(
             place = solution.node[other]
             lighter = problem.load[other, metric] < problem.load[row, metric]
             swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
-            allowed = lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL
-            if allowed and move_with_children(problem, solution, enforced, row, place, other, rng, attempt):
-                return True
+            if lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL:
+                before = attempt.length[0]
+                try_move(problem, solution, attempt, row, place)
+                try_move(problem, solution, attempt, other, node)
+                if children_follow(problem, solution, enforced, row, before, rng, attempt):
+                    return True
+                undo_attempt(problem, solution, attempt, before)
             other = problem.sibling[other]
     return False
 
@@ -305,14 +373,15 @@ def _swap_another(
 @kernel
 def _gather(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
     """Move replicas that are astray to where they may stand, and their children after them."""
-    room = 2 * solution.node.shape[0] + 4  # for the most moves that one of them entails
     for row in range(solution.node.shape[0]):
-        if is_astray(problem, solution, enforced, row) and attempt.length[0] + room <= attempt.row.shape[0]:
+        if is_astray(problem, solution, enforced, row) and has_room(solution, attempt):
             before = attempt.length[0]
+            head = row
             moved = rejoin(problem, solution, enforced, row, rng, attempt)
             if not moved and problem.parents_move and problem.parent_row[row] != NOWHERE:
+                head = problem.parent_row[row]
                 moved = bring_parent(problem, solution, enforced, row, rng, attempt)
-            if moved and not children_follow(problem, solution, enforced, row, rng, attempt):
+            if moved and not children_follow(problem, solution, enforced, head, before, rng, attempt):
                 undo_attempt(problem, solution, attempt, before)
 
 
@@ -325,7 +394,11 @@ def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.
         for row in range(solution.node.shape[0]):
             if problem.sibling[row] == row or not problem.movable[row]:
                 continue
-            if excess_in_domain(problem, solution, level, row) > 0:
+            if excess_in_domain(problem, solution, level, row) > 0 and has_room(solution, attempt):
                 target = random_target(problem, solution, enforced, row, solution.node[row], rng)
-                if target != NOWHERE:
-                    move_with_children(problem, solution, enforced, row, target, NOWHERE, rng, attempt)
+                if target == NOWHERE:
+                    continue
+                before = attempt.length[0]
+                try_move(problem, solution, attempt, row, target)
+                if not children_follow(problem, solution, enforced, row, before, rng, attempt):
+                    undo_attempt(problem, solution, attempt, before)

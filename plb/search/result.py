@@ -1,18 +1,16 @@
-"""From a solution back to words: moves in an order in which they can run, reasons, energies, refusals."""
+"""From a solution back to words: moves in an order in which they can run, reasons, energies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Int, Problem, Solution
-from plb.constraints import ALL_RULES, NO_REFUSAL, RULES, Rule
-from plb.constraints.check import refusal_of_move
+from plb.constraints import Rule
 from plb.energy.score import REPETITIONS, TERM_NAMES
-from plb.kernel import kernel
 from plb.model import Role
-from plb.plan import Energy, Move, MoveKind, Proposals, Reason, Unplaced
+from plb.plan import Energy, Move, MoveKind, Proposals, Reason
 from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REACHED_MONTE_CARLO, SCORED
 from plb.search.transition import present_energy
 from plb.state import ClusterState
@@ -92,7 +90,9 @@ def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, in
 
 
 def _executable_order(problem: Problem, solution: Solution, steps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return `steps` so that, if possible, each target has room when its turn comes: swaps, moves, then new replicas.
+    """Return `steps` so that each target is free of siblings and, if possible, has room when its turn comes.
+
+    Where that leaves a choice swaps come first, then moves, then new replicas.
 
     Parameters
     ----------
@@ -107,7 +107,8 @@ def _executable_order(problem: Problem, solution: Solution, steps: Sequence[tupl
     waiting = sorted(steps, key=lambda step: (problem.origin[step[0]] == NOWHERE, step[1] == NOWHERE, step[0]))
     ordered = []
     while waiting:
-        step = next((s for s in waiting if _fits(problem, load, changes[s])), waiting[0])
+        free = [step for step in waiting if not _waits_for_sibling(problem, solution, step, waiting)] or waiting
+        step = next((s for s in free if _fits(problem, load, changes[s])), free[0])
         waiting.remove(step)
         ordered.append(step)
         for node, growth in changes[step].items():
@@ -131,6 +132,22 @@ def _fits(problem: Problem, load: Int, change: Mapping[int, Int]) -> bool:
     return all(((growth <= 0) | (load[node] + growth <= problem.limit[node])).all() for node, growth in change.items())
 
 
+def _waits_for_sibling(
+    problem: Problem, solution: Solution, step: tuple[int, int], waiting: Collection[tuple[int, int]]
+) -> bool:
+    """Tell whether a sibling that has yet to move stands on the target of a step."""
+    row, partner = step
+    if not problem.chains or partner != NOWHERE:
+        return False
+    yet_to_move = {other for pair in waiting for other in pair}
+    other = int(problem.sibling[row])
+    while other != row:
+        if problem.origin[other] == solution.node[row] and other in yet_to_move:
+            return True
+        other = int(problem.sibling[other])
+    return False
+
+
 def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, kind: MoveKind, reason: Reason) -> Move:
     source = int(problem.origin[row])
     target = int(solution.node[row])
@@ -145,37 +162,3 @@ def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, k
         cost=costs.get(kind, int(problem.move_cost[row])) / TENTHS,
         index=row,
     )
-
-
-def unplaced_of(state: ClusterState, problem: Problem, solution: Solution, rows: list[int]) -> list[Unplaced]:
-    """Return, for each of `rows` that has no place, how many nodes each rule ruled out."""
-    found = []
-    for row in rows:
-        if solution.node[row] != NOWHERE:
-            continue
-        counts = np.zeros(RULES, np.int64)
-        eliminate(problem, solution, ALL_RULES, row, counts)
-        found.append(
-            Unplaced(
-                partition=state.row_partition[row],
-                role=Role(int(problem.role[row])),
-                ruled_out={rule.name.lower(): int(counts[rule]) for rule in Rule if counts[rule]},
-                nodes=len(state.nodes),
-            )
-        )
-    return found
-
-
-@kernel
-def eliminate(problem: Problem, solution: Solution, enforced: int, row: int, counts: Int) -> None:
-    """Count, for each rule, the nodes that it is the first to rule out for `row`.
-
-    Parameters
-    ----------
-    counts
-        (RULES,) changed.
-    """
-    for node in range(problem.limit.shape[0]):
-        refused = refusal_of_move(problem, solution, enforced, row, node)
-        if refused != NO_REFUSAL:
-            counts[refused] += 1

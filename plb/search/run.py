@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import attrs
 import numpy as np
 
-from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Problem, Solution
+from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
 from plb.config import Checks, PlbConfig
 from plb.constraints import ALL_RULES, Rule
+from plb.model import DeactivationIntent
+from plb.outcome import DomainOutcome, Idle
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
 from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced
 from plb.search.checks import compare_with_fresh
-from plb.search.dropping import Surplus, drop_surplus
+from plb.search.dropping import Surplus, drop_surplus, still_surplus
+from plb.search.elimination import fill_in_turn, unplaced_row
+from plb.search.held import concerned, held_replicas
+from plb.search.inspection import Inspection
+from plb.search.motives import Motives
 from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
 from plb.search.repair import Breaches, find_breaches, repair
-from plb.search.result import energy_of_solution, moves_of, proposals_of, unplaced_of
+from plb.search.result import energy_of_solution, moves_of, proposals_of
+from plb.service_domains import ServiceDomain
 from plb.state import ClusterState
+from plb.unplaced import Together, Unplaced
 
 BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES)
 
@@ -62,15 +72,17 @@ class Run:
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
         self._is_full = False
+        self._idle: dict[Phase, Idle] = {}
 
     @property
     def is_bound(self) -> bool:
         """Whether a budget or a limit of time kept a search from going on."""
         return self._out_of_time or self._is_full or any(self._tally[FIRST_RULE + rule] for rule in BUDGETS)
 
-    def skip(self) -> None:
+    def skip(self, phase: Phase) -> None:
         """Note that a phase would only begin again where it ended."""
         self._end = EndReason.UNCHANGED
+        self.note_idle(phase, Idle.UNCHANGED)
 
     @property
     def changed(self) -> bool:
@@ -80,7 +92,12 @@ class Run:
     @property
     def is_anything_movable(self) -> bool:
         """Whether a plan may move any replica that stands."""
-        return bool((self.problem.movable & (self.solution.node != NOWHERE)).any())
+        return bool((self.problem.mendable & (self.solution.node != NOWHERE)).any())
+
+    @property
+    def _mending(self) -> Problem:
+        """The problem as repairs see it: they may move replicas that balancing may not."""
+        return self.problem._replace(movable=self.problem.mendable)
 
     def limit_moves(self, allowance: int | None) -> int:
         """Let the plan make at most so many moves, None: as the settings say; return how many."""
@@ -98,7 +115,7 @@ class Run:
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
-        return bool(find_breaches(self.problem, self.solution, self._masks(light=light)[0]))
+        return bool(find_breaches(self._mending, self.solution, self._masks(light=light)[0]))
 
     @property
     def is_unbalanced(self) -> bool:
@@ -107,68 +124,78 @@ class Run:
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
-        while True:
-            result = place_rows(
-                self.problem,
-                self.solution,
-                rows,
-                self.config,
-                self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1],
-                self._seeds[Phase.PLACEMENT],
-                self.budget,
-                with_moves=with_moves and self.config.move_existing_replica_for_placement,
-            )
-            halves = self._placed_in_part(result.solution, rows)
-            if not halves:
-                break
-            rows = [row for row in rows if self.state.row_partition[row] not in halves]
+        result = place_rows(
+            self.problem,
+            self.solution,
+            rows,
+            self._wholly_placed(rows),
+            self.config,
+            self._placement_masks(),
+            self._seeds[Phase.PLACEMENT],
+            self.budget,
+            with_moves=with_moves and self.config.move_existing_replica_for_placement,
+        )
         self._take(Phase.PLACEMENT, result, None)
 
-    def _placed_in_part(self, solution: Solution, rows: list[int]) -> set[str]:
-        """Return the partitions that are to be placed wholly or not at all and of which a row found no place.
+    def _wholly_placed(self, rows: list[int]) -> Int:
+        """Return for each of `rows` a number of its partition if that is placed wholly or not at all, else NOWHERE.
 
         That is asked for by the service, or for all where `partially_place_services` is off, while a partition has no
         replica yet.
         """
-        halves = set()
-        for row in rows:
-            name = self.state.row_partition[row]
-            record = self.state.partitions[name]
+        found = np.full(len(rows), NOWHERE)
+        for index, row in enumerate(rows):
+            record = self.state.partitions[self.state.row_partition[row]]
             wholly = self.state.suits[self.state.service_suit[record.service]].expression.places_wholly
             new = all(self.problem.origin[other] == NOWHERE for other in record.rows)
-            missed = solution.node[row] == NOWHERE
-            if missed and new and (wholly or not self.config.partially_place_services):
-                halves.add(name)
-        return halves
+            if new and (wholly or not self.config.partially_place_services):
+                found[index] = record.rows[0]
+        return found
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
-        """Drop surplus replicas; placement then starts from what is left."""
+        """Drop surplus replicas; placement then starts from what is left.
+
+        Soft rules are given up one after the other for what cannot be dropped under them. Where a refresh does one
+        thing at a time, it drops what the most rules allow, and the rest has to wait for the next.
+        """
         if not surpluses:
             return
-        solution = self.solution.copy()
-        masks = self._masks()
-        hard = [level for level, rule in enumerate(self.problem.domain_rule) if masks[-1] >> rule & 1]
-        soft = [level for level, rule in enumerate(self.problem.domain_rule) if (masks[0] & ~masks[-1]) >> rule & 1]
-        rows = drop_surplus(
-            self.problem, solution, surpluses, self.state.rows.moving, self.state.rows.pinned, hard, soft
-        )
+        solution, left = self.solution.copy(), list(surpluses)
+        dropped: list[int] = []
+        for mask in self._masks():
+            rows = drop_surplus(self.problem, solution, left, mask, self.state.rows.moving, self._stays)
+            left, dropped = still_surplus(left, rows), dropped + rows
+            if rows and self.config.one_action_per_refresh:
+                break
         self.solution = solution
         self._check("drop")
         self._phases.append(Phase.PLACEMENT)
-        self._reasons.update({row: Reason(Phase.PLACEMENT, "surplus") for row in rows})
+        for surplus in surpluses:
+            numbers = {"replicas": len(surplus.rows), "wanted": len(surplus.rows) - surplus.count}
+            reason = Reason(Phase.PLACEMENT, "surplus", numbers=numbers)
+            self._reasons.update({row: reason for row in dropped if row in surplus.rows})
+
+    @property
+    def _stays(self) -> Bool:
+        """Which rows must not be dropped, (M,): those that are pinned, or on a paused node."""
+        table = self.state.rows
+        paused = [node.deactivation_intent is DeactivationIntent.PAUSE for node in self.state.nodes]
+        return table.pinned | np.array([*paused, False], np.bool_)[table.node]
 
     def repair(self, *, light: bool = False) -> None:
         """Mend broken constraints, if any are; `light`: the spread over domains aside."""
         masks = self._masks(light=light)
-        breaches = find_breaches(self.problem, self.solution, masks[0])
+        breaches = find_breaches(self._mending, self.solution, masks[0])
         if not breaches:
+            self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
-        result = repair(self.problem, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
+        result = repair(self._mending, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
         self._take(Phase.REPAIR, result, breaches)
 
     def balance(self, *, slow: bool = False) -> None:
         """Balance, if a metric is out of balance, and keep the result if it wins enough; `slow`: cool slowly."""
         if not self.is_unbalanced:
+            self.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
         before = energy_of_solution(self.problem, self.solution).total
         config = self.config
@@ -183,19 +210,72 @@ class Run:
         self._is_full = result.solution.counts[DISPLACED] >= limit
         self._take(Phase.BALANCING, result, None)
 
-    def plan(self, missing: list[int]) -> Plan:
-        """Return the plan; `missing` are the rows that were to be placed."""
+    def note_idle(self, phase: Phase, why: Idle) -> None:
+        """Note why a phase does not run."""
+        self._idle.setdefault(phase, why)
+
+    def plan(self, missing: list[int], domain: ServiceDomain | None, action: str | None = None) -> Plan:
+        """Return the plan.
+
+        Parameters
+        ----------
+        missing
+            The rows that were to be placed.
+        domain
+            The service domain that was searched; None: all services.
+        action
+            What was done, where a refresh does one thing only.
+        """
+        outcome = self._outcome(domain, action)
         return Plan(
             moves=tuple(moves_of(self.state, self.problem, self.solution, self._reasons)),
             energy_before=energy_of_solution(self.problem, self.start),
             energy_after=energy_of_solution(self.problem, self.solution),
-            unplaced=tuple(unplaced_of(self.state, self.problem, self.solution, missing)),
-            end_reason=self._end.value,
-            phases=tuple(self._phases),
-            proposals=proposals_of(self._tally) if self._phases else Proposals(),
-            bound_by=tuple(rule.name.lower() for rule in BUDGETS if self._tally[FIRST_RULE + rule]),
+            unplaced=tuple(self._unplaced(missing)),
+            end_reason=outcome.end_reason,
+            phases=outcome.phases,
+            proposals=outcome.proposals,
+            bound_by=outcome.bound_by,
+            outcomes=(outcome,),
             reproducible=not self._out_of_time,
         )
+
+    def _outcome(self, domain: ServiceDomain | None, action: str | None) -> DomainOutcome:
+        phases = tuple(self._phases)
+        return DomainOutcome(
+            *concerned(self.state, domain),
+            phases=phases,
+            idle={phase: why for phase, why in self._idle.items() if phase not in phases},
+            held=held_replicas(self.state, self.problem, domain),
+            end_reason=self._end.value,
+            proposals=proposals_of(self._tally) if phases else Proposals(),
+            bound_by=tuple(rule.name.lower() for rule in BUDGETS if self._tally[FIRST_RULE + rule]),
+            action=action,
+        )
+
+    def _unplaced(self, missing: list[int]) -> Iterator[Unplaced]:
+        """Yield why each of `missing` that has no place found none.
+
+        Of a partition that is placed wholly or not at all, the replicas are judged as if they were placed in turn.
+        """
+        masks = self._placement_masks()
+        inspection = self._inspection(self.solution)
+        left = [row for row in missing if self.solution.node[row] == NOWHERE]
+        groups = zip(self._wholly_placed(left).tolist(), left, strict=True)
+        for group, members in groupby(groups, key=itemgetter(0)):
+            rows = [row for _, row in members]
+            if group == NOWHERE:
+                yield from (unplaced_row(inspection, row, masks) for row in rows)
+                continue
+            filled = self._inspection(fill_in_turn(self.problem, self.solution, rows, masks[-1]))
+            found = [row for row in rows if filled.solution.node[row] != NOWHERE]
+            together = Together(len(rows), len(found))
+            for row in rows:
+                yield unplaced_row(inspection if row in found else filled, row, masks, together)
+
+    def _placement_masks(self) -> list[int]:
+        """Return the rules that placement enforces, from all to the last that it tries."""
+        return self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1]
 
     def _masks(self, *, light: bool = False) -> list[int]:
         """Return the enforced rules, from all to the hard ones only (semantics.md section 4, priorities)."""
@@ -230,35 +310,15 @@ class Run:
         self._tally += result.tally
         self._phases.append(phase)
         moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
+        motives = Motives(phase, self._inspection(before), self.solution, breaches)
         for row in np.flatnonzero(moved).tolist():
-            self._reasons.setdefault(row, self._reason(phase, row, before, breaches))
+            if row not in self._reasons:
+                self._reasons[row] = motives.of(row)
 
     def _check(self, moment: str) -> None:
         """Compare the sums with those computed from scratch, where the settings ask for that."""
         if self.config.checks is not Checks.OFF:
             compare_with_fresh(self.problem, self.solution, moment)
 
-    def _reason(self, phase: Phase, row: int, before: Solution, breaches: Breaches | None) -> Reason:
-        origin = int(before.node[row])
-        if origin == NOWHERE:
-            return Reason(phase, "new replica")
-        if breaches is None:
-            return Reason(phase, "make room" if phase is Phase.PLACEMENT else "energy")
-        node = self.state.nodes[origin].name
-        if breaches.overloaded[origin].any():
-            return self._overload(phase, origin, node, before, breaches.overloaded[origin])
-        if breaches.astray[row]:
-            suited = self.problem.suits[self.problem.suit[row], origin]
-            return Reason(phase, "affinity" if suited else "placement", node)
-        for level in np.flatnonzero(breaches.misplaced[:, row]):
-            return Reason(phase, Rule(int(self.problem.domain_rule[level])).name.lower(), node)
-        return Reason(phase, "energy")
-
-    def _overload(self, phase: Phase, origin: int, node: str, before: Solution, overloaded: Bool) -> Reason:
-        metric = int(np.flatnonzero(overloaded)[0])
-        name = self.config.metrics[metric].name
-        numbers = {
-            "load": self.state.steps.to_user(name, int(before.node_load[origin, metric])),
-            "limit": self.state.steps.to_user(name, int(self.problem.limit[origin, metric])),
-        }
-        return Reason(phase, "capacity", node, name, numbers)
+    def _inspection(self, solution: Solution) -> Inspection:
+        return Inspection(self.state, self.problem, solution, rule_priorities(self.config))

@@ -64,6 +64,14 @@ def receives(node: Node, *, new: bool, everywhere: bool) -> bool:
     return node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS or (complete and everywhere)
 
 
+def lets_go(node: Node) -> bool:
+    """Tell whether replicas may move off a node: it is active, or its safety check before a restart or removal runs."""
+    if receives(node, new=False, everywhere=False):
+        return True
+    goes = node.deactivation_intent not in (DeactivationIntent.NONE, DeactivationIntent.PAUSE)
+    return node.up and goes and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+
+
 def suits(service: Service, node: Node, *, primary: bool) -> bool:
     """Tell whether a service may stand on a node, going by block list and placement constraint."""
     holds = TESTS[service.placement_constraint]

@@ -218,7 +218,7 @@ def test_cluster_whose_nodes_are_all_down_gets_an_empty_plan(verb):
     assert plan.energy_after == plan.energy_before
     assert plan.energy_before.imbalance == 0
     assert [str(u) for u in plan.unplaced] == (
-        ["instance of new fits on none of 4 nodes: ruled out 4 by node"] if verb == "place" else []
+        ["instance of new fits on none of 4 nodes: ruled out 4 by node (4 down)"] if verb == "place" else []
     )
 
 

@@ -186,7 +186,9 @@ def test_balanced_cluster_is_left_alone():
         engine.report_load(f"web/{index}", f"n{index % 2}", {"cpu": 0.25})
     plan = engine.balance()
     assert (plan.moves, plan.phases, plan.end_reason) == ((), (), "nothing to do")
-    assert plan.explain("web/0") == "The plan leaves web/0 where it is: no phase was due."
+    assert plan.explain("web/0") == (
+        "The plan leaves web/0 where it is: balancing did not run, as no metric is out of balance."
+    )
 
 
 def test_repair_names_the_overload_that_it_mends():
@@ -222,7 +224,7 @@ def test_make_room_moves_a_replica_that_stands():
         "move instance of old from large to small",
         "add instance of new on large",
     ]
-    assert plan.explain("old") == "Move instance of old from large to small: make room."
+    assert plan.explain("old") == "Move instance of old from large to small: makes room on node large for new."
     assert plan.explain("new") == "Add instance of new on large: a replica is missing."
     pinned = Replica(Role.INSTANCE, "large", pinned=True)
     engine.update_partition(Partition("old", service="web", replicas=[pinned]))

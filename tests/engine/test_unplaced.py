@@ -20,6 +20,7 @@ from plb import (
     Service,
     Unplaced,
 )
+from plb.unplaced import OutOfService, Taken
 
 from .oracle import (
     after_plan,
@@ -77,10 +78,10 @@ def first_rule_failed(cluster, config, before, after, index, node):
 
 
 def kinds(config):
-    """Return the domain constraints that are on."""
+    """Return the domain constraints that are hard: placement gives up the soft ones before it gives up a replica."""
     on = {
-        "fault": config.fault_domain_constraint_priority >= 0,
-        "upgrade": config.upgrade_domain_constraint_priority >= 0,
+        "fault": config.fault_domain_constraint_priority == 0,
+        "upgrade": config.upgrade_domain_constraint_priority == 0,
     }
     return [kind for kind, is_on in on.items() if is_on]
 
@@ -113,14 +114,16 @@ def spreads_worse(cluster, kind, after, there, partition, node):
     ("refusal", "text"),
     [
         (
-            Unplaced("db/0", Role.PRIMARY, {"node": 1, "capacity": 2}, 3),
-            "primary of db/0 fits on none of 3 nodes: ruled out 1 by node, 2 by capacity",
+            Unplaced("db/0", Role.PRIMARY, 3, [OutOfService(1, {"down": 1}), Taken(2, ("n1", "n2"))]),
+            "primary of db/0 fits on none of 3 nodes: ruled out 1 by node (1 down), "
+            "2 by exclusion (another replica of the partition is on n1, n2)",
         ),
         (
-            Unplaced("db/0", Role.SECONDARY, {"exclusion": 1}, 3),
-            "secondary of db/0 fits on 2 of 3 nodes: ruled out 1 by exclusion",
+            Unplaced("db/0", Role.SECONDARY, 9, [Taken(7, tuple(f"n{index}" for index in range(7)))]),
+            "secondary of db/0 fits on 2 of 9 nodes: ruled out 7 by exclusion "
+            "(another replica of the partition is on n0, n1, n2, n3, n4 and 2 more)",
         ),
-        (Unplaced("web/0", Role.INSTANCE, {}, 2), "instance of web/0 fits on 2 of 2 nodes"),
+        (Unplaced("web/0", Role.INSTANCE, 2), "instance of web/0 fits on 2 of 2 nodes"),
     ],
     ids=["nowhere", "somewhere by now", "everywhere by now"],
 )
@@ -140,7 +143,9 @@ def test_service_that_wants_more_replicas_than_nodes_leaves_the_rest_unplaced():
     assert {move.target for move in plan.moves} == {"n0", "n1", "n2"}
     assert [dict(u.ruled_out) for u in plan.unplaced] == [{"exclusion": 3}] * 2
     assert plan.explain("web/0").count("Add instance of web/0 on") == 3
-    assert plan.explain("web/0").endswith("fits on none of 3 nodes: ruled out 3 by exclusion.")
+    assert plan.explain("web/0").endswith(
+        "fits on none of 3 nodes: ruled out 3 by exclusion (another replica of the partition is on n0, n1, n2)."
+    )
 
 
 def test_each_rule_is_named_for_the_node_that_it_rules_out():
@@ -183,7 +188,9 @@ def test_reasons_read_as_words():
         (Reason(Phase.REPAIR, "fault_domain", "n0"), "fault domain rule broken on node n0"),
         (Reason(Phase.BALANCING, "energy"), "lowers the energy"),
         (Reason(Phase.PLACEMENT, "new replica"), "a replica is missing"),
-        (Reason(Phase.PLACEMENT, "make room"), "make room"),
+        (Reason(Phase.PLACEMENT, "make room"), "makes room"),
+        (Reason(Phase.PLACEMENT, "make room", "n0", other="web/0"), "makes room on node n0 for web/0"),
+        (Reason(Phase.PLACEMENT, "surplus"), "one replica too many"),
     ]
     for reason, phrase in phrases:
         assert str(reason) == phrase

@@ -197,6 +197,7 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "swap_primary_probability": draw(st.sampled_from([0.3, 0.0, 0.6])),
         "exchange_probability": draw(st.sampled_from([0.0, 0.1, 0.4])),
         "max_percentage_to_move": draw(st.sampled_from([1.0, 0.3, 0.0])),
+        "allow_chained_moves": draw(st.booleans()),
         "max_moves": draw(mostly(None, 0, 1, 3)),
         "max_moves_per_node": draw(mostly(None, 0, 1, 2)),
         "global_movement_throttle_threshold": draw(mostly(0, 2)),

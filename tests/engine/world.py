@@ -22,7 +22,7 @@ from plb.problem import start_solution
 from plb.risk import DemandHistory
 from plb.search.result import energy_of_solution
 
-from .rules import Said, Seat, breaches, limit_of, node_loads, receives, suits
+from .rules import Said, Seat, breaches, lets_go, limit_of, node_loads, receives, suits
 
 DOMAINS = ("fault_domain", "upgrade_domain")
 CONSTRAINTS = ("placement", "capacity", "affinity", *DOMAINS)
@@ -167,8 +167,7 @@ class World:
         }
 
     def _may_leave(self, partition: str, node: str) -> bool:
-        active = receives(self.nodes[node], new=False, everywhere=False)
-        return active and node not in self.said.service_of(partition).blocked_nodes
+        return lets_go(self.nodes[node]) and node not in self.said.service_of(partition).blocked_nodes
 
     def hard_rules(self, *, balancing: bool) -> list[str]:
         """Return the constraints that no plan may break: the hard ones, and for balancing the soft ones as well."""

@@ -164,12 +164,13 @@ def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Co
     nodes
         Ids of the nodes known. A replica on another node is left out: the original knows it and passes it over.
     """
-    standing = [item for item in step["replicas"] if item["role"] != "none" and item["node"] in nodes]
+    standing = [item for item in step["replicas"] if item["node"] in nodes]
     return Partition(
         name_of(step["id"]),
         service=step["service"],
         replicas=tuple(replica_from(item, stateful=stateful) for item in standing),
         missing=None if on_every_node else _missing(step["replica_diff"], len(nodes) - len(standing)),
+        version=step["version"],
         in_transition=step["reconfiguration_in_progress"] or bool(step["flags"]),
         in_quorum_loss=step["in_quorum_lost"],
     )
@@ -180,7 +181,7 @@ def _missing(difference: int, free_nodes: int) -> int:
 
 
 def replica_from(item: Mapping[str, Any], *, stateful: bool) -> Replica:
-    """Return a replica of a partition's step; the role ``none`` is not one."""
+    """Return a replica of a partition's step; one of role ``none`` is as good as gone, but its node is still taken."""
     unknown = set(item["flags"]) - LEAVING_FLAGS
     if unknown:
         raise NotImplementedError(f"replica flags {sorted(unknown)}: not played, as no shared scenario has them")
@@ -199,7 +200,7 @@ def _role(written: str, *, stateful: bool) -> Role:
 
 
 def _state(item: Mapping[str, Any]) -> ReplicaState:
-    if item["role"] == "dropped":
+    if item["role"] in ("dropped", "none"):
         return ReplicaState.DROPPED
     if item["role"] == "standby":
         return ReplicaState.STANDBY

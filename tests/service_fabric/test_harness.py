@@ -176,11 +176,17 @@ def test_roles_states_and_flags(written: dict[str, Any], role: Role, state: Repl
     assert (made.role, made.state, made.leaving) == (role, state, leaving)
 
 
-def test_replicas_that_are_none_or_on_unknown_nodes_are_left_out() -> None:
-    """The original passes both over."""
-    step = partition(replica("none", 0), replica("secondary", 1), replica("secondary", 9))
+def test_replicas_on_unknown_nodes_are_left_out() -> None:
+    """The original passes them over."""
+    step = partition(replica("secondary", 1), replica("secondary", 9))
     made = partition_from(step, stateful=False, on_every_node=False, nodes={0, 1})
     assert [(one.role, one.node) for one in made.replicas] == [(Role.INSTANCE, "1")]
+
+
+def test_a_replica_without_a_role_carries_nothing_but_takes_its_node() -> None:
+    """No other replica of its partition comes there."""
+    made = partition_from(partition(replica("none", 0)), stateful=True, on_every_node=False, nodes={0, 1})
+    assert [(one.node, one.state) for one in made.replicas] == [("0", ReplicaState.DROPPED)]
 
 
 def test_the_largest_difference_asks_for_every_node_left() -> None:

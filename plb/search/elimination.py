@@ -1,0 +1,242 @@
+"""Why a replica found no place: every node at the first rule it fails, with the numbers behind it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+import numpy as np
+
+from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints.affinity import FREE
+from plb.constraints.check import refusal_of_move
+from plb.constraints.domains import ANY, EVEN, breaks_spread
+from plb.kernel import kernel
+from plb.model import DeactivationIntent, Node, Role
+from plb.search.inspection import Inspection
+from plb.search.transition import apply_proposal
+from plb.unplaced import (
+    Crowded,
+    Elimination,
+    Full,
+    FullDomain,
+    NotPreferred,
+    OutOfService,
+    Refused,
+    Shortage,
+    Taken,
+    Together,
+    Unplaced,
+    Unsuited,
+    WithoutParent,
+)
+
+_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
+_UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
+_NONE = NO_REFUSAL
+_NOWHERE = NOWHERE
+
+
+def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], together: Together | None = None) -> Unplaced:
+    """Return why `row`, which has no place in the solution, found none.
+
+    Parameters
+    ----------
+    masks
+        Rules that placement enforced, from all to the last ones it tried.
+    together
+        Of a partition that is placed wholly or not at all.
+    """
+    state, problem, solution = inspection.state, inspection.problem, inspection.solution
+    nodes = len(state.nodes)
+    refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
+    find_refusals(problem, solution, masks[-1], row, refused, level)
+    eliminated = [
+        _DESCRIBERS.get(Rule(int(rule)), _refused)(
+            _Ruled(inspection, row, Rule(int(rule)), np.flatnonzero(refused == rule), level)
+        )
+        for rule in np.unique(refused[refused != NO_REFUSAL])
+    ]
+    return Unplaced(
+        partition=state.row_partition[row],
+        role=Role(int(problem.role[row])),
+        nodes=nodes,
+        eliminated=tuple(eliminated),
+        given_up=tuple(rule.name.lower() for rule in Rule if _is_given_up(problem, rule, row, masks)),
+        together=together,
+    )
+
+
+@kernel
+def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int, level: Int) -> None:
+    """Find, for each node, the first enforced rule that refuses `row` there.
+
+    Parameters
+    ----------
+    refused
+        (N,) changed: the rule, or NO_REFUSAL.
+    level
+        (N,) changed: for a rule about domains, the level that is full; else NOWHERE.
+    """
+    for node in range(problem.limit.shape[0]):
+        rule = refusal_of_move(problem, solution, enforced, row, node)
+        refused[node] = rule
+        level[node] = _NOWHERE
+        if rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
+            for this in range(problem.domain.shape[0]):
+                if problem.domain_rule[this] == rule and breaks_spread(problem, solution, this, row, node):
+                    level[node] = this
+                    break
+
+
+def fill_in_turn(problem: Problem, start: Solution, rows: Sequence[int], enforced: int) -> Solution:
+    """Return `start` with each of `rows`, one after the other, on the first node that the enforced rules allow."""
+    solution = start.copy()
+    nodes = len(problem.limit)
+    refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
+    for row in rows:
+        find_refusals(problem, solution, enforced, row, refused, level)
+        fitting = np.flatnonzero(refused == NO_REFUSAL)
+        if len(fitting):
+            apply_proposal(problem, solution, row, int(fitting[0]), NOWHERE)
+    return solution
+
+
+def _is_given_up(problem: Problem, rule: Rule, row: int, masks: Sequence[int]) -> bool:
+    """Tell whether placement stopped to enforce a rule that says something about `row`."""
+    if not (masks[0] & ~masks[-1]) >> rule & 1:
+        return False
+    if rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
+        levels = problem.domain_rule == rule
+        return bool((problem.most_in_domain[problem.service[row], levels] != ANY).any())
+    if rule is Rule.AFFINITY:
+        return bool(problem.affinity[row] != FREE)
+    return bool(problem.prefers_siblings[row]) if rule is Rule.PREFERRED_LOCATION else True
+
+
+@attrs.frozen(eq=False)
+class _Ruled:
+    """The nodes that one rule is the first to rule out for a row.
+
+    Parameters
+    ----------
+    level
+        (N,) as in `find_refusals`.
+    """
+
+    inspection: Inspection
+    row: int
+    rule: Rule
+    nodes: Int
+    level: Int
+
+    @property
+    def problem(self) -> Problem:
+        return self.inspection.problem
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.inspection.state.nodes[node].name for node in self.nodes.tolist())
+
+
+def _out_of_service(ruled: _Ruled) -> OutOfService:
+    states = Counter(_state_of(ruled.inspection.state.nodes[node]) for node in ruled.nodes.tolist())
+    return OutOfService(len(ruled.nodes), dict(states))
+
+
+def _state_of(node: Node) -> str:
+    if not node.up:
+        return "down"
+    if node.deactivation_intent is DeactivationIntent.NONE:
+        return "up"
+    return f"deactivated ({node.deactivation_intent.value}, {node.deactivation_status.value})"
+
+
+def _taken(ruled: _Ruled) -> Taken:
+    return Taken(len(ruled.nodes), ruled.names())
+
+
+def _unsuited(ruled: _Ruled) -> Unsuited:
+    state = ruled.inspection.state
+    suit = state.suits[state.service_suit[int(ruled.problem.service[ruled.row])]]
+    blocked = sum(name in suit.blocked for name in ruled.names())
+    return Unsuited(len(ruled.nodes), blocked, len(ruled.nodes) - blocked, suit.expression.text)
+
+
+def _not_preferred(ruled: _Ruled) -> NotPreferred:
+    problem, inspection = ruled.problem, ruled.inspection
+    standbys = [one for one in inspection.partition_rows(ruled.row) if problem.standby[one]]
+    places = [int(inspection.solution.node[one]) for one in standbys]
+    return NotPreferred(len(ruled.nodes), tuple(inspection.state.nodes[node].name for node in places))
+
+
+def _crowded(ruled: _Ruled) -> Crowded:
+    domains: dict[str, FullDomain] = {}
+    for node in ruled.nodes.tolist():
+        name = ruled.inspection.domain_name(int(ruled.level[node]), node)
+        if name not in domains:
+            domains[name] = _full_domain(ruled, name, node)
+    return Crowded(ruled.rule.name.lower(), len(ruled.nodes), tuple(domains.values()))
+
+
+def _full_domain(ruled: _Ruled, name: str, node: int) -> FullDomain:
+    """Return how full the domain of `node` is, and how many it may hold with one replica more than there are now."""
+    problem, level = ruled.problem, int(ruled.level[node])
+    held = ruled.inspection.replicas_by_domain(level, ruled.row)
+    here = held[int(problem.domain[level, node])]
+    allowed = int(problem.most_in_domain[problem.service[ruled.row], level])
+    if allowed != EVEN:
+        return FullDomain(name, here, allowed)
+    beside = np.unique(problem.domain[level, problem.parent[level] == problem.parent[level, node]])
+    replicas = 1 + sum(held[int(domain)] for domain in beside)
+    floor, rest = divmod(replicas, int(problem.siblings[problem.suit[ruled.row], level, node]))
+    ceiling = floor + (rest > 0)
+    return FullDomain(name, here, ceiling if here >= ceiling else floor)
+
+
+def _full(ruled: _Ruled) -> Full:
+    """Return which metrics are short; a standby on a node already carries its share there."""
+    problem, solution, state = ruled.problem, ruled.inspection.solution, ruled.inspection.state
+    nodes, needed = ruled.nodes, problem.load[ruled.row]
+    rows = ruled.inspection.partition_rows(ruled.row)
+    standbys = {int(solution.node[one]): one for one in rows if problem.standby[one]}
+    standby = [standbys.get(node, NOWHERE) for node in nodes.tolist()]
+    free = problem.limit[nodes] - solution.node_load[nodes] - problem.leaving_load[nodes] + problem.load[standby]
+    short = (free < needed) & (needed > problem.load[standby])
+    found = []
+    for metric in np.flatnonzero(short.any(axis=0)).tolist():
+        name = state.config.metrics[metric].name
+        of_metric = np.flatnonzero(short[:, metric])
+        best = int(of_metric[np.argmax(free[of_metric, metric])])
+        found.append(
+            Shortage(
+                metric=name,
+                nodes=len(of_metric),
+                needed=state.steps.to_user(name, int(needed[metric])),
+                free=state.steps.to_user(name, max(0, int(free[best, metric]))),
+                roomiest=state.nodes[int(nodes[best])].name,
+            )
+        )
+    return Full(len(nodes), tuple(found))
+
+
+def _without_parent(ruled: _Ruled) -> WithoutParent:
+    return WithoutParent(len(ruled.nodes), *ruled.inspection.parent_of(ruled.row))
+
+
+def _refused(ruled: _Ruled) -> Refused:
+    return Refused(ruled.rule.name.lower(), len(ruled.nodes))
+
+
+_DESCRIBERS: Mapping[Rule, Callable[[_Ruled], Elimination]] = {
+    Rule.NODE: _out_of_service,
+    Rule.EXCLUSION: _taken,
+    Rule.PLACEMENT: _unsuited,
+    Rule.PREFERRED_LOCATION: _not_preferred,
+    Rule.FAULT_DOMAIN: _crowded,
+    Rule.UPGRADE_DOMAIN: _crowded,
+    Rule.CAPACITY: _full,
+    Rule.AFFINITY: _without_parent,
+}
+"""What makes a value of the nodes that a rule ruled out; `_refused` for the rules that are not here."""

@@ -1,0 +1,57 @@
+"""What a search is about: the partitions of a service domain, and which of their replicas may not move, and why.
+
+See semantics.md section 4, movable replica.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from plb.arrays import NOWHERE, Problem
+from plb.outcome import Held
+from plb.service_domains import ServiceDomain
+from plb.state import ClusterState
+
+
+def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, tuple[str, ...]]:
+    """Return the name of a service domain, that of its first service, and the names of its partitions."""
+    if domain is None:
+        first = next((service.name for service in state.living_services() if service is not None), "")
+        return first, tuple(state.partitions)
+    services = set(domain.services)
+    names = tuple(record.name for record in state.partitions.values() if record.service in services)
+    return state.services[domain.key].name, names
+
+
+def held_replicas(state: ClusterState, problem: Problem, domain: ServiceDomain | None) -> dict[str, dict[Held, int]]:
+    """Return, for each partition that has any, how many replicas may not move, by why.
+
+    Departing ends and standbys are no replicas that could.
+
+    Parameters
+    ----------
+    domain
+        The service domain whose partitions are looked at; None: all services.
+    """
+    standing = (problem.origin != NOWHERE) & ~problem.unspread
+    if domain is not None:
+        standing &= np.isin(problem.service, domain.services)
+    found: dict[str, Counter[Held]] = {}
+    for row in np.flatnonzero(standing & ~problem.mendable).tolist():
+        found.setdefault(state.row_partition[row], Counter())[_why(state, problem, row)] += 1
+    return {name: dict(counts) for name, counts in found.items()}
+
+
+def _why(state: ClusterState, problem: Problem, row: int) -> Held:
+    table = state.rows
+    if table.pinned[row]:
+        return Held.PINNED
+    if state.partitions[state.row_partition[row]].still:
+        return Held.IN_TRANSITION
+    if table.still[row]:
+        return Held.NOT_READY
+    if table.arriving[row] != NOWHERE:
+        return Held.UNDER_WAY
+    return Held.NODE_BLOCKED if problem.counted[problem.origin[row]] else Held.NODE_OUT_OF_SERVICE

@@ -1,0 +1,144 @@
+"""Why each replica moved in a phase: the constraint it broke, the replica it makes room for, the term it lowers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from plb.arrays import MOVEMENT, NOWHERE, VIOLATIONS, Int, Solution
+from plb.constraints.affinity import FOLLOWS
+from plb.energy.imbalance import deviation
+from plb.energy.score import FAILOVERS_TERM, FRAGMENTATION_TERM, IMBALANCE_TERM, TERM_NAMES, energy_of
+from plb.plan import Energy, Phase, Reason
+from plb.search.inspection import Inspection
+from plb.search.repair import Breaches
+from plb.search.result import energy_of_solution
+from plb.violations import Breach
+
+
+class Motives:
+    """The reasons of one phase.
+
+    Parameters
+    ----------
+    before
+        The solution at the start of the phase, looked over.
+    after
+        The one at its end.
+    breaches
+        What repair set out to mend; None for the other phases.
+    """
+
+    def __init__(self, phase: Phase, before: Inspection, after: Solution, breaches: Breaches | None) -> None:
+        self.phase, self.before, self.after, self.breaches = phase, before, after, breaches
+        self.problem, self.state = before.problem, before.state
+
+    def of(self, row: int) -> Reason:
+        """Return why a row that stands elsewhere after the phase moved."""
+        origin = int(self.before.solution.node[row])
+        if origin == NOWHERE:
+            return Reason(self.phase, "new replica")
+        broken = self._broken(row, origin)
+        if broken is not None:
+            return broken
+        parent = self._parent_gone_from(row, origin)
+        if parent is not None:
+            return Reason(self.phase, "affinity", self._name(origin), other=parent)
+        if self.phase is Phase.PLACEMENT:
+            return Reason(self.phase, "make room", self._name(origin), other=self._newcomer(origin))
+        return self._lower_energy
+
+    def _name(self, node: int) -> str:
+        return self.state.nodes[node].name
+
+    def _broken(self, row: int, origin: int) -> Reason | None:
+        """Return the constraint that the row broke where it stood, or that its node broke."""
+        if self.breaches is None:
+            return None
+        if self.breaches.overloaded[origin].any():
+            return self._overload(origin)
+        if self.breaches.astray[row]:
+            suited = self.problem.suits[self.problem.suit[row], origin]
+            return self._breach(self.before.apart(row) if suited else self.before.misplaced(row), origin)
+        for level in np.flatnonzero(self.breaches.misplaced[:, row]).tolist():
+            name = self.before.domain_name(level, origin)
+            crowded = [one for one in self.before.uneven(level, row) if one.domain == name]
+            return self._breach(crowded[0], origin)
+        return None
+
+    def _overload(self, origin: int) -> Reason:
+        assert self.breaches is not None
+        metric = int(np.flatnonzero(self.breaches.overloaded[origin])[0])
+        name = self.state.config.metrics[metric].name
+        numbers = {
+            "load": self.state.steps.to_user(name, int(self.before.solution.node_load[origin, metric])),
+            "limit": self.state.steps.to_user(name, int(self.problem.limit[origin, metric])),
+        }
+        return Reason(self.phase, "capacity", self._name(origin), name, numbers)
+
+    def _breach(self, breach: Breach, origin: int) -> Reason:
+        return Reason(self.phase, breach.rule, self._name(origin), numbers=breach.numbers, breach=breach)
+
+    def _parent_gone_from(self, row: int, origin: int) -> str | None:
+        """Return the partition of the parent if its replica left `origin` in this phase, so that the row follows."""
+        if self.problem.affinity[row] != FOLLOWS:
+            return None
+        head = int(self.problem.parent_row[row])
+        for one in self.before.partition_rows(head):
+            if self.before.solution.node[one] == origin and self.after.node[one] != origin:
+                return self.state.row_partition[one]
+        return None
+
+    def _newcomer(self, node: int) -> str | None:
+        """Return the partition of a replica that was placed on `node` in this phase."""
+        placed = (self.before.solution.node == NOWHERE) & (self.after.node == node)
+        return next((self.state.row_partition[row] for row in np.flatnonzero(placed).tolist()), None)
+
+    @cached_property
+    def _lower_energy(self) -> Reason:
+        """The reason of a move that mends nothing: the term that lowered the energy most in this phase."""
+        energies = [energy_of_solution(self.problem, solution) for solution in (self.before.solution, self.after)]
+        term = self._driving_term(*energies)
+        if term is None:
+            return Reason(self.phase, "energy")
+        if term == TERM_NAMES[IMBALANCE_TERM]:
+            return self._evened_metric()
+        numbers = {"before": energies[0].terms[term], "after": energies[1].terms[term]}
+        return Reason(self.phase, "energy", numbers=numbers, term=term)
+
+    def _driving_term(self, before: Energy, after: Energy) -> str | None:
+        """Return the term without whose change the energy would be highest; None if none of them fell."""
+        weights, counts = self.problem.weights, self.after.counts
+        old_violations = int(self.before.solution.counts[VIOLATIONS])
+        movement, violations = int(counts[MOVEMENT]), int(counts[VIOLATIONS])
+        without = {
+            IMBALANCE_TERM: energy_of(weights, movement, before.imbalance, after.fragmentation, violations),
+            FRAGMENTATION_TERM: energy_of(weights, movement, after.imbalance, before.fragmentation, violations),
+            FAILOVERS_TERM: energy_of(weights, movement, after.imbalance, after.fragmentation, old_violations),
+        }
+        term = max(without, key=lambda one: without[one])
+        present = energy_of(weights, movement, after.imbalance, after.fragmentation, violations)
+        return TERM_NAMES[term] if without[term] > present else None
+
+    def _evened_metric(self) -> Reason:
+        """Return the metric whose weighted imbalance fell most; one that is to be uneven has it rise."""
+        before, after = self._deviations(self.before.solution), self._deviations(self.after)
+        gains = [
+            weight * (old - new) * (-1 if gathers else 1)
+            for weight, old, new, gathers in zip(
+                self.problem.metric_weight, before, after, self.problem.defragmented, strict=True
+            )
+        ]
+        term, best = TERM_NAMES[IMBALANCE_TERM], int(np.argmax(gains))
+        if gains[best] <= 0:
+            return Reason(self.phase, "energy", term=term)
+        numbers = {"before": before[best], "after": after[best]}
+        return Reason(self.phase, "energy", None, self.state.config.metrics[best].name, numbers, term=term)
+
+    def _deviations(self, solution: Solution) -> list[float]:
+        nodes: Int = self.problem.nodes_of_metric
+        return [
+            deviation(int(count), int(total), int(squares))
+            for count, total, squares in zip(nodes, solution.total, solution.squares, strict=True)
+        ]

@@ -1,0 +1,195 @@
+"""Making room: replicas that stand move out of the way of new ones that fit nowhere (semantics.md section 6).
+
+New replicas that have to stand beside others are tried first, together, after random moves of these; then each by
+itself, after others have moved off a node that it could have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.constraints import NO_REFUSAL
+from plb.constraints.affinity import FOLLOWS
+from plb.constraints.capacity import exceeds_capacity
+from plb.constraints.check import refusal_of_place
+from plb.kernel import kernel
+from plb.search.attempts import (
+    Attempt,
+    has_room,
+    keep_attempt,
+    new_attempt,
+    place_in_turn,
+    random_target,
+    redo_attempt,
+    try_move,
+    undo_attempt,
+)
+from plb.search.following import children_follow
+from plb.search.proposal import refusal
+from plb.search.transition import apply_proposal, present_energy
+
+MOST_SHIFTS = 3
+"""Moves of relatives that are tried before new replicas are placed beside them."""
+
+
+def make_room(
+    problem: Problem,
+    solution: Solution,
+    rows: Int,
+    wholly: Int,
+    enforced: int,
+    tries: int,
+    rng: np.random.Generator,
+) -> None:
+    """Place `rows`, which fit nowhere as it is, as far as replicas that stand can move out of their way.
+
+    Parameters
+    ----------
+    solution
+        Changed.
+    wholly
+        See `plb.search.placement.place_rows`.
+    enforced
+        Bit mask over `Rule`.
+    tries
+        Random attempts for each row.
+    """
+    room = len(solution.node)
+    related = problem.affinity[rows] == FOLLOWS
+    if related.any():
+        most = MOST_SHIFTS * (2 * room + 2) + len(rows)
+        attempt, best = new_attempt(most), new_attempt(most)
+        _try_shifts(problem, solution, rows[related], wholly[related], enforced, tries, rng, attempt, best)
+    attempt, best = new_attempt(8 * room + 8), new_attempt(8 * room + 8)
+    for row in rows[solution.node[rows] == NOWHERE]:
+        _try_rooms(problem, solution, int(row), enforced, tries * 5, rng, attempt, best)
+    for group in np.unique(wholly[(solution.node[rows] == NOWHERE) & (wholly != NOWHERE)]):
+        for row in rows[(wholly == group) & (solution.node[rows] != NOWHERE)]:
+            apply_proposal(problem, solution, int(row), NOWHERE, NOWHERE)
+
+
+@kernel
+def _try_shifts(
+    problem: Problem,
+    solution: Solution,
+    rows: Int,
+    wholly: Int,
+    enforced: int,
+    tries: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
+    best: Attempt,
+) -> None:
+    """Move random relatives of `rows` and place these after every move; keep what places most at the least energy."""
+    most = 0
+    lowest = np.inf
+    for _ in range(tries):
+        for _ in range(MOST_SHIFTS):
+            row = _random_relative(problem, solution, rows[int(rng.random() * rows.shape[0])], rng)
+            if row == NOWHERE:
+                continue
+            target = random_target(problem, solution, enforced, row, solution.node[row], rng)
+            if target == NOWHERE:
+                continue
+            before = attempt.length[0]
+            try_move(problem, solution, attempt, row, target)
+            if not children_follow(problem, solution, enforced, row, before, rng, attempt):
+                undo_attempt(problem, solution, attempt, before)
+                continue
+            before = attempt.length[0]
+            placed = place_in_turn(problem, solution, rows, wholly, enforced, rng, attempt)
+            energy = present_energy(problem, solution)
+            if placed > most or (placed == most and most > 0 and energy < lowest):
+                most = placed
+                lowest = energy
+                keep_attempt(attempt, best)
+            undo_attempt(problem, solution, attempt, before)
+        undo_attempt(problem, solution, attempt, 0)
+    if most > 0:
+        redo_attempt(problem, solution, best)
+
+
+@kernel
+def _random_relative(problem: Problem, solution: Solution, row: int, rng: np.random.Generator) -> int:
+    """Return a random movable replica of the parent of `row`, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    parent = problem.parent_row[row]
+    this = parent
+    while True:
+        if problem.movable[this] and solution.node[this] != NOWHERE:
+            seen += 1
+            if rng.random() * seen < 1.0:
+                chosen = this
+        this = problem.sibling[this]
+        if this == parent:
+            return int(chosen)
+
+
+@kernel
+def _try_rooms(
+    problem: Problem,
+    solution: Solution,
+    row: int,
+    enforced: int,
+    attempts: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
+    best: Attempt,
+) -> None:
+    lowest = np.inf
+    if problem.targets.shape[0] == 0:
+        return
+    for _ in range(attempts):
+        target = problem.targets[int(rng.random() * problem.targets.shape[0])]
+        if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
+            continue
+        fits = _clear(problem, solution, row, target, enforced, rng, attempt)
+        if fits and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+            try_move(problem, solution, attempt, row, target)
+            energy = present_energy(problem, solution)
+            if energy < lowest:
+                lowest = energy
+                keep_attempt(attempt, best)
+        undo_attempt(problem, solution, attempt, 0)
+    if lowest < np.inf:
+        redo_attempt(problem, solution, best)
+
+
+@kernel
+def _clear(
+    problem: Problem,
+    solution: Solution,
+    row: int,
+    target: int,
+    enforced: int,
+    rng: np.random.Generator,
+    attempt: Attempt,
+) -> bool:
+    """Move random replicas away from `target` until `row` fits there; tell whether it does."""
+    none = problem.load[NOWHERE]
+    while exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
+        leaver = _random_on(problem, solution, target, rng)
+        if leaver == NOWHERE or not has_room(solution, attempt):
+            return False
+        place = random_target(problem, solution, enforced, leaver, target, rng)
+        if place == NOWHERE:
+            return False
+        try_move(problem, solution, attempt, leaver, place)
+        if not children_follow(problem, solution, enforced, leaver, attempt.length[0] - 1, rng, attempt):
+            return False
+    return True
+
+
+@kernel
+def _random_on(problem: Problem, solution: Solution, node: int, rng: np.random.Generator) -> int:
+    """Return a random movable replica that stood on `node` before this search, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    for row in range(solution.node.shape[0]):
+        if solution.node[row] == node and problem.origin[row] == node and problem.movable[row]:
+            seen += 1
+            if rng.random() * seen < 1.0:
+                chosen = row
+    return int(chosen)

@@ -1,0 +1,30 @@
+"""How the numbers and names of an explanation are put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST_NAMED = 5
+"""Names that a sentence lists before it counts the rest."""
+
+
+def amount(number: float) -> str:
+    """Return a number as people write it: whole ones in full."""
+    return f"{number:.0f}" if float(number).is_integer() and abs(number) < 1e15 else f"{number:g}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, such as ``1 replica`` or ``3 replicas``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names one after the other; of many, the first ones and how many more there are."""
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
+
+
+def rule_in_words(rule: str) -> str:
+    """Return the name of a rule, budget or term as a sentence has it."""
+    return rule.replace("_", " ")
