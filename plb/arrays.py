@@ -181,8 +181,8 @@ class Problem(NamedTuple):
     """Tenths that placing a new replica costs."""
     max_moves: int
     """Most moves of a plan, not counting new replicas; a swap of roles is one."""
-    max_node_moves: int
-    """Most replicas that leave or reach one node by a move."""
+    max_node_moves: Int
+    """(N,) most replicas that leave or reach the node by a move."""
     max_service_moves: Int
     """(S,) most replicas of one service that move."""
 

@@ -10,10 +10,20 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Float, Int
+from plb.arrays import NOWHERE, Float, Int
 from plb.config import PlbConfig
 from plb.errors import ConflictError, InvalidValueError
-from plb.model import MoveCost, Node, Partition, Role, Service, check_count, check_loads, check_number
+from plb.model import (
+    MoveCost,
+    Node,
+    Partition,
+    Role,
+    Service,
+    check_count,
+    check_loads,
+    check_move_cost,
+    check_number,
+)
 from plb.outcome import DomainOutcome, Idle
 from plb.plan import MoveKind, Phase, Plan, Proposals, merged
 from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, Scheduler, node_event
@@ -25,6 +35,7 @@ from plb.work import WorkToPlace
 if TYPE_CHECKING:
     from plb.arrays import Problem
     from plb.outlook import Outlook
+    from plb.rest import Occasion
     from plb.risk.demand import DemandHistory
     from plb.search.annealing import Budget
     from plb.search.run import Run
@@ -101,6 +112,7 @@ class PlacementAndLoadBalancing:
 
     def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
         from plb.outlook import Outlook
+        from plb.rest import Rest
 
         self.config = config
         self.seed = check_count("engine", "seed", seed)
@@ -110,6 +122,7 @@ class PlacementAndLoadBalancing:
         self._searches = 0
         self._last_run: dict[str, float] = {}
         self._scheduler = Scheduler(config)
+        self._rest = Rest()
         self._tables: dict[int | None, ServiceTables] = {}
         self._service_domains: list[ServiceDomain] = []
         self._domains_version = -1
@@ -142,12 +155,13 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If a capacity names a metric that the engine does not know.
         """
+        at = self._time(now)
         before = self._state.nodes[self._state.node_index[node.name]] if node.name in self._state.node_index else None
         self._state.put_node(node)
         event = node_event(before, node)
         if event is not None:
             living = [index for index, service in enumerate(self._state.living_services()) if service is not None]
-            self._scheduler.note_node_event(event, living, self._time(now))
+            self._scheduler.note_node_event(event, living, at)
 
     def update_service(self, service: Service) -> None:
         """Add a service, or replace the one of this name.
@@ -208,7 +222,7 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If partition or metric is not known.
         InvalidValueError
-            If a load is negative or not finite.
+            If the role does not suit the service, or a load is negative or not finite.
         """
         checked = check_loads(f"partition {partition}", f"load[{role.name}]", loads)
         self._state.set_role_load(partition, role, dict(checked))
@@ -230,8 +244,16 @@ class PlacementAndLoadBalancing:
         self._state.set_secondary_loads(partition, checked)
 
     def report_move_cost(self, partition: str, role: Role, cost: MoveCost | str) -> None:
-        """Report what a move of the replicas of a role costs, instead of the service's move cost."""
-        self._state.set_move_cost(partition, role, MoveCost(cost))
+        """Report what a move of the replicas of a role costs, instead of the service's move cost.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        InvalidValueError
+            If the role does not suit the service, or there is no such cost.
+        """
+        self._state.set_move_cost(partition, role, check_move_cost(f"partition {partition}", cost))
 
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, which are searched apart, with what the last refresh did for each."""
@@ -267,13 +289,18 @@ class PlacementAndLoadBalancing:
     # what the host asks
 
     def replicas(self, partition: str) -> tuple[PlacedReplica, ...]:
-        """Return the replicas of a partition: its role slots in order, then departing ends."""
-        table = self._state.rows
+        """Return the replicas of a partition: its role slots in order, then departing ends.
+
+        Of a service on every node, none waits for a place: which nodes it misses shows only when a plan is made.
+        """
+        table, record = self._state.rows, self._state.partition(partition)
+        everywhere = self._state.services[record.service].on_every_node
         found = [
             PlacedReplica(
                 row, Role(int(table.role[row])), self._name_of(int(table.node[row])), bool(table.leaving[row])
             )
-            for row in self._state.partition(partition).rows
+            for row in record.rows
+            if not (everywhere and table.node[row] == NOWHERE)
         ]
         return tuple(sorted(found, key=lambda replica: replica.leaving))
 
@@ -318,11 +345,18 @@ class PlacementAndLoadBalancing:
         return self._run(["placement"], now, budget, names)
 
     def repair(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
-        """Mend broken constraints with as few moves as the search finds. Parameters as in `place`."""
+        """Mend broken constraints with as few moves as the search finds. Parameters as in `place`.
+
+        On the result of the last repair, with nothing changed since, it moves nothing, unless a budget of moves cut the
+        last one short.
+        """
         return self._run(["repair"], now, budget, None)
 
     def balance(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
-        """Lower the energy by moving replicas, if a metric is out of balance. Parameters as in `place`."""
+        """Lower the energy by moving replicas, if a metric is out of balance. Parameters as in `place`.
+
+        On the result of the last balancing it moves nothing, as `repair` on that of the last repair.
+        """
         return self._run(["balancing"], now, budget, None)
 
     def refresh(self, now: float, *, budget: Budget | int | None = None) -> Plan:
@@ -392,7 +426,7 @@ class PlacementAndLoadBalancing:
     def _present_tables(self, topology: Topology, domain: ServiceDomain | None) -> ServiceTables:
         from plb.service_tables import build_tables, tables_version
 
-        services = range(len(self._state.services)) if domain is None else domain.services
+        services = self._state.living_indices() if domain is None else domain.services
         key = None if domain is None else domain.key
         known = self._tables.get(key)
         if known is None or known.version != tables_version(self._state, topology) or known.services != services:
@@ -427,9 +461,10 @@ class PlacementAndLoadBalancing:
         at, spending = self._time(now), Budget.of(budget)
         self._fill_every_node()
         work = WorkToPlace(self._state, names)
+        runs: list[Run] = []
         plans = []
         for domain in self._domains():
-            run = self._search(domain, at, spending)
+            run = self._search(domain, at, spending, runs)
             missing, surpluses = work.of(domain)
             if "placement" in phases:
                 run.drop(surpluses)
@@ -438,24 +473,35 @@ class PlacementAndLoadBalancing:
                 elif not surpluses:
                     run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
             if "repair" in phases:
-                run.repair()
+                self._rest.search(Phase.REPAIR, run, self._occasion(domain, spending))
             if "balancing" in phases and not run.changed:
-                run.balance()
+                self._rest.search(Phase.BALANCING, run, self._occasion(domain, spending))
             elif "balancing" in phases:
                 run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
             for phase in Phase:
                 run.note_idle(phase, otherwise)
+            runs.append(run)
             plans.append(run.plan(missing if "placement" in phases else [], domain))
         return merged(plans)
 
-    def _search(self, domain: ServiceDomain | None, at: float, budget: Budget) -> Run:
-        """Return the search of a domain at its start."""
+    def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
+        from plb.rest import Occasion
+
+        state = self._state
+        circumstances = (state.node_version, state.services_version, self.config, budget)
+        if domain is None:
+            return Occasion(None, None, circumstances)
+        return Occasion(domain.key, domain.services, circumstances)
+
+    def _search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[Run]) -> Run:
+        """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""
         from plb.search.run import Run
 
         if not self._state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self._searches + 1])
         run = Run(self._state, self._problem(at, domain)[0], seed, budget)
+        run.deduct(earlier)
         self._now, self._searches = at, self._searches + 1
         return run
 
@@ -477,13 +523,15 @@ class PlacementAndLoadBalancing:
 
         self._fill_every_node()
         work, plans, skipped, actions = WorkToPlace(self._state, None), [], [], {}
+        runs: list[Run] = []
         self._domains()
         replicas = int((self._state.rows.used & (self._state.rows.node >= 0)).sum())
         for domain in self._service_domains:
             record = self._scheduler.record(domain.key, at)
             action = Action.SKIPPED
             if not self._scheduler.is_under_way(record, self._state.partition_version, at):
-                run = self._search(domain, at, budget)
+                run = self._search(domain, at, budget, runs)
+                runs.append(run)
                 missing, surpluses = work.of(domain)
                 versions = self._state.versions_of(domain.services)
                 refresh = Refresh(self._scheduler, record, domain, run, missing, surpluses, *versions, at, replicas)

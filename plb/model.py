@@ -179,6 +179,15 @@ class Node:
         return f"{self.name}_ud" if self.upgrade_domain is None else self.upgrade_domain
 
 
+def check_move_cost(item: str, cost: MoveCost | str) -> MoveCost:
+    """Return the `MoveCost` that `cost` is or names, or refuse it."""
+    try:
+        return MoveCost(cost)
+    except ValueError:
+        allowed = "one of " + ", ".join(cost.value for cost in MoveCost)
+        raise InvalidValueError(item, "move_cost", cost, allowed) from None
+
+
 @attrs.frozen
 class Service:
     """A service: what its partitions have in common.
@@ -240,11 +249,7 @@ class Service:
             object.__setattr__(self, "metrics", MappingProxyType(weights))
         if self.max_moves is not None:
             check_count(item, "max_moves", self.max_moves)
-        try:
-            object.__setattr__(self, "move_cost", MoveCost(self.move_cost))
-        except ValueError:
-            allowed = "one of " + ", ".join(cost.value for cost in MoveCost)
-            raise InvalidValueError(item, "move_cost", self.move_cost, allowed) from None
+        object.__setattr__(self, "move_cost", check_move_cost(item, self.move_cost))
         roles = (Role.PRIMARY, Role.SECONDARY) if self.stateful else (Role.INSTANCE,)
         loads = {}
         for role, load in self.default_load.items():

@@ -116,7 +116,9 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
         swap_cost=round(TENTHS * config.swap_cost) if config.use_move_cost_reports else TENTHS,
         add_cost=0 if config.use_move_cost_reports else TENTHS,
         max_moves=NO_BUDGET if config.max_moves is None else config.max_moves,
-        max_node_moves=NO_BUDGET if config.max_moves_per_node is None else config.max_moves_per_node,
+        max_node_moves=np.full(
+            len(state.nodes), NO_BUDGET if config.max_moves_per_node is None else config.max_moves_per_node, np.int64
+        ),
         max_service_moves=np.array(
             [NO_BUDGET if s.max_moves is None else s.max_moves for s in state.services] or [NO_BUDGET], np.int64
         ),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Float, Int
+from plb.arrays import NOWHERE, Bool, Float, Int
 from plb.config import PlbConfig
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.expressions import Expression, parse_expression
@@ -43,6 +43,8 @@ class PartitionRecord:
     """Number of the description that it has come from."""
     missing: int | None = None
     """Replicas that it misses, or below 0 has too many; None: what the target of its service says."""
+    misplaced: int = 0
+    """Of a service on every node: replicas on nodes that do not suit it, where no node misses one."""
     still: bool = False
     """True while it is in transition or in quorum loss: nothing of it moves."""
     role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
@@ -93,6 +95,7 @@ class ClusterState:
         """Rises with every service that is made, changed or removed."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
+        self._carried: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
         self.load_version: list[int] = []
         """For each service, rises with every report of a load or a move cost."""
 
@@ -140,10 +143,27 @@ class ClusterState:
                     record.version += 1
                     self._trim_waiting(record, service)
         self.services_version += 1
+        if index is not None and service.metrics is not None:
+            rows = np.flatnonzero(self.rows.used & (self.rows.service == index))
+            self.rows.load[rows] *= self._carries()[index]
+
+    def _carries(self) -> Bool:
+        """Return which metrics the replicas of each service carry, (S, R); what they report of others is ignored."""
+        if self._carried[0] != self.services_version:
+            names = self.config.metric_names
+            carried = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
+            self._carried = self.services_version, np.array(carried, np.bool_).reshape(len(carried), len(names))
+        return self._carried[1]
 
     def living_services(self) -> list[Service | None]:
         """Return the services by index; None where one was removed."""
         return [s if self.service_index.get(s.name) == index else None for index, s in enumerate(self.services)]
+
+    def living_indices(self) -> Sequence[int]:
+        """Return the indices of the services that were not removed."""
+        if len(self.service_index) == len(self.services):
+            return range(len(self.services))
+        return sorted(self.service_index.values())
 
     def _suit(self, item: str, service: Service) -> int:
         key = (service.placement_constraint, service.blocked_nodes)
@@ -187,7 +207,7 @@ class ClusterState:
         item = f"partition {partition.name}"
         service = self._service(partition.service, item)
         described = self.services[service]
-        allowed = (Role.PRIMARY, Role.SECONDARY) if described.stateful else (Role.INSTANCE,)
+        allowed = _roles_of(described)
         placed = []
         for replica in partition.replicas:
             if replica.role not in allowed:
@@ -262,12 +282,12 @@ class ClusterState:
         for row, replica, node in matched:
             self._note_promotion(record, row, node, old_node, secondaries)
             table.node[row], table.pinned[row] = node, replica.pinned
-            table.still[row] = replica.state is not ReplicaState.READY
+            table.still[row] = record.still or replica.state is not ReplicaState.READY
             table.building[row] = replica.state is ReplicaState.IN_BUILD
         for role, rows in free.items():
             for row in rows:
-                table.node[row] = NOWHERE
-                table.pinned[row] = table.still[row] = table.building[row] = False
+                table.node[row], table.still[row] = NOWHERE, record.still
+                table.pinned[row] = table.building[row] = False
             self._trim(record, role, rows, service, len(standing))
         self._fill_up(record, service, defaults)
         record.rows += kept.values()
@@ -326,6 +346,7 @@ class ClusterState:
         self.rows.service[row] = record.service
         self.rows.created[row] = record.created
         self.rows.key[row] = self._free_key(record)
+        self.rows.still[row] = record.still
         record.rows.append(row)
         self.row_partition[row] = record.name
         return row
@@ -335,7 +356,7 @@ class ClusterState:
         load = default.copy()
         for name, value in record.role_load.get(role, {}).items():
             load[self.steps.index[name]] = self.steps.loads("", "", {name: value})[self.steps.index[name]]
-        return load
+        return load if self.services[record.service].metrics is None else load * self._carries()[record.service]
 
     def _key(self, record: PartitionRecord, slot: int) -> int:
         return replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
@@ -395,24 +416,27 @@ class ClusterState:
         steps = self.steps.copy()
         new = steps.loads(item, "load", loads)
         self.steps = steps
+        carries = self._carries()[self.rows.service[row]]
         for name, value in loads.items():
             metric = steps.index[name]
-            self.rows.load[row, metric] = new[metric]
-            self.rows.largest_demand[row, metric] = max(self.rows.largest_demand[row, metric], value)
+            if carries[metric]:
+                self.rows.load[row, metric] = new[metric]
+                self.rows.largest_demand[row, metric] = max(self.rows.largest_demand[row, metric], value)
         self.rows.reported[row] = True
         self.load_version[self.rows.service[row]] += 1
 
     def set_role_load(self, partition: str, role: Role, loads: dict[str, float]) -> None:
         """Set the load of all replicas of a role that have no report of their own, also of those to come."""
         record = self.partition(partition)
+        self._check_role(record, role)
         steps = self.steps.copy()
         new = steps.loads(f"partition {partition}", f"load[{role.name}]", loads)
         self.steps = steps
         record.role_load.setdefault(role, {}).update(loads)
         for row in record.rows:
             if self.rows.role[row] == role and not self.rows.reported[row]:
-                for name in loads:
-                    self.rows.load[row, steps.index[name]] = new[steps.index[name]]
+                for metric in [steps.index[name] for name in loads]:
+                    self.rows.load[row, metric] = new[metric] * self._carries()[record.service, metric]
         self.load_version[record.service] += 1
 
     def set_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
@@ -441,8 +465,16 @@ class ClusterState:
     def set_move_cost(self, partition: str, role: Role, cost: MoveCost) -> None:
         """Set what moving the replicas of a role costs."""
         record = self.partition(partition)
+        self._check_role(record, role)
         record.move_cost[role] = cost
         self.load_version[record.service] += 1
+
+    def _check_role(self, record: PartitionRecord, role: Role) -> None:
+        """Refuse a role that no replica of the partition can have."""
+        roles = _roles_of(self.services[record.service])
+        if role not in roles:
+            names = " or ".join(allowed.name for allowed in roles)
+            raise InvalidValueError(f"partition {record.name}", "role", role, names)
 
     def set_loads(self, rows: Int, loads: Float) -> None:
         """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
@@ -467,6 +499,9 @@ class ClusterState:
         steps = self.steps.copy()
         new = steps.bulk("report_loads", loads)
         self.steps = steps
+        carries = self._carries()
+        if not carries.all():
+            new, loads = new * carries[self.rows.service[rows]], loads * carries[self.rows.service[rows]]
         self.rows.load[rows] = new
         self.rows.largest_demand[rows] = np.maximum(self.rows.largest_demand[rows], loads)
         self.rows.reported[rows] = True
@@ -493,18 +528,18 @@ class ClusterState:
             for _ in range(wanted - len(waiting)):
                 self._new_slot(record, role, {role: default})
             suits = topology.suits[self.service_suit[record.service]]
-            record.missing = None if wanted else -sum(1 for node in taken if not suits[node])
+            record.misplaced = 0 if wanted else sum(1 for node in taken if not suits[node])
             self._link(record)
 
     def surplus_of(self, record: PartitionRecord) -> int:
         """Return how many replicas a partition has too many."""
+        service = self.services[record.service]
+        if service.on_every_node:
+            return record.misplaced
         if record.missing is not None:
             return max(0, -record.missing)
-        service = self.services[record.service]
         slots = [row for row in record.rows if not (self.rows.leaving[row] or self.rows.standby[row])]
-        return (
-            0 if service.on_every_node or not service.target_replicas else max(0, len(slots) - service.target_replicas)
-        )
+        return max(0, len(slots) - service.target_replicas) if service.target_replicas else 0
 
     def partition_version(self, name: str) -> int | None:
         """Return a number that rises with every update of a partition; None where there is none of that name."""
@@ -534,10 +569,11 @@ class ClusterState:
             source = NOWHERE if move.source is None else self.node(move.source)
             target = NOWHERE if move.target is None else self.node(move.target)
             at = {row: node.get(row, int(table.node[row])) for row in record.rows}
-            standing = [row for row in record.rows if not table.leaving[row] or move.kind is MoveKind.DROP]
+            drops = move.kind is MoveKind.DROP
+            standing = [row for row in record.rows if drops or not (table.leaving[row] or table.standby[row])]
             fitting = [row for row in standing if table.role[row] == move.role and at[row] == source]
             row = _preferred(fitting, move.index)
-            on_target = [row for row in record.rows if at[row] == target]
+            on_target = [row for row in record.rows if at[row] == target and not table.standby[row]]
             if row == NOWHERE:
                 raise ConflictError(f"{move}: no such replica is there any more; make a new plan")
             if move.kind is MoveKind.SWAP:
@@ -545,7 +581,7 @@ class ClusterState:
                 if not partners:
                     raise ConflictError(f"{move}: no secondary is on {move.target} any more; make a new plan")
                 node[partners[0]] = source
-            elif (move.kind is not MoveKind.DROP and on_target) or (move.partition, target) in held:
+            elif (not drops and on_target) or (move.partition, target) in held:
                 raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
             if leaving and move.kind is MoveKind.MOVE:
                 held.add((move.partition, source))
@@ -557,17 +593,28 @@ class ClusterState:
         source = NOWHERE if move.source is None else self.node(move.source)
         target = NOWHERE if move.target is None else self.node(move.target)
         table = self.rows
+        self.service_version[record.service] += 1
+        record.version += not leaving
         if move.kind is MoveKind.DROP:
             self._drop(record, source, move)
             return
         row = self._slot_on(record, move.role, source, move.index)
         if move.kind is MoveKind.SWAP:
             table.node[self._slot_on(record, Role.SECONDARY, target)] = source
+        else:
+            self._replace_standby(record, target)
         table.node[row] = target
         if leaving and move.kind is MoveKind.MOVE:
             end = self._new_slot(record, move.role, {move.role: table.load[row].copy()})
             table.node[end], table.leaving[end] = source, True
             table.arriving[row] = end
+            self._link(record)
+
+    def _replace_standby(self, record: PartitionRecord, node: int) -> None:
+        """Forget the standby on `node`, if there is one: a replica takes its place."""
+        for row in [row for row in record.rows if self.rows.standby[row] and self.rows.node[row] == node]:
+            self._release(row)
+            record.rows.remove(row)
             self._link(record)
 
     def _drop(self, record: PartitionRecord, source: int, move: Move) -> None:
@@ -581,7 +628,8 @@ class ClusterState:
 
     def _slot_on(self, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
         table = self.rows
-        standing = [row for row in record.rows if table.node[row] == node and not table.leaving[row]]
+        on_node = [row for row in record.rows if table.node[row] == node]
+        standing = [row for row in on_node if not (table.leaving[row] or table.standby[row])]
         return _preferred([row for row in standing if table.role[row] == role], index)
 
     def vacate(self, partition: str, node: str) -> None:
@@ -593,8 +641,15 @@ class ClusterState:
                 self._release(row)
                 record.rows.remove(row)
                 self._link(record)
+                self.service_version[record.service] += 1
+                record.version += 1
                 return
         raise ConflictError(f"partition {partition}: no replica is leaving node {node}")
+
+
+def _roles_of(service: Service) -> tuple[Role, ...]:
+    """Return the roles that replicas of a service can have."""
+    return (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE,)
 
 
 def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
@@ -617,9 +672,9 @@ def _leaves(replica: Replica) -> bool:
 
 def _target(record: PartitionRecord, service: Service, standing: int) -> int:
     """Return how many replicas a partition should have of which `standing` are there."""
-    if record.missing is not None:
-        return standing + max(0, record.missing)
-    return 0 if service.on_every_node else service.target_replicas
+    if service.on_every_node:
+        return 0
+    return service.target_replicas if record.missing is None else standing + max(0, record.missing)
 
 
 def _preferred(rows: Sequence[int], wanted: int) -> int:

@@ -23,7 +23,9 @@ class WorkToPlace:
 
     def __init__(self, state: ClusterState, names: Sequence[str] | None) -> None:
         self._state = state
-        self._records = list(state.partitions.values()) if names is None else [state.partition(n) for n in names]
+        self._records = (
+            list(state.partitions.values()) if names is None else [state.partition(n) for n in dict.fromkeys(names)]
+        )
 
     def of(self, domain: ServiceDomain | None) -> tuple[list[int], list[Surplus]]:
         """Return the rows to place, parents before their children, and the surpluses, children first."""

@@ -33,7 +33,7 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int
         change = _touches(home, target, node) - _touches(home, here, node)
         if partner != NOWHERE:
             change += _touches(other_home, here, node) - _touches(other_home, target, node)
-        if change > 0 and solution.node_moves[node] + change > problem.max_node_moves:
+        if change > 0 and solution.node_moves[node] + change > problem.max_node_moves[node]:
             return _NODE_MOVES
     change = _is_move(home, target) - _is_move(home, here)
     other_change = _is_move(other_home, here) - _is_move(other_home, target)

@@ -78,6 +78,7 @@ class EndReason(Enum):
     BUDGET_OF_PROPOSALS = "the budget of proposals is used up"
     CONVERGED = "the energy no longer changes"
     OUT_OF_TIME = "the time limit was reached"
+    UNCHANGED = "nothing has changed since the last search of this kind"
 
 
 _RUNNING, _BUDGET, _CONVERGED = 0.0, 1.0, 2.0

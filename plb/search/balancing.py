@@ -150,6 +150,12 @@ class Variant:
     only_empties: bool = False
 
 
+def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
+    """Return how many replicas a balancing may displace."""
+    slots = migration_slots(problem, start, config.max_percentage_to_move)
+    return min(slots, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
+
+
 def balance(
     problem: Problem,
     start: Solution,
@@ -160,8 +166,7 @@ def balance(
 ) -> Annealed:
     """Return the configuration of lowest energy that the variants find; `start` is not changed."""
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
-    migrations = migration_slots(problem, start, config.max_percentage_to_move)
-    migrations = min(migrations, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
+    migrations = most_displaced(problem, start, config)
     found = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
     for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):

@@ -73,7 +73,7 @@ def drop_surplus(
             if not candidates:
                 break
             row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
-            apply_proposal(problem, solution, row, NOWHERE, NOWHERE)
+            _take_off(problem, solution, row)
             dropped.append(row)
     return dropped
 
@@ -129,7 +129,18 @@ def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
     energies = []
     for row in candidates:
         at = int(solution.node[row])
-        apply_proposal(problem, solution, row, NOWHERE, NOWHERE)
+        _take_off(problem, solution, row)
         energies.append(present_energy(problem, solution))
-        apply_proposal(problem, solution, row, at, NOWHERE)
+        if problem.leaving[row]:
+            solution.node[row] = at
+        else:
+            apply_proposal(problem, solution, row, at, NOWHERE)
     return candidates[int(np.argmin(energies))]
+
+
+def _take_off(problem: Problem, solution: Solution, row: int) -> None:
+    """Take a row off its node; that of a departing end is in no sum."""
+    if problem.leaving[row]:
+        solution.node[row] = NOWHERE
+    else:
+        apply_proposal(problem, solution, row, NOWHERE, NOWHERE)

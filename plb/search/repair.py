@@ -199,7 +199,7 @@ def _try_repairs(
         (N, R) steps that the nodes carry at first.
     """
     fewest, least = remaining_breaches(problem, solution, enforced)
-    lowest = present_energy(problem, solution)
+    lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
     for index in range(attempts):
         if index % 2 == 1:
             _mend(problem, solution, enforced, enforced & ~(1 << _CAPACITY), swaps, rng, attempt)

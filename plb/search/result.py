@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -52,14 +52,15 @@ def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons:
     changed = np.flatnonzero((solution.node != problem.origin) & (solution.node != NOWHERE))
     swaps = _swapped(problem, solution, changed)
     partners = set(swaps.values())
-    ordered = _executable_order(problem, solution, [int(r) for r in changed if r not in swaps and r not in partners])
-    moves = [
-        _move(state, problem, solution, row, MoveKind.SWAP, _reason_of_swap(reasons[row], reasons[other]))
-        for row, other in swaps.items()
-    ]
-    for row in ordered:
-        kind = MoveKind.ADD if problem.origin[row] == NOWHERE else MoveKind.MOVE
-        moves.append(_move(state, problem, solution, row, kind, reasons[row]))
+    steps = [(int(r), swaps.get(int(r), NOWHERE)) for r in changed if r not in partners]
+    moves = []
+    for row, other in _executable_order(problem, solution, steps):
+        if other != NOWHERE:
+            reason = _reason_of_swap(reasons[row], reasons[other])
+            moves.append(_move(state, problem, solution, row, MoveKind.SWAP, reason))
+        else:
+            kind = MoveKind.ADD if problem.origin[row] == NOWHERE else MoveKind.MOVE
+            moves.append(_move(state, problem, solution, row, kind, reasons[row]))
     gone = np.flatnonzero((problem.origin != NOWHERE) & (solution.node == NOWHERE))
     drops = [_move(state, problem, solution, int(row), MoveKind.DROP, reasons[int(row)]) for row in gone]
     return drops + moves
@@ -88,39 +89,60 @@ def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, in
     return pairs
 
 
-def _executable_order(problem: Problem, solution: Solution, rows: list[int]) -> list[int]:
-    """Return `rows` so that each target is free of siblings and, if possible, has room when its turn comes.
+def _executable_order(problem: Problem, solution: Solution, steps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return `steps` so that each target is free of siblings and, if possible, has room when its turn comes.
 
-    Where that leaves a choice moves come first, then new replicas.
+    Where that leaves a choice swaps come first, then moves, then new replicas.
+
+    Parameters
+    ----------
+    steps
+        Rows that move, each with the row it swaps roles with, or NOWHERE.
     """
-    load = solution.node_load.copy() + problem.leaving_load
-    for row in rows:
-        load[solution.node[row]] -= problem.load[row]
-        if problem.origin[row] != NOWHERE:
-            load[problem.origin[row]] += problem.load[row]
-    waiting = sorted(rows, key=lambda row: (problem.origin[row] == NOWHERE, row))
+    changes = {step: _load_changes(problem, solution, step) for step in steps}
+    load = solution.node_load + problem.leaving_load
+    for change in changes.values():
+        for node, growth in change.items():
+            load[node] -= growth
+    waiting = sorted(steps, key=lambda step: (problem.origin[step[0]] == NOWHERE, step[1] == NOWHERE, step[0]))
     ordered = []
     while waiting:
-        free = [row for row in waiting if not _waits_for_sibling(problem, solution, row, waiting)] or waiting
-        fitting = (
-            r for r in free if (load[solution.node[r]] + problem.load[r] <= problem.limit[solution.node[r]]).all()
-        )
-        row = next(fitting, free[0])
-        waiting.remove(row)
-        ordered.append(row)
-        load[solution.node[row]] += problem.load[row]
-        if problem.origin[row] != NOWHERE:
-            load[problem.origin[row]] -= problem.load[row]
+        free = [step for step in waiting if not _waits_for_sibling(problem, solution, step, waiting)] or waiting
+        step = next((s for s in free if _fits(problem, load, changes[s])), free[0])
+        waiting.remove(step)
+        ordered.append(step)
+        for node, growth in changes[step].items():
+            load[node] += growth
     return ordered
 
 
-def _waits_for_sibling(problem: Problem, solution: Solution, row: int, waiting: Collection[int]) -> bool:
-    """Tell whether a sibling that has yet to move stands on the target of `row`."""
-    if not problem.chains:
+def _load_changes(problem: Problem, solution: Solution, step: tuple[int, int]) -> dict[int, Int]:
+    """Return by how much the load of each node changes in a step, (R,) each."""
+    changes: dict[int, Int] = {}
+    for row in step:
+        if row != NOWHERE:
+            for node, sign in ((int(solution.node[row]), 1), (int(problem.origin[row]), -1)):
+                if node != NOWHERE:
+                    changes[node] = changes.get(node, 0) + sign * problem.load[row]
+    return changes
+
+
+def _fits(problem: Problem, load: Int, change: Mapping[int, Int]) -> bool:
+    """Tell whether no node gets fuller than its limit; `load` is (N, R)."""
+    return all(((growth <= 0) | (load[node] + growth <= problem.limit[node])).all() for node, growth in change.items())
+
+
+def _waits_for_sibling(
+    problem: Problem, solution: Solution, step: tuple[int, int], waiting: Collection[tuple[int, int]]
+) -> bool:
+    """Tell whether a sibling that has yet to move stands on the target of a step."""
+    row, partner = step
+    if not problem.chains or partner != NOWHERE:
         return False
+    yet_to_move = {other for pair in waiting for other in pair}
     other = int(problem.sibling[row])
     while other != row:
-        if problem.origin[other] == solution.node[row] and other in waiting:
+        if problem.origin[other] == solution.node[row] and other in yet_to_move:
             return True
         other = int(problem.sibling[other])
     return False

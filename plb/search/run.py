@@ -9,8 +9,8 @@ from operator import itemgetter
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
-from plb.config import PlbConfig
+from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
+from plb.config import Checks, PlbConfig
 from plb.constraints import ALL_RULES, Rule
 from plb.gathering import packs
 from plb.in_build import most_in_build
@@ -19,7 +19,8 @@ from plb.outcome import DomainOutcome, Idle
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
-from plb.search.balancing import Variant, balance, is_unbalanced, unbalanced_services
+from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced, unbalanced_services
+from plb.search.checks import compare_with_fresh
 from plb.search.dropping import Surplus, drop_surplus, still_surplus
 from plb.search.elimination import fill_in_turn, unplaced_row
 from plb.search.held import concerned, held_replicas
@@ -73,7 +74,18 @@ class Run:
         self._tally = new_tally()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
+        self._is_full = False
         self._idle: dict[Phase, Idle] = {}
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a budget or a limit of time kept a search from going on."""
+        return self._out_of_time or self._is_full or any(self._tally[FIRST_RULE + rule] for rule in BUDGETS)
+
+    def skip(self, phase: Phase) -> None:
+        """Note that a phase would only begin again where it ended."""
+        self._end = EndReason.UNCHANGED
+        self.note_idle(phase, Idle.UNCHANGED)
 
     @property
     def changed(self) -> bool:
@@ -90,6 +102,14 @@ class Run:
         if allowance is not None:
             self.problem = self.problem._replace(max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
+
+    def deduct(self, earlier: Sequence[Run]) -> None:
+        """Leave of the budgets of moves, which hold for the whole plan, what other service domains did not use."""
+        for run in earlier:
+            self.problem = self.problem._replace(
+                max_moves=max(0, self.problem.max_moves - -(-int(run.solution.counts[MOVES]) // TENTHS)),
+                max_node_moves=np.maximum(0, self.problem.max_node_moves - run.solution.node_moves),
+            )
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
@@ -164,6 +184,7 @@ class Run:
             if rows and self.config.one_action_per_refresh:
                 break
         self.solution = solution
+        self._check("drop")
         self._phases.append(Phase.PLACEMENT)
         for surplus in surpluses:
             numbers = {"replicas": len(surplus.rows), "wanted": len(surplus.rows) - surplus.count}
@@ -203,6 +224,8 @@ class Run:
         result = balance(problem, self.solution, config, self._variants(), seed, self.budget.within(timeout))
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
+        limit = most_displaced(self.problem, self.solution, self.config)
+        self._is_full = result.solution.counts[DISPLACED] >= limit
         self._take(Phase.BALANCING, result, None)
 
     def note_idle(self, phase: Phase, why: Idle) -> None:
@@ -315,6 +338,7 @@ class Run:
         """Go on from the result of a phase, and note why each row moved."""
         before = self.solution
         self.solution, self._end = result.solution, result.end_reason
+        self._check(phase.value)
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
@@ -323,6 +347,11 @@ class Run:
         for row in np.flatnonzero(moved).tolist():
             if row not in self._reasons:
                 self._reasons[row] = motives.of(row)
+
+    def _check(self, moment: str) -> None:
+        """Compare the sums with those computed from scratch, where the settings ask for that."""
+        if self.config.checks is not Checks.OFF:
+            compare_with_fresh(self.problem, self.solution, moment)
 
     def _inspection(self, solution: Solution) -> Inspection:
         return Inspection(self.state, self.problem, solution, rule_priorities(self.config))

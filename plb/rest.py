@@ -1,0 +1,73 @@
+"""What repair and balancing ended on: on its own result, with nothing changed since, neither runs again.
+
+Annealing is random, so a second search from the same place could always find some other move. Service Fabric skips a
+balancing when neither state nor load has changed since the last one (semantics.md section 3); here that holds for the
+result as well, once it is carried out, and for repairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from plb.arrays import NOWHERE
+from plb.plan import Phase
+from plb.search.run import Run
+
+Arrays = tuple[np.ndarray, ...]
+
+
+@attrs.frozen(eq=False)
+class Occasion:
+    """On what a search looks.
+
+    Parameters
+    ----------
+    domain
+        Key of the service domain; None where all services are one.
+    services
+        Indices of its services; None: all.
+    circumstances
+        All else that its result depends on, but seed and replicas; equal values mean equal circumstances.
+    """
+
+    domain: int | None
+    services: Sequence[int] | None
+    circumstances: object
+
+
+class Rest:
+    """Remembers the end of the last search of each phase and domain that no budget of moves cut short."""
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[int | None, Phase], tuple[object, Arrays]] = {}
+
+    def search(self, phase: Phase, run: Run, occasion: Occasion) -> None:
+        """Run a phase, unless the last one ended where this one would begin."""
+        key = (occasion.domain, phase)
+        circumstances, end = self._ends.get(key, (None, ()))
+        begin = _arrays(run, occasion)
+        if end and circumstances == occasion.circumstances and all(map(np.array_equal, begin, end)):
+            run.skip(phase)
+            return
+        if phase is Phase.REPAIR:
+            run.repair()
+        else:
+            run.balance()
+        if run.is_bound:
+            self._ends.pop(key, None)
+        else:
+            self._ends[key] = occasion.circumstances, _arrays(run, occasion)
+
+
+def _arrays(run: Run, occasion: Occasion) -> Arrays:
+    """Return copies of what the run knows of each replica of the domain: place, load, whether it moves, and so on."""
+    problem, node = run.problem, run.solution.node
+    rows = problem.leaving | (node != NOWHERE)
+    if occasion.services is not None:
+        rows = rows & np.isin(problem.service, occasion.services)
+    chosen = np.flatnonzero(rows)
+    of_rows = (node, problem.load, problem.role, problem.mendable, problem.leaving, problem.move_cost)
+    return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen])

@@ -1,0 +1,233 @@
+"""The rules of semantics.md section 4 in plain Python: how badly each is broken, from what the user said.
+
+A rule that holds gives nothing; a broken one gives a number above 0 under a key that names it and where. A plan may
+leave no number of a hard rule larger than it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
+
+import attrs
+
+from plb import Node, Partition, PlbConfig, Role, Service
+from plb.model import DeactivationIntent, DeactivationStatus
+
+from .whole_strategies import TESTS
+
+Breaches = dict[tuple[Hashable, ...], Fraction]
+
+
+@attrs.frozen
+class Seat:
+    """A replica slot; `node` is None while it waits, `fixed` says that no plan may move it, `load` is in steps of 1."""
+
+    index: int
+    partition: str
+    role: Role
+    node: str | None
+    leaving: bool
+    standby: bool
+    fixed: bool
+    load: Mapping[str, int]
+
+    @property
+    def counts(self) -> bool:
+        """Whether it stands as one of the replicas that its partition should have."""
+        return self.node is not None and not self.leaving and not self.standby
+
+
+@attrs.frozen
+class Said:
+    """What the user has said of a cluster, by name, and the settings."""
+
+    config: PlbConfig
+    nodes: Mapping[str, Node]
+    services: Mapping[str, Service]
+    partitions: Mapping[str, Partition]
+
+    def service_of(self, partition: str) -> Service:
+        """Return the service of a partition."""
+        return self.services[self.partitions[partition].service]
+
+
+def receives(node: Node, *, new: bool, everywhere: bool) -> bool:
+    """Tell whether a node takes a new replica, or one that stands; `everywhere`: of a stateless one on every node."""
+    if not node.up or node.deactivation_intent is DeactivationIntent.NONE:
+        return node.up
+    if node.deactivation_intent not in (DeactivationIntent.PAUSE, DeactivationIntent.RESTART) or not new:
+        return False
+    complete = node.deactivation_status is DeactivationStatus.SAFETY_CHECK_COMPLETE
+    return node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS or (complete and everywhere)
+
+
+def lets_go(node: Node) -> bool:
+    """Tell whether replicas may move off a node: it is active, or its safety check before a restart or removal runs."""
+    if receives(node, new=False, everywhere=False):
+        return True
+    goes = node.deactivation_intent not in (DeactivationIntent.NONE, DeactivationIntent.PAUSE)
+    return node.up and goes and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+
+
+def suits(service: Service, node: Node, *, primary: bool) -> bool:
+    """Tell whether a service may stand on a node, going by block list and placement constraint."""
+    holds = TESTS[service.placement_constraint]
+    meets = holds(node.properties["zone"], node.properties["ssd"] == "true", primary)
+    return node.name not in service.blocked_nodes and bool(meets)
+
+
+def breaches(said: Said, seats: Iterable[Seat], rules: Iterable[str]) -> Breaches:
+    """Return how badly each of the named rules is broken, and where."""
+    known = list(seats)
+    standing = [seat for seat in known if seat.node is not None]
+    found: Breaches = {}
+    for rule in rules:
+        if rule == "capacity":
+            found |= _overloads(said, standing)
+        elif rule == "placement":
+            found |= _misfits(said, standing)
+        elif rule == "affinity":
+            found |= _partings(said, known)
+        else:
+            found |= _crowds(said, standing, rule)
+    return {key: much for key, much in found.items() if much > 0}
+
+
+def limit_of(config: PlbConfig, node: Node, metric: str) -> Fraction | None:
+    """Return the largest load in whole units to which a node is filled, None: any."""
+    if metric not in node.capacities:
+        return None
+    capacity = Fraction(node.capacities[metric])
+    if config.capacity_limit.value == "capacity":
+        return capacity
+    share = next(m.violation_threshold for m in config.metrics if m.name == metric)
+    return Fraction(max(0, math.ceil(Fraction(str(share)) * capacity) - 1))
+
+
+def node_loads(seats: Iterable[Seat]) -> Counter[tuple[str, str]]:
+    """Return load by node and metric; replicas on their way out count."""
+    load: Counter[tuple[str, str]] = Counter()
+    for seat in seats:
+        for metric, value in seat.load.items() if seat.node is not None else ():
+            load[str(seat.node), metric] += value
+    return load
+
+
+def _overloads(said: Said, standing: Sequence[Seat]) -> Breaches:
+    found: Breaches = {}
+    for (node, metric), load in node_loads(standing).items():
+        limit = limit_of(said.config, said.nodes[node], metric)
+        if limit is not None:
+            found["capacity", node, metric] = load - limit
+    return found
+
+
+def _misfits(said: Said, standing: Sequence[Seat]) -> Breaches:
+    found: Counter[tuple[Hashable, ...]] = Counter()
+    for seat in standing:
+        service = said.service_of(seat.partition)
+        if seat.counts and not suits(service, said.nodes[str(seat.node)], primary=seat.role == Role.PRIMARY):
+            found["placement", seat.partition] += 1
+    return {key: Fraction(count) for key, count in found.items()}
+
+
+def _levels(said: Said, kind: str) -> list[dict[str, tuple[Hashable, Hashable]]]:
+    """Return parent and domain of every node, level by level; no level where each node has a top domain of its own."""
+    paths = {
+        n.name: n.fault_domain_path if kind == "fault_domain" else (n.upgrade_domain_name,) for n in said.nodes.values()
+    }
+    if len({path[0] for path in paths.values()}) == len(paths):
+        return []
+    deepest = max(map(len, paths.values()))
+    return [
+        {n: (path[: min(depth - 1, len(path))], path[:depth]) for n, path in paths.items()}
+        for depth in range(1, deepest + 1)
+    ]
+
+
+def _crowds(said: Said, standing: Sequence[Seat], kind: str) -> Breaches:
+    found: Breaches = {}
+    for name, partition in said.partitions.items():
+        service = said.services[partition.service]
+        policy = service.placement_constraint.partition("FDPolicy ~ ")[2] if kind == "fault_domain" else ""
+        if service.on_every_node or policy == "Ignore":
+            continue
+        levels = _levels(said, kind)
+        places = [str(seat.node) for seat in standing if seat.partition == name and seat.counts]
+        most = _quorum(said, service, kind)
+        if policy == "Nonpacking":
+            most = (0, 1)
+        for depth, level in enumerate(levels):
+            usable = _usable_domains(said, service, level)
+            held = Counter(level[node] for node in places if level[node] in usable)
+            if most is not None:
+                if depth == most[0]:
+                    found[kind, name] = Fraction(sum(max(0, count - most[1]) for count in held.values()))
+                continue
+            for parent in {above for above, _ in usable}:
+                counts = [held[group] for group in usable if group[0] == parent]
+                mean = Fraction(sum(counts), len(counts))
+                uneven = sum(max(0, c - math.ceil(mean)) + max(0, math.floor(mean) - c) for c in counts)
+                found[kind, name, depth, parent] = Fraction(uneven)
+    return found
+
+
+def _usable_domains(
+    said: Said, service: Service, level: Mapping[str, tuple[Hashable, Hashable]]
+) -> set[tuple[Hashable, Hashable]]:
+    """Return the domains with a node that takes new replicas of the service."""
+    return {
+        level[node.name]
+        for node in said.nodes.values()
+        if receives(node, new=True, everywhere=False) and suits(service, node, primary=False)
+    }
+
+
+def _quorum(said: Said, service: Service, kind: str) -> tuple[int, int] | None:
+    """Return the level at which domains keep a quorum and the most replicas in one, None: they spread evenly."""
+    config, target = said.config, service.target_replicas
+    counts = []
+    for other in ("fault_domain", "upgrade_domain"):
+        levels = _levels(said, other) if getattr(config, f"{other}_constraint_priority") >= 0 else []
+        counts.append(len(_usable_domains(said, service, levels[-1])) if levels else 0)
+    active = [n for n in said.nodes.values() if receives(n, new=False, everywhere=False)]
+    nodes = sum(suits(service, node, primary=False) for node in active)
+    even = all(count and target and target % count == 0 for count in counts)
+    auto = config.quorum_based_logic_auto_switch and even and nodes <= math.prod(counts)
+    if not (auto or getattr(config, f"quorum_based_replica_distribution_per_{kind}s")):
+        return None
+    for depth, level in enumerate(_levels(said, kind)):
+        domains = len(_usable_domains(said, service, level))
+        if domains >= 2:
+            most = max(target - (target // 2 + 1), 1)
+            return depth, most + (domains * most < target)
+    return -1, 0
+
+
+def _partings(said: Said, seats: Sequence[Seat]) -> Breaches:
+    """Return the replicas of children that are apart from their parent, by partition."""
+    found: Breaches = {}
+    led = {seat.partition for seat in seats if seat.role == Role.PRIMARY}
+    for name, partition in said.partitions.items():
+        service = said.services[partition.service]
+        parents = [p.name for p in said.partitions.values() if p.service == service.affinity_to]
+        if service.affinity_to not in said.services or len(parents) != 1:
+            continue
+        parent = said.services[str(service.affinity_to)]
+        both = service.aligned and {name, parents[0]} <= led
+        roles = {str(s.node): s.role for s in seats if s.partition == parents[0] and s.counts}
+        standing = [seat for seat in seats if seat.partition == name and seat.counts]
+        apart = [
+            seat
+            for seat in standing
+            if seat.node not in roles
+            or (both and (roles[str(seat.node)] == Role.PRIMARY) != (seat.role == Role.PRIMARY))
+        ]
+        larger = service.target_replicas > parent.target_replicas > 0
+        loose = larger and said.config.allow_higher_child_target_replica_count_for_affinity
+        if not (loose and set(roles) <= {seat.node for seat in standing}):
+            found["affinity", name] = Fraction(len(apart))
+    return found

@@ -1,0 +1,305 @@
+"""A state machine feeds random events to the engine; after each step no invariant breaks.
+
+`World` checks each plan: no hard constraint is newly violated, no replica lost or doubled, energies are exact, moves
+are executable in their order and `apply` takes them, planning changes nothing, equal engines plan the same. Errors
+leave everything as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from plb import Checks, Metric, Move, MoveCost, MoveKind, Partition, Phase, PlbConfig, Reason, Replica, Role, Service
+from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
+
+from .whole_strategies import (
+    NODES,
+    PARTITIONS,
+    SERVICES,
+    budgets,
+    loads_of_a_replica,
+    mostly,
+    plain_node,
+    plain_partition,
+    whole_metrics,
+    whole_nodes,
+    whole_partitions,
+    whole_services,
+    whole_settings,
+)
+from .world import World
+
+STATEFUL = {name: index != 2 for index, name in enumerate(SERVICES)}
+"""Which services are stateful: that cannot change."""
+some_partition = st.sampled_from(PARTITIONS)
+some_node = st.sampled_from(NODES)
+what_follows = st.sampled_from(["carry out", "begin", "leave it"])
+"""What the host does about a plan."""
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """Random events in the life of a cluster."""
+
+    world: World
+    now = 0.0
+
+    @initialize(data=st.data(), random=st.randoms(use_true_random=False), seed=st.integers(0, 3))
+    def begin(self, data: st.DataObject, random: Random, seed: int) -> None:
+        """Begin with a few nodes, services and partitions, under any settings."""
+        checks = data.draw(mostly(Checks.OFF, Checks.PHASE, Checks.STEP))
+        whole = {**data.draw(whole_settings()), "checks": checks}
+        self.world = World(data.draw(whole_metrics()), whole, seed=seed, history=data.draw(st.booleans()))
+        for name in NODES[: data.draw(st.integers(3, 6))]:
+            self.world.put_node(plain_node(random, name, self.metrics))
+        for name in SERVICES[: data.draw(st.integers(1, 3))]:
+            self.put_service(data, name)
+        for name in PARTITIONS[: data.draw(st.integers(3, 8))]:
+            service = random.choice(sorted(self.world.services))
+            self.world.put_partition(
+                plain_partition(random, name, self.world.services[service], list(self.world.nodes))
+            )
+        self.report_loads(random, 12)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return the metrics of the world."""
+        return self.world.config.metrics
+
+    # events
+
+    @rule(data=st.data(), name=some_node, late=st.booleans())
+    def update_node(self, data: st.DataObject, name: str, late: bool) -> None:
+        """Let a node come, or change in every respect."""
+        self.world.put_node(data.draw(whole_nodes(name, self.metrics)), self.now if late else None)
+
+    @rule(name=some_node, up=st.booleans())
+    def node_goes_or_comes(self, name: str, up: bool) -> None:
+        """Let a node go down or come up."""
+        if name in self.world.nodes:
+            self.world.put_node(attrs.evolve(self.world.nodes[name], up=up), self.now)
+
+    @rule(name=some_node, intent=st.sampled_from(DeactivationIntent), status=st.sampled_from(DeactivationStatus))
+    def node_is_deactivated(self, name: str, intent: DeactivationIntent, status: DeactivationStatus) -> None:
+        """Let a node be deactivated, or activated again."""
+        if name in self.world.nodes:
+            node = attrs.evolve(self.world.nodes[name], deactivation_intent=intent, deactivation_status=status)
+            self.world.put_node(node)
+
+    @rule(data=st.data(), name=st.sampled_from(SERVICES))
+    def put_service(self, data: st.DataObject, name: str) -> None:
+        """Let a service come, or change."""
+        made = whole_services(name, self.metrics, stateful=STATEFUL[name], child=name != SERVICES[0])
+        self.world.put_service(data.draw(made))
+
+    @rule(data=st.data(), name=some_partition)
+    def put_partition(self, data: st.DataObject, name: str) -> None:
+        """Let a partition come, or change."""
+        if name in self.world.partitions:
+            service = self.world.partitions[name].service
+        elif self.world.services:
+            service = data.draw(st.sampled_from(sorted(self.world.services)))
+        else:
+            return
+        drawn = whole_partitions(name, self.world.services[service], list(self.world.nodes))
+        self.world.put_partition(data.draw(drawn))
+
+    @rule(
+        name=some_partition,
+        place=st.integers(0, 3),
+        state=st.sampled_from([None, *ReplicaState]),
+        leaving=mostly(False, False, True),
+        still=mostly(False, False, True),
+        missing=mostly(None, 0, 1, -1),
+    )
+    def replica_changes(
+        self, name: str, place: int, state: ReplicaState | None, leaving: bool, still: bool, missing: int | None
+    ) -> None:
+        """Let one replica come into another state, or be lost."""
+        if name not in self.world.partitions:
+            return
+        replicas = [
+            Replica(r.role, r.node, leaving=r.leaving) for r in self.world.one.replicas(name) if r.node is not None
+        ]
+        if place < len(replicas):
+            known = replicas[place]
+            replicas[place : place + 1] = (
+                [] if state is None else [attrs.evolve(known, state=state, leaving=leaving or known.leaving)]
+            )
+        said = self.world.partitions[name]
+        self.world.put_partition(attrs.evolve(said, replicas=replicas, missing=missing, in_transition=still))
+
+    @rule(name=some_partition)
+    def remove_partition(self, name: str) -> None:
+        """Remove a partition."""
+        if name in self.world.partitions:
+            self.world.remove_partition(name)
+
+    @rule(name=st.sampled_from(SERVICES))
+    def remove_service(self, name: str) -> None:
+        """Remove a service, unless it has partitions."""
+        if name not in self.world.services:
+            return
+        if any(partition.service == name for partition in self.world.partitions.values()):
+            self.world.refuse(lambda engine: engine.remove_service(name))
+        else:
+            self.world.remove_service(name)
+
+    @rule(name=some_partition, node=some_node, load=loads_of_a_replica)
+    def report_load(self, name: str, node: str, load: float) -> None:
+        """Report the load of a replica."""
+        stand = name in self.world.partitions and node in {r.node for r in self.world.one.replicas(name)}
+        loads = {self.metrics[0].name: load}
+        if stand:
+            self.world.tell(lambda engine: engine.report_load(name, node, loads))
+        else:
+            self.world.refuse(lambda engine: engine.report_load(name, node, loads))
+
+    @rule(name=some_partition, role=st.sampled_from(Role), load=loads_of_a_replica)
+    def report_role_load(self, name: str, role: Role, load: float) -> None:
+        """Report the load of a role."""
+        if self._has_role(name, role):
+            self.world.tell(lambda engine: engine.report_role_load(name, role, {self.metrics[-1].name: load}))
+        else:
+            self.world.refuse(lambda engine: engine.report_role_load(name, role, {self.metrics[-1].name: load}))
+
+    @rule(name=some_partition, role=st.sampled_from(Role), cost=st.sampled_from(MoveCost))
+    def report_move_cost(self, name: str, role: Role, cost: MoveCost) -> None:
+        """Report the move cost of a role."""
+        if self._has_role(name, role):
+            self.world.tell(lambda engine: engine.report_move_cost(name, role, cost))
+        else:
+            self.world.refuse(lambda engine: engine.report_move_cost(name, role, cost))
+
+    def _has_role(self, name: str, role: Role) -> bool:
+        if name not in self.world.partitions:
+            return False
+        return (role == Role.INSTANCE) != self.world.said.service_of(name).stateful
+
+    @rule(random=st.randoms(use_true_random=False), largest=st.integers(0, 15))
+    def report_loads(self, random: Random, largest: int) -> None:
+        """Report the load of all replicas."""
+        rows = [r.index for name in self.world.partitions for r in self.world.one.replicas(name)]
+        loads = [[float(random.randint(0, largest)) for _ in self.metrics] for _ in rows]
+        if rows:
+            self.world.tell(lambda engine: engine.report_loads(rows, loads))
+
+    @rule(data=st.data(), checks=mostly(Checks.OFF, Checks.PHASE, Checks.STEP))
+    def configure(self, data: st.DataObject, checks: Checks) -> None:
+        """Replace the settings."""
+        self.world.configure({**data.draw(whole_settings()), "checks": checks})
+
+    # plans
+
+    @rule(forth=st.sampled_from([0.0, 1.0, 10.0, -5.0]), budget=budgets, then=what_follows)
+    def refresh(self, forth: float, budget: int | None, then: str) -> None:
+        """Let time pass, or go back, and ask what is due."""
+        self.now += forth
+        self.world.ask(lambda engine: engine.refresh(self.now, budget=budget))
+        self.go_on(then)
+
+    @rule(budget=budgets, names=st.none() | st.lists(some_partition, max_size=3), then=what_follows)
+    def place(self, budget: int | None, names: list[str] | None, then: str) -> None:
+        """Ask for places of all missing replicas, or of those of some partitions."""
+        known = None if names is None else [name for name in names if name in self.world.partitions]
+        self.world.ask(lambda engine: engine.place(known, budget=budget))
+        self.go_on(then)
+
+    @rule(budget=budgets, then=what_follows)
+    def repair(self, budget: int | None, then: str) -> None:
+        """Ask for repairs."""
+        self.world.ask(lambda engine: engine.repair(budget=budget))
+        self.go_on(then)
+
+    @rule(budget=budgets, then=what_follows)
+    def balance(self, budget: int | None, then: str) -> None:
+        """Ask for balance."""
+        self.world.ask(lambda engine: engine.balance(budget=budget), balancing=True)
+        self.go_on(then)
+
+    @rule(random=st.randoms(use_true_random=False), budget=budgets, then=what_follows)
+    def balance_other_loads(self, random: Random, budget: int | None, then: str) -> None:
+        """Ask for balance after a change of all loads."""
+        self.report_loads(random, 15)
+        self.balance(budget, then)
+
+    @rule(name=some_node, budget=budgets, then=what_follows)
+    def repair_a_smaller_node(self, name: str, budget: int | None, then: str) -> None:
+        """Ask for repairs after a node has lost most of its capacity."""
+        if name in self.world.nodes:
+            node = self.world.nodes[name]
+            self.world.put_node(attrs.evolve(node, capacities={m: c // 3 for m, c in node.capacities.items()}))
+            self.repair(budget, then)
+
+    def go_on(self, then: str) -> None:
+        """Carry out the plan just made, begin to, or leave it."""
+        if then != "leave it":
+            self.world.carry_out(leaving=then == "begin")
+
+    @rule(data=st.data(), name=some_partition)
+    def vacate(self, data: st.DataObject, name: str) -> None:
+        """Let a departing end be gone."""
+        if name not in self.world.partitions:
+            return
+        ends = [r.node for r in self.world.one.replicas(name) if r.leaving and r.node is not None]
+        if ends:
+            node = data.draw(st.sampled_from(sorted(ends)))
+            self.world.tell(lambda engine: engine.vacate(name, node))
+
+    # mistakes
+
+    @rule(number=st.integers(0, 12), name=some_partition)
+    def mistake(self, number: int, name: str) -> None:
+        """Refuse what makes no sense, and leave everything as it was."""
+        world, node = self.world, next(iter(self.world.nodes.values()))
+        known = next(iter(world.partitions), None)
+        stray = Move(MoveKind.MOVE, name, Role.SECONDARY, "nowhere", "n0", Reason(Phase.REPAIR, "energy"), 1.0)
+        empty = attrs.evolve(world.one.place([]), moves=(stray,))
+        world.two.place([])
+        mistakes: list[Any] = [
+            lambda engine: engine.update_node(attrs.evolve(node, up=not node.up), now=math.nan),
+            lambda engine: engine.update_node(attrs.evolve(node, capacities={"unheard-of": 1.0})),
+            lambda engine: engine.update_service(Service(SERVICES[0], placement_constraint="zone ==")),
+            lambda engine: engine.update_service(Service("new", metrics={"unheard-of": 1.0})),
+            lambda engine: engine.update_partition(Partition(name, service="unheard-of")),
+            lambda engine: engine.refresh(math.nan),
+            lambda engine: engine.balance(budget=-1),
+            lambda engine: engine.place([name, "unheard-of"]),
+            lambda engine: engine.report_loads([10**6], [[1.0] * len(self.metrics)]),
+            lambda engine: engine.configure(PlbConfig(metrics=[Metric("unheard-of")])),
+            lambda engine: engine.apply(empty),
+            lambda engine: engine.vacate(name, "unheard-of"),
+            lambda engine: engine.report_move_cost(known or name, Role.PRIMARY, "unheard-of"),
+        ]
+        world.refuse(mistakes[number])
+
+    @invariant()
+    def engines_agree(self) -> None:
+        """Compare what the two engines tell."""
+        world = getattr(self, "world", None)
+        if world is not None:
+            assert world.snapshot(world.one) == world.snapshot(world.two)
+
+
+def run(examples: int) -> None:
+    """Run the machine on so many random lives of clusters."""
+    options = settings(deadline=None, max_examples=examples, stateful_step_count=20)
+    run_state_machine_as_test(EngineMachine, settings=options)
+
+
+def test_no_event_breaks_an_invariant():
+    """Short lives of many clusters."""
+    run(60)
+
+
+@pytest.mark.slow
+def test_no_event_breaks_an_invariant_in_many_more_lives():
+    """The same, ten times as often."""
+    run(600)

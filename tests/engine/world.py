@@ -1,0 +1,350 @@
+"""A cluster that changes: two engines that are told the same, what the user said, and the checks after each step.
+
+Both engines must always tell the same. One carries plans out as a whole, the other move by move.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
+from plb.energy.fresh import fresh_solution
+from plb.errors import PlbError
+from plb.model import ReplicaState
+from plb.plan import Energy
+from plb.problem import start_solution
+from plb.risk import DemandHistory
+from plb.search.result import energy_of_solution
+
+from .rules import Said, Seat, breaches, lets_go, limit_of, node_loads, receives, suits
+
+DOMAINS = ("fault_domain", "upgrade_domain")
+CONSTRAINTS = ("placement", "capacity", "affinity", *DOMAINS)
+
+
+def history_of(metrics: tuple[Metric, ...]) -> DemandHistory:
+    """Return a small history of two classes and all roles, in which every trace is the larger the later."""
+    traces, width = 12, len(metrics)
+    level = [[trace] * width for trace in range(traces)]
+    return DemandHistory.from_columns(
+        [metric.name for metric in metrics],
+        tenant_class=["gold", "silver"] * 6,
+        role=[role for role in Role for _ in range(4)],
+        lifetime=[10 * trace for trace in range(traces)],
+        level=level,
+        initial=[[0] * width] * traces,
+        growth=[[5] * width] * traces,
+        maximum=level,
+    )
+
+
+class World:
+    """Two engines and what they were told."""
+
+    def __init__(self, metrics: tuple[Metric, ...], settings: dict[str, Any], *, seed: int, history: bool) -> None:
+        self.config = PlbConfig(metrics=metrics, **settings)
+        past = history_of(metrics) if history else None
+        self.one, self.two = (PlacementAndLoadBalancing(self.config, seed=seed, history=past) for _ in range(2))
+        self.nodes: dict[str, Node] = {}
+        self.services: dict[str, Service] = {}
+        self.partitions: dict[str, Partition] = {}
+        self.fixed: dict[str, set[int]] = {}
+        self.standbys: dict[str, set[int]] = {}
+        self.plan: Plan | None = None
+        self.version = 0
+        self.planned_at = -1
+
+    @property
+    def said(self) -> Said:
+        """What the user has said so far."""
+        return Said(self.config, self.nodes, self.services, self.partitions)
+
+    # telling
+
+    def tell(self, verb: Callable[[PlacementAndLoadBalancing], None]) -> None:
+        """Tell both engines the same."""
+        verb(self.one)
+        verb(self.two)
+        self.version += 1
+
+    def put_node(self, node: Node, now: float | None = None) -> None:
+        """Add a node or replace it."""
+        self.tell(lambda engine: engine.update_node(node, now=now))
+        self.nodes[node.name] = node
+
+    def put_service(self, service: Service) -> None:
+        """Add a service or replace it."""
+        self.tell(lambda engine: engine.update_service(service))
+        self.services[service.name] = service
+
+    def put_partition(self, partition: Partition) -> None:
+        """Add a partition or replace it; the engine then knows exactly the replicas that were given."""
+        self.tell(lambda engine: engine.update_partition(partition))
+        self.partitions[partition.name] = partition
+        told = self.one.replicas(partition.name)
+        gone = {r.node for r in partition.replicas if r.leaving or r.state is ReplicaState.DROPPED}
+        expected = Counter((r.role, r.node, r.node in gone) for r in partition.replicas)
+        assert Counter((r.role, r.node, r.leaving) for r in told if r.node is not None) == expected
+        at = {r.node: r.index for r in told if r.node is not None}
+        unready = [r for r in partition.replicas if r.pinned or r.leaving or r.state is not ReplicaState.READY]
+        self.fixed[partition.name] = {at[r.node] for r in unready}
+        standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY and not r.leaving]
+        self.standbys[partition.name] = {at[r.node] for r in standbys}
+
+    def remove_partition(self, name: str) -> None:
+        """Remove a partition."""
+        self.tell(lambda engine: engine.remove_partition(name))
+        for known in (self.partitions, self.fixed, self.standbys):
+            del known[name]
+
+    def remove_service(self, name: str) -> None:
+        """Remove a service."""
+        self.tell(lambda engine: engine.remove_service(name))
+        del self.services[name]
+
+    def configure(self, settings: dict[str, Any]) -> None:
+        """Replace the settings."""
+        config = PlbConfig(metrics=self.config.metrics, **settings)
+        self.tell(lambda engine: engine.configure(config))
+        self.config = config
+
+    def refuse(self, verb: Callable[[PlacementAndLoadBalancing], object]) -> None:
+        """Let the first engine refuse something: it is as it was, so that it goes on like the second."""
+        before = self.snapshot(self.one)
+        with pytest.raises(PlbError):
+            verb(self.one)
+        assert self.snapshot(self.one) == before, "what was refused changes nothing"
+
+    # looking
+
+    def snapshot(self, engine: PlacementAndLoadBalancing) -> list[Any]:
+        """Return all that an engine tells of its cluster."""
+        domains = [(domain.name, domain.services, domain.metrics) for domain in engine.service_domains()]
+        return [[engine.replicas(name) for name in self.partitions], engine.violations(), domains]
+
+    def seats(self) -> dict[int, Seat]:
+        """Return every replica slot by index, as the first engine tells them; loads are those that it holds."""
+        table, metrics = self.one._state.rows, self.config.metric_names
+        found = {}
+        for name, partition in self.partitions.items():
+            still = partition.in_transition or partition.in_quorum_loss
+            replicas = self.one.replicas(name)
+            leaving = any(r.leaving for r in replicas)
+            for r in replicas:
+                blocked = r.node is not None and not self._may_leave(name, r.node)
+                arriving = leaving and int(table.arriving[r.index]) >= 0
+                load = dict(zip(metrics, table.load[r.index].tolist(), strict=True))
+                fixed = still or blocked or arriving or r.index in self.fixed[name]
+                standby = r.index in self.standbys[name]
+                found[r.index] = Seat(r.index, name, r.role, r.node, r.leaving, standby, fixed or r.leaving, load)
+            found |= self._seats_on_every_node(name, found)
+        return found
+
+    def _seats_on_every_node(self, name: str, known: dict[int, Seat]) -> dict[int, Seat]:
+        """Return the slots that an engine makes for a service on every node when it plans, and does not tell."""
+        for engine in (self.one, self.two):
+            engine._fill_every_node()
+        table, metrics = self.one._state.rows, self.config.metric_names
+        return {
+            row: Seat(
+                row,
+                name,
+                Role(int(table.role[row])),
+                None,
+                leaving=False,
+                standby=False,
+                fixed=False,
+                load=dict(zip(metrics, table.load[row].tolist(), strict=True)),
+            )
+            for row in self.one._state.partition(name).rows
+            if row not in known
+        }
+
+    def _may_leave(self, partition: str, node: str) -> bool:
+        return lets_go(self.nodes[node]) and node not in self.said.service_of(partition).blocked_nodes
+
+    def hard_rules(self, *, balancing: bool) -> list[str]:
+        """Return the constraints that no plan may break: the hard ones, and for balancing the soft ones as well."""
+        levels = (0, 1, 2) if balancing else (0,)
+        return [
+            rule
+            for rule in CONSTRAINTS
+            if getattr(self.config, f"{rule}_constraint_priority") in levels
+            and getattr(self.config, f"{rule}_enabled", True)
+        ]
+
+    # planning
+
+    def ask(self, verb: Callable[[PlacementAndLoadBalancing], Plan], *, balancing: bool = False) -> Plan:
+        """Ask both engines for the same plan, and check it."""
+        seats = self.seats()
+        told = self.snapshot(self.one)
+        problems = self._problems()
+        plan = verb(self.one)
+        assert plan == verb(self.two), "equal engines plan the same"
+        assert self.snapshot(self.one) == told, "asking for a plan changes nothing"
+        after = self.replay(seats, plan)
+        self._check_kept(seats, after, plan)
+        self._check_budgets(seats, after, plan)
+        rules = self.hard_rules(balancing=balancing)
+        if any(move.kind is MoveKind.DROP for move in plan.moves):
+            rules = [rule for rule in rules if rule != "affinity"]  # dropping spares pairs only where it can
+        before, then = (breaches(self.said, known.values(), rules) for known in (seats, after))
+        worse = {key: (before.get(key, 0), much) for key, much in then.items() if much > before.get(key, 0)}
+        resized = {move.partition for move in plan.moves if move.kind in (MoveKind.ADD, MoveKind.DROP)}
+        for key in [key for key in worse if key[0] in DOMAINS and key[1] in resized and key in before]:
+            del worse[key]  # how uneven another number of replicas stands does not compare
+        assert not worse, (worse, plan.moves)
+        if "ActionSkipped" not in plan.actions.values():
+            self._check_energy(plan, problems, after)
+        self.plan, self.planned_at = plan, self.version
+        return plan
+
+    def _problems(self) -> list[Any]:
+        """Return the arrays of each service domain as they are before a plan."""
+        domains = self.one._domains()
+        if self.config.one_action_per_refresh:
+            domains = list(self.one._service_domains)
+        self.one._fill_every_node()
+        self.two._fill_every_node()
+        return [self.one._problem(self.one._now, domain)[0] for domain in domains]
+
+    def _check_energy(self, plan: Plan, problems: list[Any], after: dict[int, Seat]) -> None:
+        """Compare the energies of a plan with those of configurations built afresh."""
+        if len(problems) != len(self.one._domains()) or self.one._outlook.repetitions:
+            return
+        ends = [Energy(0, 0, 0, 0, 0), Energy(0, 0, 0, 0, 0)]
+        dropped = {move.index for move in plan.moves if move.kind is MoveKind.DROP}
+        for problem in problems:
+            place = problem.origin.copy()
+            for index in np.flatnonzero(place >= 0).tolist():
+                seat = after.get(index)
+                if index in dropped:
+                    place[index] = -1
+                elif seat is not None and seat.node is not None:
+                    place[index] = list(self.nodes).index(seat.node)
+            for index, seat in after.items():
+                if seat.node is not None:
+                    place[index] = list(self.nodes).index(seat.node)
+            ends[0] += energy_of_solution(problem, start_solution(problem))
+            ends[1] += energy_of_solution(problem, fresh_solution(problem, place))
+        assert attrs.astuple(plan.energy_before) == pytest.approx(attrs.astuple(ends[0]), abs=1e-9)
+        if len(problems) == 1:
+            assert attrs.astuple(plan.energy_after) == pytest.approx(attrs.astuple(ends[1]), abs=1e-9)
+
+    def replay(self, seats: dict[int, Seat], plan: Plan) -> dict[int, Seat]:
+        """Carry the moves out one by one; each is legal when its turn comes."""
+        at = dict(seats)
+        loads = node_loads(at.values())
+        start = Counter(loads)
+        for number, move in enumerate(plan.moves):
+            moved = at[move.index]
+            assert (moved.partition, moved.role, moved.node) == (move.partition, move.role, move.source), move
+            if move.kind is MoveKind.DROP:
+                loads.subtract(node_loads([at.pop(move.index)]))
+                continue
+            changed = [attrs.evolve(moved, node=move.target)]
+            if move.kind is MoveKind.SWAP:
+                partner = next(
+                    s
+                    for s in at.values()
+                    if (s.partition, s.node, s.role) == (move.partition, move.target, 1) and s.counts
+                )
+                changed.append(attrs.evolve(partner, node=move.source))
+            else:
+                self._check_target(moved, str(move.target))
+                for seat in [s for s in at.values() if (s.partition, s.node) == (move.partition, move.target)]:
+                    assert seat.standby, f"{move}: a replica of the partition is there"
+                    loads.subtract(node_loads([at.pop(seat.index)]))
+            for seat in changed:
+                assert not (seat.fixed and at[seat.index].node is not None), f"{move}: it may not move"
+                loads.subtract(node_loads([at[seat.index]]))
+                at[seat.index] = seat
+                loads.update(node_loads([seat]))
+            if self.config.capacity_constraint_priority == 0:
+                self._check_room(changed, loads, start, number, plan)
+        return at
+
+    def _check_target(self, moved: Seat, target: str) -> None:
+        """Look whether the target takes the replica and suits it."""
+        service = self.said.service_of(moved.partition)
+        everywhere = service.on_every_node and not service.stateful
+        assert receives(self.nodes[target], new=moved.node is None, everywhere=everywhere), (moved, target)
+        if self.config.placement_constraint_priority == 0:
+            assert suits(service, self.nodes[target], primary=moved.role == Role.PRIMARY), (moved, target)
+
+    def _check_room(
+        self,
+        changed: list[Seat],
+        loads: Counter[tuple[str, str]],
+        start: Counter[tuple[str, str]],
+        number: int,
+        plan: Plan,
+    ) -> None:
+        """Look whether the nodes reached have room, or another move leaves them: exchanges may have no order."""
+        for seat in changed:
+            for metric in seat.load:
+                limit = limit_of(self.config, self.nodes[str(seat.node)], metric)
+                load = loads[str(seat.node), metric]
+                leaves = any(m.source == seat.node for m in plan.moves[number + 1 :])
+                fits = limit is None or load <= limit or load <= start[str(seat.node), metric]
+                assert fits or leaves, (seat, metric, load, limit, plan.moves)
+
+    def _check_kept(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
+        """Look for replicas that were lost or doubled; what goes is no primary, nor pinned, or a standby replaced."""
+        kinds = Counter(move.kind for move in plan.moves)
+        dropped = [move for move in plan.moves if move.kind is MoveKind.DROP]
+        for move in dropped:
+            assert move.role != Role.PRIMARY, move
+            assert all(r.node != move.source or not r.pinned for r in self.partitions[move.partition].replicas), move
+        waiting = [sum(seat.node is None for seat in known.values()) for known in (seats, after)]
+        assert waiting[0] - waiting[1] == kinds[MoveKind.ADD]
+        gone = set(seats) - set(after)
+        assert gone == {move.index for move in dropped} | {i for i in gone if seats[i].standby}
+        held = Counter((s.partition, s.node) for s in after.values() if s.node is not None)
+        assert max(held.values(), default=0) <= 1, "two replicas of a partition on one node"
+
+    def _check_budgets(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
+        """Look whether moves keep to the budgets of service and node."""
+        ends: Counter[str] = Counter()
+        of_service: Counter[str] = Counter()
+        for index, seat in after.items():
+            source = seats[index].node
+            if None not in (source, seat.node) and source != seat.node:
+                ends.update([str(source), str(seat.node)])
+                of_service[self.partitions[seat.partition].service] += 1
+        for name, moves in of_service.items():
+            most = self.services[name].max_moves
+            assert most is None or moves <= most, name
+        most = self.config.max_moves_per_node
+        assert most is None or max(ends.values(), default=0) <= most
+        moves = sum(move.kind in (MoveKind.MOVE, MoveKind.SWAP) for move in plan.moves)
+        assert self.config.max_moves is None or moves <= self.config.max_moves
+
+    def carry_out(self, *, leaving: bool) -> None:
+        """Carry the last plan out if nothing has changed since: as a whole, and move by move."""
+        if self.plan is None or self.planned_at != self.version:
+            return
+        after = self.replay(self.seats(), self.plan)
+        self.one.apply(self.plan, leaving=leaving)
+        for move in self.plan.moves:
+            self.two.apply(attrs.evolve(self.plan, moves=(move,)), leaving=leaving)
+        self.version += 1
+        self._forget_replaced(after)
+        stand, told = (
+            {i: (s.partition, s.role, s.node) for i, s in known.items() if s.node is not None and not s.leaving}
+            for known in (after, self.seats())
+        )
+        assert told == stand
+        assert self.snapshot(self.one) == self.snapshot(self.two)
+
+    def _forget_replaced(self, after: dict[int, Seat]) -> None:
+        for known in (self.fixed, self.standbys):
+            for name in known:
+                known[name] &= set(after)
