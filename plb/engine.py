@@ -230,8 +230,8 @@ class PlacementAndLoadBalancing:
     def report_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
         """Report the loads of a partition's secondaries by node, in user units.
 
-        Secondaries on other nodes, also those to come, carry the average of all values reported so far, rounded to a
-        whole number; without `use_separate_secondary_load` every secondary does.
+        Secondaries to come carry the average of all values reported so far, rounded to a whole number; one that stands
+        and was never reported keeps its load. Without `use_separate_secondary_load` all carry the average.
 
         Raises
         ------

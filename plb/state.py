@@ -425,24 +425,28 @@ class ClusterState:
         self.rows.reported[row] = True
         self.load_version[self.rows.service[row]] += 1
 
-    def set_role_load(self, partition: str, role: Role, loads: dict[str, float]) -> None:
-        """Set the load of all replicas of a role that have no report of their own, also of those to come."""
+    def set_role_load(
+        self, partition: str, role: Role, loads: Mapping[str, float], *, only_to_come: bool = False
+    ) -> None:
+        """Set the load of all replicas of a role that have no report of their own, also, or only, of those to come."""
         record = self.partition(partition)
         self._check_role(record, role)
         steps = self.steps.copy()
-        new = steps.loads(f"partition {partition}", f"load[{role.name}]", loads)
+        new = steps.loads(f"partition {partition}", f"load[{role.name}]", dict(loads))
         self.steps = steps
         record.role_load.setdefault(role, {}).update(loads)
         for row in record.rows:
-            if self.rows.role[row] == role and not self.rows.reported[row]:
+            concerned = self.rows.node[row] == NOWHERE if only_to_come else not self.rows.reported[row]
+            if self.rows.role[row] == role and concerned:
                 for metric in [steps.index[name] for name in loads]:
                     self.rows.load[row, metric] = new[metric] * self._carries()[record.service, metric]
         self.load_version[record.service] += 1
 
     def set_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
-        """Set the loads of secondaries by node and metric; those without a report carry the rounded mean of the others.
+        """Set the loads of secondaries by node and metric; those to come carry the rounded mean of the reported ones.
 
-        Without `use_separate_secondary_load` all of them do (semantics.md section 1, load reports).
+        A secondary that stands already keeps what it carries until it is reported. Without
+        `use_separate_secondary_load` all carry the mean (semantics.md section 1, load reports).
         """
         record, item = self.partition(partition), f"partition {partition}"
         at = {name: self.node(name, item) for name in loads}
@@ -454,8 +458,10 @@ class ClusterState:
                 record.secondary_load.setdefault(metric, {})[name] = value
         reported = dict.fromkeys(metric for load in loads.values() for metric in load)
         values = {metric: record.secondary_load[metric].values() for metric in reported}
-        self.set_role_load(partition, Role.SECONDARY, {m: math.floor(sum(v) / len(v) + 0.5) for m, v in values.items()})
-        if not self.config.use_separate_secondary_load:
+        means = {metric: math.floor(sum(known) / len(known) + 0.5) for metric, known in values.items()}
+        separate = self.config.use_separate_secondary_load
+        self.set_role_load(partition, Role.SECONDARY, means, only_to_come=separate)
+        if not separate:
             return
         for name, load in loads.items():
             for row in record.rows:

@@ -49,34 +49,34 @@ reports = st.lists(st.dictionaries(st.sampled_from(NODES[1:]), st.integers(0, 50
 
 @examples(60)
 @given(reports, st.booleans())
-def test_secondaries_without_a_report_carry_the_rounded_average(updates, separate):
-    """Each has what was last said of its node; the others, also one to come, the average of all."""
+def test_secondaries_to_come_carry_the_rounded_average(updates, separate):
+    """Each has what was last said of its node, else what it carried; one to come has the average of all."""
     engine = engine_with_secondaries(use_separate_secondary_load=separate)
     said = {}
     for update in updates:
         engine.report_secondary_loads("p", {node: {"cpu": load} for node, load in update.items()})
         said.update(update)
     average = math.floor(sum(said.values()) / len(said) + 0.5)
-    expected = {node: said.get(node, average) if separate else average for node in NODES[1:]}
+    expected = {node: said.get(node, 1) if separate else average for node in NODES[1:]}
     assert loads_of(engine) == {"n0": 0, **expected, None: average}
     assert loads_of(engine, 1) == {"n0": 0, "n1": 7, "n2": 7, "n3": 7, None: 7}, "the other metric is untouched"
 
 
 def test_secondary_that_comes_later_carries_the_average():
-    """A new slot, and one of a replica whose node was never reported."""
+    """One that stood before and was never reported keeps its load."""
     engine = engine_with_secondaries()
     engine.report_secondary_loads("p", {"n1": {"cpu": 4}, "n2": {"cpu": 7}})
     engine.update_service(Service("db", target_replicas=6))
     replicas = [Replica(Role.PRIMARY, "n0"), *(Replica(Role.SECONDARY, name) for name in NODES[1:])]
     engine.update_partition(Partition("p", service="db", replicas=replicas))
-    assert loads_of(engine) == {"n0": 0, "n1": 4, "n2": 7, "n3": 6, None: 6}
+    assert loads_of(engine) == {"n0": 0, "n1": 4, "n2": 7, "n3": 1, None: 6}
 
 
 def test_primary_is_left_alone():
     """A report for the node of the primary counts in the average only."""
     engine = engine_with_secondaries()
     engine.report_secondary_loads("p", {"n0": {"cpu": 8}, "n1": {"cpu": 2}})
-    assert loads_of(engine) == {"n0": 0, "n1": 2, "n2": 5, "n3": 5, None: 5}
+    assert loads_of(engine) == {"n0": 0, "n1": 2, "n2": 1, "n3": 1, None: 5}
 
 
 BAD = [
@@ -95,4 +95,4 @@ def test_bad_report_changes_nothing(loads, error, message):
         engine.report_secondary_loads("p", loads)
     assert loads_of(engine) == before
     engine.report_secondary_loads("p", {"n3": {"cpu": 4}})
-    assert loads_of(engine) == {"n0": 0, "n1": 4, "n2": 4, "n3": 4, None: 4}
+    assert loads_of(engine) == {"n0": 0, "n1": 1, "n2": 1, "n3": 4, None: 4}
