@@ -304,6 +304,18 @@ class PlacementAndLoadBalancing:
         ]
         return tuple(sorted(found, key=lambda replica: replica.leaving))
 
+    def node_loads(self) -> dict[str, dict[str, float]]:
+        """Return the load of every node by metric, in user units; departing replicas do not count."""
+        table, steps = self._state.rows, self._state.steps
+        standing = np.flatnonzero(table.used & ~table.leaving & (table.node != NOWHERE))
+        load = np.zeros((len(self._state.nodes), len(self.config.metrics)), np.int64)
+        np.add.at(load, table.node[standing], table.load[standing])
+        names = self.config.metric_names
+        return {
+            node.name: {name: steps.to_user(name, int(load[index, metric])) for metric, name in enumerate(names)}
+            for index, node in enumerate(self._state.nodes)
+        }
+
     def violations(self, *, soft: bool = False) -> tuple[Violation, ...]:
         """Return what is wrong with the cluster as it stands.
 

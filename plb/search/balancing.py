@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -163,9 +163,18 @@ def balance(
     variants: Sequence[Variant],
     seed: np.random.SeedSequence,
     budget: Budget,
+    services: Collection[int] | None = None,
 ) -> Annealed:
-    """Return the configuration of lowest energy that the variants find; `start` is not changed."""
+    """Return the configuration of lowest energy that the variants find; `start` is not changed.
+
+    Parameters
+    ----------
+    services
+        Services whose replicas are moved for their own sake; those of others may only follow. None: all.
+    """
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
+    if services is not None:
+        movable = movable[np.isin(problem.service[movable], sorted(services))]
     migrations = most_displaced(problem, start, config)
     found = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))

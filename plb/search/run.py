@@ -122,9 +122,14 @@ class Run:
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
         """Return the partitions of those services that have a metric out of balance."""
-        described = {index: self.state.services[index] for index in services}
-        found = unbalanced_services(self.problem, self.solution, self.config, self.state.steps, described)
+        found = self._unbalanced_services & {*services}
         return [record.name for record in self.state.partitions.values() if record.service in found]
+
+    @property
+    def _unbalanced_services(self) -> set[int]:
+        """The services that have a metric out of balance, by index."""
+        described = dict(enumerate(self.state.services))
+        return unbalanced_services(self.problem, self.solution, self.config, self.state.steps, described)
 
     def leave_alone(self, partitions: Iterable[str]) -> None:
         """Let no phase from here on move a replica of these partitions."""
@@ -221,7 +226,8 @@ class Run:
             rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
             config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
         seed, problem = self._seeds[Phase.BALANCING], self._problem_of(Phase.BALANCING)
-        result = balance(problem, self.solution, config, self._variants(), seed, self.budget.within(timeout))
+        services = self._unbalanced_services if config.one_action_per_refresh else None
+        result = balance(problem, self.solution, config, self._variants(), seed, self.budget.within(timeout), services)
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         limit = most_displaced(self.problem, self.solution, self.config)

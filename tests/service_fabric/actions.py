@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from plb import Move, Plan
+from plb import Move, MoveKind, Plan, Role
 from tests.service_fabric.described import identifier_of
 from tests.service_fabric.matching import action_match
+from tests.service_fabric.scenario import Step
 
 Action = tuple[str, str, int | None, int | None]
 """Kind, role, source and target, as `print_actions` wants them."""
@@ -34,6 +35,10 @@ class CollectedActions:
         ordered = sorted((identifier_of(name), moves) for name, moves in self._by_partition.items())
         return tuple(text for partition, moves in ordered for text in _printed(partition, moves))
 
+    def by_partition(self) -> Iterable[tuple[int, list[Move]]]:
+        """Return the moves of each partition by its id."""
+        return [(identifier_of(name), moves) for name, moves in self._by_partition.items()]
+
     @property
     def partitions(self) -> int:
         """How many partitions have actions."""
@@ -48,6 +53,27 @@ class CollectedActions:
 def domains_with_moves(moves: Iterable[Move], domain_of_partition: Mapping[str, str]) -> int:
     """Return in how many service domains something moves."""
     return len({domain_of_partition[move.partition] for move in moves})
+
+
+def carried_out(partition: Step, moves: Iterable[Move]) -> Step:
+    """Return a partition of the failover manager after its moves: version up by one, difference down by one an add."""
+    replicas, difference = {one["node"]: one for one in partition["replicas"]}, partition["replica_diff"]
+    for move in moves:
+        source, target = _node(move.source), _node(move.target)
+        if move.kind is MoveKind.ADD:
+            role = "primary" if move.role is Role.PRIMARY else "secondary"
+            replicas[target] = {"role": role, "node": target, "state": "ready", "up": True, "flags": []}
+            difference -= 1
+        elif move.kind is MoveKind.SWAP:
+            primary, secondary = replicas[source], replicas[target]
+            replicas[source], replicas[target] = {**secondary, "node": source}, {**primary, "node": target}
+        else:
+            moved = replicas.pop(source)
+            difference += move.kind is MoveKind.DROP
+            if target is not None:
+                replicas[target] = {**moved, "node": target}
+    changed = {"replicas": list(replicas.values()), "replica_diff": difference, "version": partition["version"] + 1}
+    return {**partition, **changed}
 
 
 def _printed(partition: int, moves: Iterable[Move]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import attrs
 
 from plb import Checks, PlacementAndLoadBalancing, PlbConfig, Role
-from tests.service_fabric.actions import CollectedActions, domains_with_moves
+from tests.service_fabric.actions import CollectedActions, carried_out, domains_with_moves
 from tests.service_fabric.described import (
     metrics_of,
     name_of,
@@ -70,6 +70,7 @@ class Player:
         self._metrics = metrics_of(scenario)
         self._metric_names = frozenset(metric.name for metric in self._metrics)
         self._stateful = stateful_services(scenario)
+        self._seed = seed
         self._engine = PlacementAndLoadBalancing(self._config(), seed=seed)
         self._pending = PendingUpdates()
         self._blocked: dict[str, tuple[int, ...]] = {}
@@ -84,16 +85,20 @@ class Player:
         Raises
         ------
         NotImplementedError
-            If no shared scenario has such a step, so that it has no player.
+            If it is not known what such a step holds, so that it has no player.
         """
         operation = OPERATIONS.get(step["op"])
         if operation is None:
-            raise NotImplementedError(f"op {step['op']!r}: not played, as no shared scenario has it")
+            raise NotImplementedError(f"op {step['op']!r}: not played, as its fields are not described")
         operation(self, step)
 
     def service_domains(self) -> tuple[ServiceDomain, ...]:
         """Return the engine's service domains."""
         return self._engine.service_domains()
+
+    def node_load(self, node: int, metric: str) -> float:
+        """Return the load of a node."""
+        return self._engine.node_loads()[name_of(node)][metric]
 
     # settings
 
@@ -128,6 +133,27 @@ class Player:
         stateful = step["name"] in self._stateful
         self._engine.update_service(service_from(step, stateful=stateful, blocked_nodes=blocked))
 
+    def _delete_service_type(self, step: Step) -> None:
+        self._put_service_type({**step, "blocklist": ()})
+
+    def _delete_service(self, step: Step) -> None:
+        self._process_pending()
+        for number in [number for number, one in self._partitions.items() if one["service"] == step["name"]]:
+            self._remove_partition(number)
+        if self._services.pop(step["name"], None) is not None:
+            self._engine.remove_service(step["name"])
+
+    def _delete_application(self, step: Step) -> None:
+        for name in [name for name, service in self._services.items() if service["application"] == step["name"]]:
+            self._delete_service({"name": name})
+
+    def _remove_partition(self, number: int) -> None:
+        if self._partitions.pop(number, None) is not None:
+            self._engine.remove_partition(name_of(number))
+
+    def _reset(self, _: Step) -> None:
+        self.__init__(self.scenario, self._settings, seed=self._seed)  # type: ignore[misc]
+
     # what waits
 
     def _buffer_node(self, step: Step) -> None:
@@ -144,7 +170,10 @@ class Player:
         for step in pending.nodes:
             self._hand_over_node(step)
         for step in pending.partitions:
-            self._hand_over_partition(step)
+            if step["op"] == "delete_partition":
+                self._remove_partition(step["id"])
+            else:
+                self._hand_over_partition(step)
         for step in pending.reports:
             REPORTS[step["op"]](self, step)
 
@@ -216,6 +245,11 @@ class Player:
     def _push_table(self, _: Step) -> None:
         self._pending.partitions.extend(self._failover_table.values())
 
+    def _apply(self, _: Step) -> None:
+        for number, moves in self.actions.by_partition():
+            if number in self._failover_table:
+                self._failover_table[number] = carried_out(self._failover_table[number], moves)
+
 
 def seen_at(at: float, *, raw: bool) -> float:
     """Return the time at which the engine sees a refresh: one second later where it is ahead of the real clock."""
@@ -238,8 +272,14 @@ OPERATIONS: Mapping[str, Operation] = {
     "clear_actions": Player._clear_actions,
     "fm_partition": Player._note_partition,
     "fm_push": Player._push_table,
+    "apply": Player._apply,
+    "delete_partition": Player._buffer_partition,
+    "delete_service": Player._delete_service,
+    "delete_service_type": Player._delete_service_type,
+    "delete_application": Player._delete_application,
+    "reset": Player._reset,
 }
-"""The player of each operation that occurs in the shared scenarios."""
+"""The player of each operation whose fields are known."""
 
 REPORTS: Mapping[str, Operation] = {"load": Player._report_load, "move_cost": Player._report_move_cost}
 """What becomes of each buffered report."""

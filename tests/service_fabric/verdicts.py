@@ -63,6 +63,9 @@ def describe(expectation: Step) -> str:
         case "action":
             metric = f" of metric {expectation['metric']}" if "metric" in expectation else ""
             return f"action{metric} {expectation['value']}"
+        case "node_load":
+            wanted = f"in {expectation['value_in']}" if "value_in" in expectation else f"== {expectation['value']}"
+            return f"node_load {expectation['metric']} of node {expectation['node']} {wanted}"
         case kind:
             return f"{kind} {expectation['cmp']} {expectation['value']}"
 
@@ -92,6 +95,9 @@ def _answer(asked: Mapping[str, Any], player: Player) -> Any:
     """Answer what the reference matcher cannot: a function of an expression, or an expectation of another type."""
     if "fn" in asked:
         return _count(asked["fn"], player)
+    if asked["type"] == "node_load":
+        load = player.node_load(asked["node"], asked["metric"])
+        return load in asked.get("value_in", [asked.get("value")])
     if asked["type"] == "action":
         return asked["value"] in last_actions(player, asked.get("metric"))
     return action_match().CMP[asked["cmp"]](_count(asked["type"], player), asked["value"])
@@ -111,6 +117,8 @@ def _actual(expectation: Step, player: Player) -> str:
             return ", ".join(last_actions(player, expectation.get("metric"))) or "no service domain"
         case "expr":
             return ", ".join(_leaves(expectation["expr"], player))
+        case "node_load":
+            return f"{player.node_load(expectation['node'], expectation['metric']):g}"
         case kind:
             return str(_count(kind, player))
 
