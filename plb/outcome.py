@@ -38,6 +38,7 @@ class Held(Enum):
     UNDER_WAY = "still arriving by an earlier move"
     NODE_OUT_OF_SERVICE = "on a node that is down or deactivated"
     NODE_BLOCKED = "on a node that is blocked for the service"
+    THROTTLED = "in a partition that has moved too often of late"
 
 
 @attrs.frozen

@@ -203,6 +203,8 @@ def _full(ruled: _Ruled) -> Full:
     standbys = {int(solution.node[one]): one for one in rows if problem.standby[one]}
     standby = [standbys.get(node, NOWHERE) for node in nodes.tolist()]
     free = problem.limit[nodes] - solution.node_load[nodes] - problem.leaving_load[nodes] + problem.load[standby]
+    if problem.counts_departed:
+        free -= solution.departed[nodes]
     short = (free < needed) & (needed > problem.load[standby])
     found = []
     for metric in np.flatnonzero(short.any(axis=0)).tolist():

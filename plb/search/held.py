@@ -54,4 +54,8 @@ def _why(state: ClusterState, problem: Problem, row: int) -> Held:
         return Held.NOT_READY
     if table.arriving[row] != NOWHERE:
         return Held.UNDER_WAY
-    return Held.NODE_BLOCKED if problem.counted[problem.origin[row]] else Held.NODE_OUT_OF_SERVICE
+    node = int(problem.origin[row])
+    if not problem.watched[node]:
+        return Held.NODE_OUT_OF_SERVICE
+    blocked = state.suits[state.service_suit[int(problem.service[row])]].blocked
+    return Held.NODE_BLOCKED if state.nodes[node].name in blocked else Held.THROTTLED

@@ -283,7 +283,8 @@ class Run:
         Of a partition that is placed wholly or not at all, the replicas are judged as if they were placed in turn.
         """
         masks = self._placement_masks()
-        inspection = self._inspection(self.solution)
+        problem = self._problem_of(Phase.PLACEMENT)
+        inspection = self._inspection(self.solution, problem)
         left = [row for row in missing if self.solution.node[row] == NOWHERE]
         groups = zip(self._wholly_placed(left).tolist(), left, strict=True)
         for group, members in groupby(groups, key=itemgetter(0)):
@@ -291,7 +292,7 @@ class Run:
             if group == NOWHERE:
                 yield from (unplaced_row(inspection, row, masks) for row in rows)
                 continue
-            filled = self._inspection(fill_in_turn(self.problem, self.solution, rows, masks[-1]))
+            filled = self._inspection(fill_in_turn(problem, self.solution, rows, masks[-1]), problem)
             found = [row for row in rows if filled.solution.node[row] != NOWHERE]
             together = Together(len(rows), len(found))
             for row in rows:
@@ -349,7 +350,7 @@ class Run:
         self._tally += result.tally
         self._phases.append(phase)
         moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
-        motives = Motives(phase, self._inspection(before), self.solution, breaches)
+        motives = Motives(phase, self._inspection(before, self.problem), self.solution, breaches)
         for row in np.flatnonzero(moved).tolist():
             if row not in self._reasons:
                 self._reasons[row] = motives.of(row)
@@ -359,5 +360,5 @@ class Run:
         if self.config.checks is not Checks.OFF:
             compare_with_fresh(self.problem, self.solution, moment)
 
-    def _inspection(self, solution: Solution) -> Inspection:
-        return Inspection(self.state, self.problem, solution, rule_priorities(self.config))
+    def _inspection(self, solution: Solution, problem: Problem) -> Inspection:
+        return Inspection(self.state, problem, solution, rule_priorities(self.config))

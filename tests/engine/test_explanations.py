@@ -382,8 +382,8 @@ def test_phases_that_did_not_run_say_why():
     plan = engine.refresh(1.0)
     assert plan.outcomes[0].idle == {
         Phase.PLACEMENT: Idle.NOT_DUE,
-        Phase.REPAIR: Idle.NOTHING_BROKEN,
-        Phase.BALANCING: Idle.BALANCED,
+        Phase.REPAIR: Idle.UNCHANGED,
+        Phase.BALANCING: Idle.UNCHANGED,
     }
 
 
@@ -407,6 +407,23 @@ def test_replicas_that_may_not_move_are_counted_by_why():
     assert plan.explain("web/1").endswith(
         "1 replica of it may not move: 1 in a partition in transition or quorum loss."
     )
+
+
+def test_partition_that_moved_too_often_is_held():
+    """After a move in the last ten minutes balancing leaves the partition alone, and says so."""
+    settings = {"MovementPerPartitionThrottleThreshold": 1, "MovementThrottledPartitionsPercentageThreshold": 1.0}
+    engine = PlacementAndLoadBalancing(PlbConfig.from_service_fabric(settings, metrics=[Metric("cpu")]))
+    for name in "ab":
+        engine.update_node(Node(name))
+    engine.update_service(Service("web", stateful=False))
+    for index in range(2):
+        stand(engine, f"web/{index}", Replica(INSTANCE, "a"))
+        engine.report_load(f"web/{index}", "a", {"cpu": 8})
+    engine.refresh(0.0)
+    (move,) = engine.refresh(200.0).moves
+    stand(engine, move.partition, Replica(INSTANCE, "a"))
+    plan = engine.refresh(300.0)
+    assert plan.outcomes[0].held == {move.partition: {Held.THROTTLED: 1}}
 
 
 def test_search_that_ran_says_what_refused_its_proposals():
@@ -520,7 +537,12 @@ def odd_clusters(draw: st.DrawFn) -> Cluster:
         for partition in cluster.partitions
     )
     quorum = {f"quorum_based_replica_distribution_per_{kind}_domains": draw(st.booleans()) for kind in KINDS}
-    config = {**cluster.config, **quorum, "upgrade_domain_constraint_priority": draw(st.sampled_from([0, 1, -1]))}
+    others = {
+        "upgrade_domain_constraint_priority": draw(st.sampled_from([0, 1, -1])),
+        "prevent_transient_overcommit": draw(st.booleans()),
+        "partially_place_services": draw(st.booleans()),
+    }
+    config = {**cluster.config, **quorum, **others}
     return attrs.evolve(cluster, nodes=nodes, services=services, partitions=partitions, config=config)
 
 
