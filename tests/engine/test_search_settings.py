@@ -71,7 +71,7 @@ def test_quick_and_slow_balancing_have_timeouts_of_their_own(slow, timeout):
         engine = busy(**settings, **{name: 0.0})
         run = engine._search(None, 0.0, Budget())
         run.balance(slow=slow)
-        assert run.plan([]).reproducible is (name != timeout)
+        assert run.plan([], None).reproducible is (name != timeout)
 
 
 def test_searches_side_by_side_share_the_time():
