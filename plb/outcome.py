@@ -26,6 +26,7 @@ class Idle(Enum):
     NOTHING_MOVABLE = "no replica may move"
     NODE_EVENT = "a node came or went too recently"
     THROTTLED = "the limit on moves is used up for now"
+    PARTITIONS_THROTTLED = "too many of the partitions out of balance have moved too often of late"
     UNCHANGED = "nothing has changed since it last found no move"
 
 

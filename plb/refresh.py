@@ -118,7 +118,7 @@ class Refresh:
         if not self.run.is_unbalanced:
             return self._idle(Stage.BALANCING, Idle.BALANCED)
         if self._are_too_many_throttled():
-            return self._idle(Stage.BALANCING, Idle.THROTTLED)
+            return self._idle(Stage.BALANCING, Idle.PARTITIONS_THROTTLED)
         if self.run.limit_moves(self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)) == 0:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
         slow = self.scheduler.variant(self.record, Stage.BALANCING, version)

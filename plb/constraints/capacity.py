@@ -85,14 +85,15 @@ def change_departed(problem: Problem, solution: Solution, row: int, sign: int) -
 
 @kernel
 def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times the load with which `row` has left its node; a sibling that took its role there is set off."""
+    """Add `sign` times the load with which `row` has left its node; a sibling that swapped with it is set off."""
     home = problem.origin[row]
     if home == NOWHERE or solution.node[row] == home:
         return
     taker = NOWHERE
     other = problem.sibling[row]
     while other != row:
-        if solution.node[other] == home and not problem.unspread[other]:
+        crossed = solution.node[other] == home and problem.origin[other] == solution.node[row]
+        if crossed and not problem.unspread[other]:
             taker = other
         other = problem.sibling[other]
     for metric in range(problem.load.shape[1]):

@@ -29,14 +29,15 @@ def change_arrivals(problem: Problem, solution: Solution, row: int, sign: int) -
 def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
     """Add `sign` to the replicas that are built on the node of `row`, if it came by this plan.
 
-    A replica that takes the role of a sibling, which stood there before, is built already.
+    A replica that swaps roles with a sibling is built already; one that follows a sibling which moves on is not.
     """
     at = solution.node[row]
     if at == NOWHERE or at == problem.origin[row]:
         return
     other = problem.sibling[row]
     while other != row:
-        if problem.origin[other] == at and not problem.unspread[other]:
+        crossed = problem.origin[other] == at and solution.node[other] == problem.origin[row]
+        if crossed and problem.origin[row] != NOWHERE and not problem.unspread[other]:
             return
         other = problem.sibling[other]
     solution.arrivals[at] += sign

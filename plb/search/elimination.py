@@ -113,6 +113,8 @@ def _is_given_up(problem: Problem, rule: Rule, row: int, masks: Sequence[int]) -
         return bool((problem.most_in_domain[problem.service[row], levels] != ANY).any())
     if rule is Rule.AFFINITY:
         return bool(problem.affinity[row] != FREE)
+    if rule is Rule.THROTTLING:
+        return problem.throttles
     return bool(problem.prefers_siblings[row]) if rule is Rule.PREFERRED_LOCATION else True
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+
+if TYPE_CHECKING:
+    from plb.search.run import Run
 
 CPU = Metric("cpu", step=1.0, violation_threshold=1.0)
 
@@ -55,3 +58,10 @@ def add_instance(engine: PlacementAndLoadBalancing, load: float, *, name: str = 
         )
     )
     engine.update_partition(Partition(name, service=f"{name}-service"))
+
+
+def search_of(engine: PlacementAndLoadBalancing) -> Run:
+    """Return the search of a whole engine at its start."""
+    from plb.search.annealing import Budget
+
+    return engine._search(None, 0.0, Budget(), [])

@@ -18,7 +18,7 @@ from plb.search.balancing import Variant, balance
 from plb.search.narrowing import narrowed
 from plb.settings.metric import PlacementStrategy
 
-from .stories import add_instance, engine_with
+from .stories import add_instance, engine_with, search_of
 from .strategies import all_clusters, configuration_of, examples, walks
 
 PLAIN = Metric("cpu", step=1.0, violation_threshold=1.0)
@@ -193,7 +193,7 @@ def test_reservation_with_balance_wants_both(loads, wants):
     metric = attrs.evolve(RESERVATION, placement_strategy=PlacementStrategy.RESERVATION_AND_BALANCE)
     nodes = {f"n{index}": 10 for index in range(3)}
     engine = engine_with(nodes, {f"p{i}": (f"n{i}", load) for i, load in enumerate(loads)}, metric=metric)
-    assert engine._search(None, 0.0, Budget()).is_unbalanced is wants
+    assert search_of(engine).is_unbalanced is wants
 
 
 PACKED = attrs.evolve(PLAIN, defragmentation=True)
@@ -254,7 +254,7 @@ def test_restricted_search_only_empties_nodes():
         metric=PACKED,
     )
     engine.report_load("p00", "n0", {"cpu": 8})
-    run = engine._search(None, 0.0, Budget())
+    run = search_of(engine)
     variants, seed = [Variant(ALL_RULES, 0.0, 0.0, only_empties=True)], np.random.SeedSequence(1)
     result = balance(run.problem, run.solution, engine.config, variants, seed, Budget())
     moved = (result.solution.node != run.solution.node).nonzero()[0]
@@ -266,4 +266,4 @@ def test_restricted_search_only_empties_nodes():
 def test_restricted_search_stands_beside_the_others_where_a_metric_is_packed(enabled, metric, searches):
     """By default it does not run."""
     engine = engine_with({"n0": 10}, {}, metric=metric, restricted_defragmentation_heuristic_enabled=enabled)
-    assert len(engine._search(None, 0.0, Budget())._variants()) == searches
+    assert len(search_of(engine)._variants()) == searches

@@ -15,7 +15,7 @@ from plb.constraints import Rule
 from plb.search.annealing import Budget, Settings, first_temperature
 
 from .oracle import sums_from_scratch
-from .stories import add_instance, engine_with
+from .stories import add_instance, engine_with, search_of
 from .strategies import all_clusters, busy_clusters, configuration_of, examples, walks
 
 ENDLESS = {"max_simulated_annealing_iterations": None, "simulated_annealing_iterations_per_round": 100_000}
@@ -69,9 +69,9 @@ def test_quick_and_slow_balancing_have_timeouts_of_their_own(slow, timeout):
     for name in ("fast_balancing_search_timeout", "slow_balancing_search_timeout"):
         settings = ENDLESS if name == timeout else {}
         engine = busy(**settings, **{name: 0.0})
-        run = engine._search(None, 0.0, Budget())
+        run = search_of(engine)
         run.balance(slow=slow)
-        assert run.plan([]).reproducible is (name != timeout)
+        assert run.plan([], None).reproducible is (name != timeout)
 
 
 def test_searches_side_by_side_share_the_time():
