@@ -115,7 +115,7 @@ def bench_engine(*, nodes: int = 40, replicas: int = 1200, proposals: int = 1_00
         Proposals drawn for each figure.
     """
     problem = bench_problem(nodes, replicas, seed)
-    solution = start_solution(problem, ("cpu", "memory", "disk"))
+    solution = start_solution(problem)
     movable = np.flatnonzero(problem.movable)
     choice = Choice(movable[:0], movable, len(movable), ALL_RULES, 0.0, 0.0)
 

@@ -34,12 +34,26 @@ class Problem(NamedTuple):
     # nodes
     limit: Int
     """(N, R) steps; the engine fills a node up to this, inclusive."""
+    move_limit: Int
+    """(N, R) steps; the same for replicas that move: `limit` less the buffer of the metric, or the load before."""
     threshold: Int32
     """(N, R) steps; an aggregate of this or more is a violation."""
     inverse_capacity: Float
     """(N, R) 1/steps; 0 where the capacity is unlimited or 0."""
     leaving_load: Int
     """(N, R) steps of replicas that are on their way out."""
+    tight: bool
+    """Whether capacity is checked more tightly than by `limit`: with a buffer, or with loads that have departed."""
+    keeps_departed: bool
+    """Whether `Solution.departed` is kept."""
+    counts_departed: bool
+    """Whether loads that leave a node in this plan still count when its capacity is checked."""
+    throttles: bool
+    """Whether replicas in build are limited, and `Solution.arrivals` kept."""
+    in_build: Int
+    """(N,) replicas in build before the search."""
+    most_in_build: Int
+    """(N,) most replicas in build, those that arrive by the plan included."""
     counted: Bool
     """(N,) whether the node is up and not being deactivated, and so part of the statistics."""
     watched: Bool
@@ -122,8 +136,28 @@ class Problem(NamedTuple):
     # energy
     metric_weight: Float
     """(R,)"""
+    by_percentage: Bool
+    """(R,) whether load/capacity is balanced, not load."""
+    capacity: Int
+    """(N, R) steps; above 0 where a metric is balanced by percentage."""
+    coarseness: Int
+    """(R,) binary digits by which loads are cut in Σx and Σx², so that these stay in 64 bits."""
     defragmented: Bool
     """(R,) whether the metric is to be uneven over nodes."""
+    reserving: Bool
+    """(R,) whether nodes are to be kept empty; see `plb.energy.emptiness`."""
+    empty_weight: Float
+    """(R,) weight of the empty nodes in the score of such a metric."""
+    other_weight: Float
+    """(R,) weight of the deviation over the other nodes."""
+    empty_wanted: Int
+    """(R,) nodes to be empty."""
+    empty_limit: Int
+    """(N, R) steps up to which a node counts as empty; below 0: never."""
+    empty_across_domains: Bool
+    """(R,) whether the empty nodes are to be spread over fault and upgrade domains."""
+    empty_overlap: bool
+    """Whether the empty nodes are to be the same for all metrics."""
     spread_factor: Float
     """(3,) Fn, Ff and Fu of defragmented metrics: weights of nodes, fault domains and upgrade domains."""
     group: Int
@@ -161,7 +195,7 @@ class Solution(NamedTuple):
     node_load: Int
     """(N, R) steps of the standing replicas."""
     total: Int
-    """(R,) Σx over counted nodes."""
+    """(R,) Σx over counted nodes, x as `plb.energy.spread.counted_as` says: load in steps, by default."""
     squares: Int
     """(R,) Σx² over counted nodes."""
     aggregate: Int32
@@ -182,6 +216,10 @@ class Solution(NamedTuple):
     """(N,) displaced rows that left or reached each node."""
     service_moves: Int
     """(S,) displaced rows of each service."""
+    departed: Int
+    """(N, R) steps that leave each node in this plan; without room where `Problem.keeps_departed` is off."""
+    arrivals: Int
+    """(N,) replicas that are built on each node by this plan; without room where `Problem.throttles` is off."""
     local_load: Int
     """(L, N, R) steps of each local domain's service on its counted nodes."""
     local_total: Int
@@ -194,7 +232,15 @@ class Solution(NamedTuple):
     """(2, G, R) steps on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
     hit: Int32
     """(K,) scratch."""
+    picked: Int
+    """(N,) scratch: whether a node was picked to be empty; without room where no metric reserves nodes."""
+    uses: Int
+    """(2, G) scratch: picks from each fault and upgrade domain."""
 
     def copy(self) -> Solution:
         """Return a copy that shares nothing with this one."""
         return self._replace(**{name: array.copy() for name, array in self._asdict().items()})
+
+
+SCRATCH = ("hit", "picked", "uses")
+"""Fields of `Solution` that mean nothing between two calls of a kernel."""

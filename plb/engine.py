@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -226,6 +227,22 @@ class PlacementAndLoadBalancing:
         checked = check_loads(f"partition {partition}", f"load[{role.name}]", loads)
         self._state.set_role_load(partition, role, dict(checked))
 
+    def report_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
+        """Report the loads of a partition's secondaries by node, in user units.
+
+        Secondaries to come carry the average of all values reported so far, rounded to a whole number; one that stands
+        and was never reported keeps its load. Without `use_separate_secondary_load` all carry the average.
+
+        Raises
+        ------
+        UnknownNameError
+            If partition, node or metric is not known.
+        InvalidValueError
+            If a load is negative or not finite.
+        """
+        checked = {node: check_loads(f"partition {partition}", f"loads[{node}]", load) for node, load in loads.items()}
+        self._state.set_secondary_loads(partition, checked)
+
     def report_move_cost(self, partition: str, role: Role, cost: MoveCost | str) -> None:
         """Report what a move of the replicas of a role costs, instead of the service's move cost.
 
@@ -304,7 +321,7 @@ class PlacementAndLoadBalancing:
         from plb.search.run import rule_priorities
 
         problem, _ = self._problem(self._now)
-        solution = start_solution(problem, self.config.metric_names)
+        solution = start_solution(problem)
         inspection = Inspection(self._state, problem, solution, rule_priorities(self.config))
         return (*inspection.overloads(), *inspection.breaches(up_to=2 if soft else 0))
 
@@ -522,7 +539,8 @@ class PlacementAndLoadBalancing:
                 plan = run.plan(missing if action in PLACEMENTS else [], domain, action.value)
                 moved = {move.partition for move in plan.moves}
                 record.under_way.update({name: (at, self._state.partition_version(name) or 0) for name in moved})
-                self._scheduler.note_moves(action, at, sum(move.kind in MOVEMENTS for move in plan.moves))
+                moves = Counter(move.partition for move in plan.moves if move.kind in MOVEMENTS)
+                self._scheduler.note_moves(action, at, moves)
                 plans.append(plan)
             else:
                 skipped.append(self._passed_over(domain))

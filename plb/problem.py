@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,17 @@ from plb.arrays import NOWHERE, TENTHS, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints.affinity import FOLLOWS, FREE, STRANDED
 from plb.constraints.range import LARGEST_SUM
+from plb.counting import counting, standing_load
 from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
+from plb.gathering import gathers
+from plb.in_build import is_any_build_limited, most_in_build, replicas_in_build
 from plb.model import MoveCost, Role
 from plb.outlook import Outlook
+from plb.plan import Phase
 from plb.service_tables import ServiceTables
 from plb.state import ClusterState, PartitionRecord
-from plb.steps import UNLIMITED
 from plb.topology import Topology
 
 NO_BUDGET = 2**31
@@ -49,11 +52,19 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
     free = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
     free &= ~_is_blocked(state, table.node, suit)
     tenths = np.full(room, TENTHS, np.int64)
+    by_percentage, coarseness = counting(state, topology)
     return Problem(
         limit=topology.limit,
+        move_limit=move_limit(state, topology),
         threshold=topology.threshold,
         inverse_capacity=topology.inverse_capacity,
         leaving_load=leaving_load,
+        tight=config.prevent_transient_overcommit or topology.buffered,
+        keeps_departed=config.prevent_transient_overcommit,
+        counts_departed=config.prevent_transient_overcommit,
+        throttles=is_any_build_limited(config),
+        in_build=replicas_in_build(state),
+        most_in_build=most_in_build(state, Phase.PLACEMENT),
         counted=topology.counted,
         watched=topology.watched,
         counted_for=tables.counted_for,
@@ -93,8 +104,13 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
             config,
             replicas=int((member & ~table.leaving).sum()),
             repetitions=outlook.peak.shape[2],
-            plain_spread=config.local_domain_weight == 0.0 and not any(m.defragmentation for m in config.metrics),
+            plain_spread=config.local_domain_weight == 0.0
+            and not any(gathers(metric) for metric in config.metrics)
+            and not (by_percentage.any() or coarseness.any()),
         ),
+        by_percentage=by_percentage,
+        capacity=state.capacity,
+        coarseness=coarseness,
         **local_domains(state, topology, tables.services),
         **tables.groups,
         swap_cost=round(TENTHS * config.swap_cost) if config.use_move_cost_reports else TENTHS,
@@ -109,41 +125,31 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
     )
 
 
-def start_solution(problem: Problem, metrics: Sequence[str] = ()) -> Solution:
+def start_solution(problem: Problem) -> Solution:
     """Return the solution in which every replica stands where it stands now.
-
-    Parameters
-    ----------
-    metrics
-        Names of the metrics, for messages; without them their numbers stand.
 
     Raises
     ------
     InvalidValueError
-        If n·load² could leave 64 bits.
+        If the peaks of a node could leave their 32 bits.
     """
     solution = fresh_solution(problem, problem.origin.copy())
-    _check_range(problem, solution, metrics)
+    _check_range(solution)
     return solution
 
 
-def _check_range(problem: Problem, solution: Solution, metrics: Sequence[str]) -> None:
-    """Refuse loads and peaks whose sums could overflow (design section 14)."""
+def _check_range(solution: Solution) -> None:
+    """Refuse peaks whose sums could overflow (design section 14)."""
     if (highest_sum := int(solution.ceiling.max(initial=0))) > LARGEST_SUM:
         allowed = f"at most {LARGEST_SUM}: give a coarser Metric(step=...)"
         raise InvalidValueError("demand history", "peaks of one node in steps", highest_sum, allowed)
-    nodes = len(problem.limit)
-    everything = problem.load.sum(axis=0)
-    for metric, name in enumerate(metrics or range(problem.limit.shape[1])):
-        limits = problem.limit[:, metric]
-        bounded = limits[limits < UNLIMITED]
-        highest = max(int(solution.node_load[:, metric].max(initial=0)), int(bounded.max(initial=0)))
-        if len(bounded) < nodes:
-            highest = max(highest, int(everything[metric]))
-        if nodes * highest**2 >= 2**63:
-            raise InvalidValueError(
-                f"metric {name}", "load of a node in steps", highest, "n·load² < 2^63: a coarser step"
-            )
+
+
+def move_limit(state: ClusterState, topology: Topology) -> Int:
+    """Return `Problem.move_limit`: what is above it already may stay as full as it is."""
+    if not topology.buffered:
+        return topology.limit
+    return np.minimum(topology.limit, np.maximum(topology.move_limit, standing_load(state)))
 
 
 def affinities(state: ClusterState) -> dict[str, Any]:
@@ -239,12 +245,15 @@ def _kinds(state: ClusterState) -> Int:
 
 
 def _prefers_siblings(state: ClusterState) -> Bool:
-    """Return `Problem.prefers_siblings`: all that stand, and new ones where the partition has a standby."""
+    """Return `Problem.prefers_siblings`: all that stand, and new ones where the partition has a standby.
+
+    Without `prefer_existing_replica_locations`, only those of partitions with a standby.
+    """
     table = state.rows
     everywhere = _by_service(state, [s.on_every_node for s in state.services], np.bool_)
     if state.config.preferred_location_constraint_priority < 0:
         return np.zeros(table.room, np.bool_)
-    prefers: Bool = (table.node != NOWHERE) & ~everywhere
+    prefers: Bool = (table.node != NOWHERE) & ~everywhere & state.config.prefer_existing_replica_locations
     for row in np.flatnonzero(table.standby).tolist():
         prefers[state.partitions[state.row_partition[row]].rows] = True
     return prefers

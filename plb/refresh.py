@@ -117,9 +117,21 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
         if not self.run.is_unbalanced:
             return self._idle(Stage.BALANCING, Idle.BALANCED)
+        if self._are_too_many_throttled():
+            return self._idle(Stage.BALANCING, Idle.THROTTLED)
         if self.run.limit_moves(self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)) == 0:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
         slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=slow)
         self.record.at_rest = None if self.run.changed else version
         return Action.BALANCING
+
+    def _are_too_many_throttled(self) -> bool:
+        """Leave partitions alone that moved too often; tell whether these are too many of those out of balance."""
+        config = self.scheduler.config
+        if config.movement_per_partition_throttle_threshold is None:
+            return False
+        partitions = self.run.unbalanced_partitions(self.domain.services)
+        throttled = self.scheduler.throttled(partitions, self.now)
+        self.run.leave_alone(throttled)
+        return len(throttled) > config.movement_throttled_partitions_percentage_threshold * len(partitions)

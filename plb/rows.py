@@ -23,6 +23,8 @@ class RowTable:
         """Departing end of a move under way: the first to be dropped where there are too many replicas."""
         self.still: Bool = np.zeros(room, np.bool_)
         """Not ready, so it does not move."""
+        self.building: Bool = np.zeros(room, np.bool_)
+        """In build."""
         self.arriving: Int = np.full(room, NOWHERE, np.int64)
         """Row of the departing end while a move of the row is under way, else NOWHERE; such a row does not move."""
         self.used: Bool = np.zeros(room, np.bool_)
@@ -56,8 +58,9 @@ class RowTable:
         self.node[row] = NOWHERE
         self.arriving[row] = NOWHERE
         self.sibling[row] = row
-        for flags in (self.leaving, self.pinned, self.standby, self.moving, self.still, self.used, self.reported):
+        for flags in (self.leaving, self.pinned, self.standby, self.moving, self.still, self.building, self.used):
             flags[row] = False
+        self.reported[row] = False
         self._free.append(row)
 
     def _grow(self) -> None:
@@ -74,6 +77,7 @@ class RowTable:
             "standby",
             "moving",
             "still",
+            "building",
             "used",
             "service",
             "created",

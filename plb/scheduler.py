@@ -7,7 +7,8 @@ is the action. While moves of an earlier plan are under way the domain is left a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 import attrs
@@ -89,6 +90,7 @@ class Scheduler:
         self._records: dict[int, DomainRecord] = {}
         self._node_events: dict[tuple[int, NodeEvent], float] = {}
         self._issued: list[tuple[float, Action, int]] = []
+        self._moved: list[tuple[float, str, int]] = []
 
     def record(self, key: int, now: float = -math.inf) -> DomainRecord:
         """Return the record of the domain with this key; one that is new at `now` waits an interval for balancing."""
@@ -144,10 +146,23 @@ class Scheduler:
         }
         return self._is_recent(services, delays, now)
 
-    def note_moves(self, action: Action, now: float, moves: int) -> None:
-        """Note how many moves an action issued."""
+    def note_moves(self, action: Action, now: float, moves: Mapping[str, int]) -> None:
+        """Note how many moves of each partition an action issued."""
         if moves and action in (Action.PLACEMENT_WITH_MOVE, Action.BALANCING):
-            self._issued.append((now, action, moves))
+            self._issued.append((now, action, sum(moves.values())))
+            self._moved += [(now, partition, count) for partition, count in moves.items()]
+
+    def throttled(self, partitions: Iterable[str], now: float) -> set[str]:
+        """Return those of the partitions that have moved so often of late that balancing leaves them alone."""
+        threshold = self.config.movement_per_partition_throttle_threshold
+        if threshold is None:
+            return set()
+        since = now - _seconds(self.config.movement_per_partition_throttle_counting_interval)
+        self._moved = [entry for entry in self._moved if entry[0] > since]
+        spent: Counter[str] = Counter()
+        for _, partition, count in self._moved:
+            spent[partition] += count
+        return {partition for partition in partitions if spent[partition] >= threshold}
 
     def allowance(self, action: Action, replicas: int, now: float) -> int | None:
         """Return how many more moves the movement throttles allow an action now; None: any number.

@@ -13,9 +13,10 @@ from plb.arrays import Bool, Float, Int
 from plb.constraints import Rule
 from plb.constraints.domains import ANY
 from plb.expressions import FaultDomainPolicy
+from plb.gathering import gathering_tables
 from plb.model import Service
 from plb.state import ClusterState
-from plb.topology import Topology
+from plb.topology import Topology, domain_paths
 
 
 @attrs.frozen(eq=False)
@@ -29,6 +30,7 @@ class ServiceTables:
     most_in_domain: Int
     metric_weight: Float
     groups: dict[str, Any]
+    """Domains of nodes, and what the strategies of the metrics ask for."""
 
 
 def tables_version(state: ClusterState, topology: Topology) -> tuple[object, ...]:
@@ -46,7 +48,7 @@ def build_tables(state: ClusterState, topology: Topology, services: Sequence[int
         nodes_of_metric=counted_for.sum(axis=0),
         most_in_domain=most_in_domain(state, topology),
         metric_weight=metric_weights(state, services),
-        groups=node_groups(state, topology),
+        groups={**node_groups(state, topology), **gathering_tables(state, counted_for)},
     )
 
 
@@ -137,11 +139,8 @@ def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
     config = state.config
     group = np.zeros((2, len(state.nodes)), np.int64)
     groups = np.zeros(2, np.int64)
-    names = (
-        ["/".join(node.fault_domain_path) for node in state.nodes],
-        [node.upgrade_domain_name for node in state.nodes],
-    )
-    for kind, of_kind in enumerate(names):
+    for kind, paths in enumerate(domain_paths(state)):
+        of_kind = ["/".join(path) for path in paths]
         known = {name: index for index, name in enumerate(dict.fromkeys(np.array(of_kind)[topology.counted].tolist()))}
         group[kind] = [known.get(name, 0) for name in of_kind]
         groups[kind] = len(known)
@@ -150,5 +149,4 @@ def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
         config.defragmentation_fds_std_dev_factor,
         config.defragmentation_uds_std_dev_factor,
     )
-    defragmented = np.array([metric.defragmentation for metric in config.metrics], np.bool_)
-    return {"defragmented": defragmented, "spread_factor": np.array(factors), "group": group, "groups": groups}
+    return {"spread_factor": np.array(factors), "group": group, "groups": groups}

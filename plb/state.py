@@ -6,7 +6,8 @@ row without a node is a replica that is still to be placed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,8 @@ class PartitionRecord:
     """True while it is in transition or in quorum loss: nothing of it moves."""
     role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
     """Reported loads by role, for replicas that have no report of their own."""
+    secondary_load: dict[str, dict[str, float]] = attrs.field(factory=dict)
+    """Loads of secondaries reported node by node: by metric and name of the node."""
     move_cost: dict[Role, MoveCost] = attrs.field(factory=dict)
     """Reported move costs by role."""
 
@@ -280,9 +283,11 @@ class ClusterState:
             self._note_promotion(record, row, node, old_node, secondaries)
             table.node[row], table.pinned[row] = node, replica.pinned
             table.still[row] = record.still or replica.state is not ReplicaState.READY
+            table.building[row] = replica.state is ReplicaState.IN_BUILD
         for role, rows in free.items():
             for row in rows:
-                table.node[row], table.pinned[row], table.still[row] = NOWHERE, False, record.still
+                table.node[row], table.still[row] = NOWHERE, record.still
+                table.pinned[row] = table.building[row] = False
             self._trim(record, role, rows, service, len(standing))
         self._fill_up(record, service, defaults)
         record.rows += kept.values()
@@ -347,10 +352,7 @@ class ClusterState:
         return row
 
     def _expected_load(self, record: PartitionRecord, role: Role, default: Int) -> Int:
-        """Return the load of a replica without a report: that of its role; for secondaries the mean of the others'.
-
-        The mean of the reported secondaries, in whole user units, counts where `use_separate_secondary_load` is set.
-        """
+        """Return the load of a replica without a report of its own: that of its role."""
         load = default.copy()
         for name, value in record.role_load.get(role, {}).items():
             load[self.steps.index[name]] = self.steps.loads("", "", {name: value})[self.steps.index[name]]
@@ -423,19 +425,48 @@ class ClusterState:
         self.rows.reported[row] = True
         self.load_version[self.rows.service[row]] += 1
 
-    def set_role_load(self, partition: str, role: Role, loads: dict[str, float]) -> None:
-        """Set the load of all replicas of a role that have no report of their own, also of those to come."""
+    def set_role_load(
+        self, partition: str, role: Role, loads: Mapping[str, float], *, only_to_come: bool = False
+    ) -> None:
+        """Set the load of all replicas of a role that have no report of their own, also, or only, of those to come."""
         record = self.partition(partition)
         self._check_role(record, role)
         steps = self.steps.copy()
-        new = steps.loads(f"partition {partition}", f"load[{role.name}]", loads)
+        new = steps.loads(f"partition {partition}", f"load[{role.name}]", dict(loads))
         self.steps = steps
         record.role_load.setdefault(role, {}).update(loads)
         for row in record.rows:
-            if self.rows.role[row] == role and not self.rows.reported[row]:
+            concerned = self.rows.node[row] == NOWHERE if only_to_come else not self.rows.reported[row]
+            if self.rows.role[row] == role and concerned:
                 for metric in [steps.index[name] for name in loads]:
                     self.rows.load[row, metric] = new[metric] * self._carries()[record.service, metric]
         self.load_version[record.service] += 1
+
+    def set_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
+        """Set the loads of secondaries by node and metric; those to come carry the rounded mean of the reported ones.
+
+        A secondary that stands already keeps what it carries until it is reported. Without
+        `use_separate_secondary_load` all carry the mean (semantics.md section 1, load reports).
+        """
+        record, item = self.partition(partition), f"partition {partition}"
+        at = {name: self.node(name, item) for name in loads}
+        steps = self.steps.copy()
+        for name, load in loads.items():
+            steps.loads(item, f"loads[{name}]", load)
+        for name, load in loads.items():
+            for metric, value in load.items():
+                record.secondary_load.setdefault(metric, {})[name] = value
+        reported = dict.fromkeys(metric for load in loads.values() for metric in load)
+        values = {metric: record.secondary_load[metric].values() for metric in reported}
+        means = {metric: math.floor(sum(known) / len(known) + 0.5) for metric, known in values.items()}
+        separate = self.config.use_separate_secondary_load
+        self.set_role_load(partition, Role.SECONDARY, means, only_to_come=separate)
+        if not separate:
+            return
+        for name, load in loads.items():
+            for row in record.rows:
+                if self.rows.role[row] == Role.SECONDARY and self.rows.node[row] == at[name]:
+                    self.set_load(row, item, dict(load))
 
     def set_move_cost(self, partition: str, role: Role, cost: MoveCost) -> None:
         """Set what moving the replicas of a role costs."""

@@ -18,7 +18,7 @@ from plb.model import Metric
 
 STEPS_OF_LARGEST = 2**20
 """The largest first value is at most this many steps."""
-LARGEST_VALUE = 2**30
+LARGEST_VALUE = 2**31
 """A later value may be at most this many steps."""
 UNLIMITED = 2**62
 """Stands for the capacity of a node that has none for a metric."""

@@ -5,7 +5,9 @@ It is built anew only when a node, a suit or a step changes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import attrs
 import numpy as np
@@ -27,6 +29,8 @@ class Topology:
 
     version: tuple[object, ...]
     limit: Int
+    move_limit: Int
+    buffered: bool
     threshold: Int32
     inverse_capacity: Float
     counted: Bool
@@ -58,6 +62,8 @@ def build_topology(state: ClusterState) -> Topology:
     return Topology(
         version=topology_version(state),
         limit=limit,
+        move_limit=_without_buffer(state, limit),
+        buffered=any(metric.node_buffer_percentage > 0.0 for metric in state.config.metrics),
         threshold=threshold,
         inverse_capacity=_inverse(state.capacity),
         counted=counted,
@@ -106,6 +112,18 @@ def _limits(state: ClusterState) -> tuple[Int, Int32]:
     return limit, threshold
 
 
+def _without_buffer(state: ClusterState, limit: Int) -> Int:
+    """Return the limit of replicas that move, (N, R) in steps: at most floor((1 - b)·c) with a buffer b."""
+    left = limit.copy()
+    for metric, description in enumerate(state.config.metrics):
+        share = 1 - Fraction(str(description.node_buffer_percentage))
+        for capacity in np.unique(state.capacity[:, metric]) if share < 1 else ():
+            if capacity < UNLIMITED:
+                nodes = state.capacity[:, metric] == capacity
+                left[nodes, metric] = np.minimum(limit[nodes, metric], math.floor(share * int(capacity)))
+    return left
+
+
 def _inverse(capacity: Int) -> Float:
     inverse = np.zeros(capacity.shape)
     real = (capacity > 0) & (capacity < UNLIMITED)
@@ -131,17 +149,26 @@ def suiting_nodes(state: ClusterState, *, primary: bool) -> Bool:
     return np.array(found, np.bool_).reshape(len(state.suits), len(state.nodes))
 
 
+def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Return fault and upgrade domain of every node as paths; where these are off, each node has one of its own."""
+    config = state.config
+    fault = [node.fault_domain_path if config.fault_domain_enabled else (node.name,) for node in state.nodes]
+    upgrade: list[tuple[str, ...]] = [
+        (node.upgrade_domain_name if config.upgrade_domain_enabled else node.name,) for node in state.nodes
+    ]
+    return fault, upgrade
+
+
 def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int, Int, Int, Int]:
     """Return domain and parent, (D, N), usable siblings for each suit, (X, D, N), and the rule of each level, (D,).
 
     A tree in which every node has a top-level domain of its own constrains nothing and is left out.
     """
     levels: list[tuple[list[tuple[str, ...]], Rule]] = []
-    paths = [node.fault_domain_path for node in state.nodes]
+    paths, upgrade = domain_paths(state)
     if state.config.fault_domain_constraint_priority >= 0 and len({path[0] for path in paths}) < len(paths):
         deepest = max(len(path) for path in paths)
         levels += [([path[:depth] for path in paths], Rule.FAULT_DOMAIN) for depth in range(1, deepest + 1)]
-    upgrade: list[tuple[str, ...]] = [(node.upgrade_domain_name,) for node in state.nodes]
     if state.config.upgrade_domain_constraint_priority >= 0 and len(set(upgrade)) < len(upgrade):
         levels.append((upgrade, Rule.UPGRADE_DOMAIN))
     domain = np.zeros((len(levels), len(paths)), np.int64)

@@ -19,18 +19,20 @@ class Rule(IntEnum):
     """The service's placement constraint does not hold there."""
     PREFERRED_LOCATION = 3
     """The partition has no replica there yet, and prefers the nodes where it has."""
-    FAULT_DOMAIN = 4
-    UPGRADE_DOMAIN = 5
-    CAPACITY = 6
-    AFFINITY = 7
+    THROTTLING = 4
+    """As many replicas are in build there as may be."""
+    FAULT_DOMAIN = 5
+    UPGRADE_DOMAIN = 6
+    CAPACITY = 7
+    AFFINITY = 8
     """The parent has no replica there, or a child could not follow."""
-    RANGE = 8
+    RANGE = 9
     """The node's aggregates would leave their 32 bits."""
-    MOVES = 9
+    MOVES = 10
     """The plan's budget of moves is used up."""
-    NODE_MOVES = 10
+    NODE_MOVES = 11
     """The budget of moves that touch the node is used up."""
-    SERVICE_MOVES = 11
+    SERVICE_MOVES = 12
     """The budget of moves of the service is used up."""
 
 

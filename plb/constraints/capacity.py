@@ -2,8 +2,102 @@
 
 from __future__ import annotations
 
-from plb.arrays import Int
+from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.kernel import kernel
+
+
+@kernel(inline=True)
+def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
+    """Tell whether `row` would overfill `target`.
+
+    Parameters
+    ----------
+    outgoing
+        A row that leaves `target` in exchange, or the standby whose share `row` takes over, or NOWHERE.
+    """
+    if exceeds_capacity(
+        problem.limit,
+        problem.leaving_load,
+        solution.node_load,
+        problem.load[row],
+        problem.load[outgoing],
+        target,
+    ):
+        return True
+    return problem.tight and _overfills_tightly(problem, solution, row, outgoing, target)
+
+
+@kernel
+def _overfills_tightly(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
+    """Tell whether `row` would use room that is kept for new replicas, or that is only free once others have left."""
+    home = problem.origin[row]
+    if home != NOWHERE and exceeds_capacity(
+        problem.move_limit,
+        problem.leaving_load,
+        solution.node_load,
+        problem.load[row],
+        problem.load[outgoing],
+        target,
+    ):
+        return True
+    return (
+        problem.counts_departed
+        and home != target
+        and _overcommits_for_a_while(problem, solution, row, outgoing, target)
+    )
+
+
+@kernel
+def _overcommits_for_a_while(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
+    """Tell whether `target`, not the origin of `row`, would be overfull until what leaves it in this plan is gone."""
+    replaced = outgoing if outgoing == NOWHERE or _is_free_at_once(problem, row, outgoing, target) else NOWHERE
+    for metric in range(problem.load.shape[1]):
+        growth = problem.load[row, metric] - problem.load[replaced, metric]
+        held = solution.node_load[target, metric] + problem.leaving_load[target, metric]
+        if growth > 0 and held + solution.departed[target, metric] + growth > problem.limit[target, metric]:
+            return True
+    return False
+
+
+@kernel
+def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> bool:
+    """Tell whether the room of `outgoing` is free at once: it only came by this plan, or only changes its role."""
+    if problem.origin[outgoing] != target:
+        return True
+    other = problem.sibling[row]
+    while other != row:
+        if other == outgoing:
+            return True
+        other = problem.sibling[other]
+    return False
+
+
+@kernel
+def change_departed(problem: Problem, solution: Solution, row: int, sign: int) -> None:
+    """Add `sign` times what the partition of `row` leaves behind to the departed load of the nodes concerned."""
+    this = row
+    while True:
+        leave_behind(problem, solution, this, sign)
+        this = problem.sibling[this]
+        if this == row:
+            return
+
+
+@kernel
+def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> None:
+    """Add `sign` times the load with which `row` has left its node; a sibling that took its role there is set off."""
+    home = problem.origin[row]
+    if home == NOWHERE or solution.node[row] == home:
+        return
+    taker = NOWHERE
+    other = problem.sibling[row]
+    while other != row:
+        if solution.node[other] == home and not problem.unspread[other]:
+            taker = other
+        other = problem.sibling[other]
+    for metric in range(problem.load.shape[1]):
+        freed = problem.load[row, metric] - problem.load[taker, metric]
+        solution.departed[home, metric] += sign * max(0, freed)
 
 
 @kernel(inline=True)

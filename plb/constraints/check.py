@@ -5,10 +5,11 @@ from __future__ import annotations
 from plb.arrays import NOWHERE, Problem, Solution
 from plb.constraints import JOINING, NO_REFUSAL, Rule
 from plb.constraints.affinity import FREE, parts_from_parent, was_apart
-from plb.constraints.capacity import exceeds_capacity
+from plb.constraints.capacity import overfills
 from plb.constraints.domains import breaks_spread
 from plb.constraints.exclusion import is_excluded, swap_is_excluded
 from plb.constraints.range import exceeds_range
+from plb.constraints.throttling import is_throttled
 from plb.kernel import kernel
 
 # Numba freezes plain module integers, not enum members, into machine code.
@@ -16,6 +17,7 @@ _NODE = int(Rule.NODE)
 _EXCLUSION = int(Rule.EXCLUSION)
 _PLACEMENT = int(Rule.PLACEMENT)
 _PREFERRED = int(Rule.PREFERRED_LOCATION)
+_THROTTLING = int(Rule.THROTTLING)
 _CAPACITY = int(Rule.CAPACITY)
 _AFFINITY = int(Rule.AFFINITY)
 _FREE = FREE
@@ -35,13 +37,8 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: in
     refused = refusal_of_place(problem, solution, enforced, row, target)
     if refused != NO_REFUSAL:
         return refused
-    if enforced >> _CAPACITY & 1 and exceeds_capacity(
-        problem.limit,
-        problem.leaving_load,
-        solution.node_load,
-        problem.load[row],
-        problem.load[standby_on(problem, solution, row, target)],
-        target,
+    if enforced >> _CAPACITY & 1 and overfills(
+        problem, solution, row, standby_on(problem, solution, row, target), target
     ):
         return _CAPACITY
     if exceeds_range(solution.ceiling, problem.peak_ceiling, row, target):
@@ -63,6 +60,8 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     prefers = enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]
     if prefers and standby_on(problem, solution, row, target) == NOWHERE:
         return _PREFERRED
+    if problem.throttles and enforced >> _THROTTLING & 1 and is_throttled(problem, solution, row, target):
+        return _THROTTLING
     for level in range(problem.domain.shape[0]):
         if enforced >> problem.domain_rule[level] & 1 and breaks_spread(problem, solution, level, row, target):
             return int(problem.domain_rule[level])
@@ -108,12 +107,7 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
     ):
         return _AFFINITY
     if enforced >> _CAPACITY & 1 and (
-        exceeds_capacity(
-            problem.limit, problem.leaving_load, solution.node_load, problem.load[row], problem.load[partner], there
-        )
-        or exceeds_capacity(
-            problem.limit, problem.leaving_load, solution.node_load, problem.load[partner], problem.load[row], here
-        )
+        overfills(problem, solution, row, partner, there) or overfills(problem, solution, partner, row, here)
     ):
         return _CAPACITY
     if exceeds_range(solution.ceiling, problem.peak_ceiling, row, there):

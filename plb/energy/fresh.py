@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from plb.arrays import IMBALANCE, LOCAL_SCORES, NOWHERE, Int, Int32, Problem, Solution
+from plb.constraints.capacity import leave_behind
+from plb.constraints.throttling import arrive
 from plb.energy.failovers import count_all_violations
 from plb.energy.fragmentation import fragmentation_after
 from plb.energy.score import PLAIN_SPREAD
-from plb.energy.spread import change_spread, local_score, spread
+from plb.energy.spread import PARTS, change_domains, local_score, spread
 from plb.kernel import kernel
 from plb.model import Role
 
@@ -26,7 +28,7 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
     standing = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
     node_load = np.zeros((nodes, metrics), np.int64)
     np.add.at(node_load, node[standing], problem.load[standing])
-    counted = np.where(problem.counted_for, node_load, 0)
+    counted = _as_counted(problem, node_load)
     aggregate = np.zeros((nodes, metrics, repetitions), np.int32)
     ceiling = np.zeros((nodes, metrics), np.int64)
     violating = np.zeros(nodes, np.int64)
@@ -53,6 +55,7 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
         fragmentation_after(problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE),
     ]
     locals_, groups = len(problem.local_nodes), int(problem.groups.max()) if problem.defragmented.any() else 0
+    picks = bool(problem.reserving.any())
     solution = Solution(
         node=node,
         node_load=node_load,
@@ -67,14 +70,19 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
         displaced_at=displaced_at,
         node_moves=node_moves,
         service_moves=service_moves,
+        departed=np.zeros((nodes if problem.keeps_departed else 0, metrics), np.int64),
+        arrivals=np.zeros(nodes if problem.throttles else 0, np.int64),
         local_load=np.zeros((locals_, nodes, metrics), np.int64),
         local_total=np.zeros((locals_, metrics), np.int64),
         local_squares=np.zeros((locals_, metrics), np.int64),
         local_score=np.zeros(locals_, np.int64),
         group_load=np.zeros((2, groups, metrics), np.int64),
         hit=np.zeros(repetitions, np.int32),
+        picked=np.zeros(nodes if picks else 0, np.int64),
+        uses=np.zeros((2, max(1, int(problem.groups.max())) if picks else 0), np.int64),
     )
     _sum_spread(problem, solution, standing)
+    _fill_books(problem, solution)
     solution.terms[IMBALANCE] = spread(problem, solution)
     return solution
 
@@ -88,7 +96,25 @@ def _sum_spread(problem: Problem, solution: Solution, standing: Int) -> None:
         solution.local_score[local] = local_score(problem, solution, local)
         solution.counts[LOCAL_SCORES] += solution.local_score[local]
     for row in standing:
-        change_spread(problem, solution, row, solution.node[row], 1)
+        change_domains(problem, solution, row, solution.node[row], 1)
+
+
+@kernel
+def _fill_books(problem: Problem, solution: Solution) -> None:
+    """Note what leaves each node and what is built there by the moves so far, where that is asked for."""
+    for row in range(solution.node.shape[0]):
+        if problem.keeps_departed:
+            leave_behind(problem, solution, row, 1)
+        if problem.throttles:
+            arrive(problem, solution, row, 1)
+
+
+def _as_counted(problem: Problem, node_load: Int) -> Int:
+    """Return the x of Σx and Σx² of every node, (N, R), 0 where it does not count (`plb.energy.spread.counted_as`)."""
+    share = problem.by_percentage
+    counted = node_load >> problem.coarseness
+    counted[:, share] = node_load[:, share] * PARTS // problem.capacity[:, share]
+    return np.where(problem.counted_for, counted, 0)
 
 
 @kernel

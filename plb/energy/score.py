@@ -14,14 +14,18 @@ MOVEMENT_TERM, IMBALANCE_TERM, FRAGMENTATION_TERM, FAILOVERS_TERM = range(4)
 
 # Positions in Problem.weights
 W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETITIONS, W_LOCAL, PLAIN_SPREAD = range(8)
+TENTHS_OF_MOVE, FLOOR_OF_SPREAD = range(8, 10)
 
 LEAST_SPREAD = 0.001
 """Keeps the product form from losing its first factor (semantics.md section 2)."""
 
 
 def weights_of(config: PlbConfig, *, replicas: int, repetitions: int, plain_spread: bool = True) -> Float:
-    """Return `Problem.weights`, (8,), for a search over `replicas` replicas."""
-    weights = np.zeros(8)
+    """Return `Problem.weights`, (10,), for a search over `replicas` replicas.
+
+    Where costs are ignored, no number of moves is worth a tenth, and the product form loses its second factor.
+    """
+    weights = np.zeros(10)
     weights[W_FAILOVERS] = config.w_failovers if repetitions else 0.0
     weights[W_IMBALANCE] = config.w_imbalance
     weights[W_FRAGMENTATION] = config.w_fragmentation
@@ -30,6 +34,10 @@ def weights_of(config: PlbConfig, *, replicas: int, repetitions: int, plain_spre
     weights[REPETITIONS] = max(1, repetitions)
     weights[W_LOCAL] = config.local_domain_weight
     weights[PLAIN_SPREAD] = plain_spread
+    weights[TENTHS_OF_MOVE] = np.inf if config.ignore_cost_in_scoring else TENTHS
+    weights[FLOOR_OF_SPREAD] = LEAST_SPREAD
+    if config.ignore_cost_in_scoring and weights[PRODUCT_FORM]:
+        weights[[W_FAILOVERS, FLOOR_OF_SPREAD]], weights[PRODUCT_OFFSET] = 0.0, 1.0
     return weights
 
 
@@ -39,6 +47,7 @@ def energy_of(weights: Float, movement: int, imbalance: float, fragmentation: fl
 
     additive: ``E = (m + w_f·V) + w_I·I + w_F·F``;
     service_fabric: ``E = (I + w_F·F + 0.001)·(R + 1000 + m + w_f·V)``.
+    With `ignore_cost_in_scoring` the first loses m, and the second is ``E = I + w_F·F``.
 
     Parameters
     ----------
@@ -49,8 +58,8 @@ def energy_of(weights: Float, movement: int, imbalance: float, fragmentation: fl
     violations
         Repetitions in violation, summed over the nodes: V = violations / K.
     """
-    first = movement / TENTHS + weights[W_FAILOVERS] * (violations / weights[REPETITIONS])
+    first = movement / weights[TENTHS_OF_MOVE] + weights[W_FAILOVERS] * (violations / weights[REPETITIONS])
     if weights[PRODUCT_FORM] > 0.0:
-        spread = imbalance + weights[W_FRAGMENTATION] * fragmentation + LEAST_SPREAD
+        spread = imbalance + weights[W_FRAGMENTATION] * fragmentation + weights[FLOOR_OF_SPREAD]
         return float(spread * (weights[PRODUCT_OFFSET] + first))
     return float(first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation)

@@ -3,18 +3,33 @@
 ``A = L·mean(local scores) + (1 − L)·global score``, L the weight of the local domains: a service with two partitions or
 more is one, with its own loads and weights. A metric that is to be defragmented counts
 ``Fn − Fn·d(nodes) + Ff·d(fault domains) + Fu·d(upgrade domains)`` in place of its deviation d: uneven nodes are good,
-even domains are. Where there are no local domains and no such metric this is the imbalance I(X).
+even domains are. One that reserves nodes weighs this, or d, over the other nodes against the lack of empty nodes
+(`plb.energy.emptiness`). Where there are no local domains and no such metric this is the imbalance I(X).
 """
 
 from __future__ import annotations
 
 from plb.arrays import LOCAL_SCORES, NOWHERE, Int, Problem, Solution
+from plb.energy.emptiness import deviation_of_others, lack_of_empty_nodes
 from plb.energy.imbalance import deviation, imbalance
 from plb.energy.score import PLAIN_SPREAD, W_LOCAL
 from plb.kernel import kernel
 
 UNIT = 2.0**40
 """Local scores are summed as whole numbers of 2^-40, so that the sum does not depend on the order of moves."""
+PARTS = 2**20
+"""Parts of a capacity in which load is counted where it is balanced by percentage (design section 14)."""
+
+
+@kernel(inline=True)
+def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
+    """Return the x of Σx and Σx² for a load of `node` in steps.
+
+    By percentage: floor(load·2^20 / capacity); else the load, cut by `Problem.coarseness` binary digits.
+    """
+    if problem.by_percentage[metric]:
+        return int(load * PARTS // problem.capacity[node, metric])
+    return int(load >> problem.coarseness[metric])
 
 
 @kernel
@@ -25,12 +40,21 @@ def spread(problem: Problem, solution: Solution) -> float:
     weighted = 0.0
     weights = 0.0
     for metric in range(solution.total.shape[0]):
-        uneven = deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
+        lack = 0.0
+        if problem.reserving[metric]:
+            lack = lack_of_empty_nodes(problem, solution, metric)
+            uneven = deviation_of_others(problem, solution, metric)
+        else:
+            uneven = deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
         if problem.defragmented[metric]:
             uneven = problem.spread_factor[0] * (1.0 - uneven)
             for kind in range(2):
-                domains = _deviation_of_groups(solution.group_load[kind], problem.groups[kind], metric)
+                domains = _deviation_of_groups(
+                    solution.group_load[kind], problem.groups[kind], metric, problem.coarseness[metric]
+                )
                 uneven += problem.spread_factor[1 + kind] * domains
+        if problem.reserving[metric]:
+            uneven = problem.other_weight[metric] * uneven + problem.empty_weight[metric] * lack
         weighted += problem.metric_weight[metric] * uneven
         weights += problem.metric_weight[metric]
     over_all = weighted / weights if weights > 0.0 else 0.0
@@ -41,35 +65,54 @@ def spread(problem: Problem, solution: Solution) -> float:
 
 
 @kernel
-def _deviation_of_groups(load: Int, groups: int, metric: int) -> float:
-    """Return the deviation of one metric over the first `groups` rows of `load`, (G, R)."""
+def _deviation_of_groups(load: Int, groups: int, metric: int, coarseness: int) -> float:
+    """Return the deviation of one metric over the first `groups` rows of `load`, (G, R), cut by `coarseness` digits."""
     total = 0
     squares = 0
     for group in range(groups):
-        total += load[group, metric]
-        squares += load[group, metric] * load[group, metric]
+        counted = load[group, metric] >> coarseness
+        total += counted
+        squares += counted * counted
     return deviation(groups, total, squares)
 
 
 @kernel
 def change_spread(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` to `node`, and to every sum of spread that follows from it."""
+    for metric in range(problem.load.shape[1]):
+        load = solution.node_load[node, metric]
+        solution.node_load[node, metric] = load + sign * problem.load[row, metric]
+        if problem.counted_for[node, metric]:
+            before = counted_as(problem, node, metric, load)
+            grown = counted_as(problem, node, metric, solution.node_load[node, metric]) - before
+            solution.total[metric] += grown
+            solution.squares[metric] += grown * (2 * before + grown)
+    change_domains(problem, solution, row, node, sign)
+
+
+@kernel
+def change_domains(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load of `row` on `node` to the sums of its local domain and of the node's domains."""
-    if problem.weights[PLAIN_SPREAD] > 0.0:
-        return
     for metric in range(problem.load.shape[1]):
         change = sign * problem.load[row, metric]
         if problem.counted_for[node, metric] and solution.group_load.shape[1] > 0:
             for kind in range(2):
                 solution.group_load[kind, problem.group[kind, node], metric] += change
     local = problem.local_of[problem.service[row]]
-    if local == NOWHERE or not problem.local_counted[local, node]:
-        return
+    if local != NOWHERE and problem.local_counted[local, node]:
+        _change_local(problem, solution, local, row, node, sign)
+
+
+@kernel
+def _change_local(problem: Problem, solution: Solution, local: int, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` on `node` to the sums of its local domain."""
     for metric in range(problem.load.shape[1]):
-        change = sign * problem.load[row, metric]
-        before = solution.local_load[local, node, metric]
-        solution.local_load[local, node, metric] = before + change
-        solution.local_total[local, metric] += change
-        solution.local_squares[local, metric] += change * (2 * before + change)
+        load = solution.local_load[local, node, metric]
+        solution.local_load[local, node, metric] = load + sign * problem.load[row, metric]
+        before = counted_as(problem, node, metric, load)
+        grown = counted_as(problem, node, metric, solution.local_load[local, node, metric]) - before
+        solution.local_total[local, metric] += grown
+        solution.local_squares[local, metric] += grown * (2 * before + grown)
     solution.counts[LOCAL_SCORES] -= solution.local_score[local]
     solution.local_score[local] = local_score(problem, solution, local)
     solution.counts[LOCAL_SCORES] += solution.local_score[local]
@@ -85,6 +128,8 @@ def local_score(problem: Problem, solution: Solution, local: int) -> int:
         uneven = deviation(nodes, solution.local_total[local, metric], solution.local_squares[local, metric])
         if problem.defragmented[metric]:
             uneven = problem.spread_factor[0] * (1.0 - uneven)
+        if problem.reserving[metric]:
+            uneven *= problem.other_weight[metric]
         weighted += problem.local_weight[local, metric] * uneven
         weights += problem.local_weight[local, metric]
     return int(weighted / weights * UNIT) if weights > 0.0 else 0

@@ -16,7 +16,7 @@ import math
 
 from plb.arrays import Float, Float32, Int, Int32
 from plb.kernel import kernel
-from plb.steps import LARGEST_VALUE
+from plb.risk.demand import LARGEST_LEVEL
 
 # Positions in curves
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
@@ -94,7 +94,7 @@ def anchor_peaks(
                     settled_age[row] = max(settled_age[row], RECORD_SECONDS)
                     known = min(1.0, age[row] / RECORD_SECONDS)
                     expected *= 1.0 - known + known * largest_demand[row, metric] / curves[at, metric, MAXIMUM]
-                steps_up = min(math.ceil(expected / steps[metric]), LARGEST_VALUE)
+                steps_up = min(math.ceil(expected / steps[metric]), LARGEST_LEVEL)
                 peak[row, metric, k] = steps_up
                 highest = max(highest, steps_up)
             peak_ceiling[row, metric] = highest

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from plb.arrays import DISPLACED, MOVEMENT, NOWHERE, Float, Int, Problem, Solution
+from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Float, Int, Problem, Solution
 from plb.config import Checks, PlbConfig
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.check import are_siblings
@@ -56,6 +56,8 @@ _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
 _WITHOUT_SPREADING = ~SPREADING
 QUIET_CHANGE = 0.001
 """A round that changes the energy by less than this share is quiet."""
+LEAST_DEVIATION = 0.0001
+"""Keeps the temperature of a balanced cluster finite."""
 PATIENCE = 10
 """Quiet rounds after which a chain stops, or cools to zero if it found a new best within as many rounds."""
 THREADED_PROPOSALS = 20_000
@@ -89,6 +91,8 @@ class Settings(NamedTuple):
     simulated_annealing_iterations_per_round: int
     probes: int
     initial_temperature: float
+    cluster_coefficient: float
+    """See `first_temperature`; below 0: not asked for."""
     decay: float
 
 
@@ -159,12 +163,31 @@ def _start(
             largest = max(largest, abs(after - energy))
     for position in range(schedule.shape[0]):
         schedule[position] = 0.0
-    schedule[TEMPERATURE] = settings.initial_temperature * largest
+    slots = choice.creation.shape[0] + choice.migrations
+    schedule[TEMPERATURE] = first_temperature(settings, slots, solution.terms[IMBALANCE]) * largest
     schedule[ENERGY] = energy
     schedule[ROUND_ENERGY] = energy
     schedule[BEST_ENERGY] = energy
     schedule[BEST_MOVEMENT] = solution.counts[MOVEMENT]
     schedule[END] = _BUDGET if settings.rounds == 0 else _RUNNING
+
+
+@kernel
+def first_temperature(settings: Settings, slots: int, imbalance: float) -> float:
+    """Return the first temperature in units of the largest energy change that the probes saw.
+
+    With `enable_cluster_specific_initial_temperature` it is at most coefficient / (slots·(imbalance + 0.0001)): the
+    more replicas may move and the less balanced they are, the fewer moves are made at random.
+
+    Parameters
+    ----------
+    slots
+        Replicas that the search may place or move.
+    """
+    if settings.cluster_coefficient < 0.0:
+        return settings.initial_temperature
+    specific = settings.cluster_coefficient / (slots * (imbalance + LEAST_DEVIATION))
+    return min(settings.initial_temperature, specific)
 
 
 @kernel(inline=True)
@@ -338,10 +361,14 @@ class Budget:
         Proposals over all chains; None: as the configuration says, or without limit where `seconds` is given.
     seconds
         Wall time; a plan that it cut short is marked as not reproducible.
+    until
+        Reading of `time.perf_counter` at which annealing ends, however few rounds it has done. Set from the search
+        timeouts of the configuration.
     """
 
     proposals: int | None = None
     seconds: float | None = None
+    until: float | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.proposals is not None and check_count("budget", "proposals", self.proposals) > ENDLESS:
@@ -353,6 +380,28 @@ class Budget:
     def of(cls, budget: Budget | int | None) -> Budget:
         """Return a budget from a `Budget`, a number of proposals, or None."""
         return budget if isinstance(budget, Budget) else cls(proposals=budget)
+
+    def within(self, timeout: float | None) -> Budget:
+        """Return this budget with an end in `timeout` seconds from now; None: without."""
+        return self if timeout is None else attrs.evolve(self, until=time.perf_counter() + timeout)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether `until` has passed."""
+        return self.until is not None and time.perf_counter() >= self.until
+
+    def share(self, searches: int) -> Budget:
+        """Return the budget of the next of so many searches, which divide the time until the end among them."""
+        if self.until is None:
+            return self
+        now = time.perf_counter()
+        return attrs.evolve(self, until=now + (self.until - now) / searches)
+
+    def deadline(self, begun: float, share: float) -> float | None:
+        """Return when a chain ends that may use this share of the time from `begun`; None: whenever."""
+        ends = [] if self.seconds is None else [begun + self.seconds * share]
+        ends += [] if self.until is None else [begun + (self.until - begun) * share]
+        return min(ends, default=None)
 
 
 def anneal_chains(
@@ -366,13 +415,15 @@ def anneal_chains(
     """Anneal from `start` with the configured number of chains and return the best result; `start` is not changed."""
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         return Annealed(start, present_energy(problem, start), new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
+    if config.prevent_transient_overcommit and not config.count_disappearing_load_for_simulated_annealing:
+        problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
     settings = _settings(config, budget)
     threads = _threads(config, settings)
     begun = time.perf_counter()
 
     def run(chain: int, stream: np.random.SeedSequence) -> _Chain:
         share = 1.0 if threads > 1 else (chain + 1) / config.chains
-        deadline = None if budget.seconds is None else begun + budget.seconds * share
+        deadline = budget.deadline(begun, share)
         return _run_chain(problem, start.copy(), choice, settings, config.checks, stream, deadline)
 
     streams = seed.spawn(config.chains)
@@ -455,6 +506,7 @@ def _settings(config: PlbConfig, budget: Budget) -> Settings:
         per_round,
         config.initial_temperature_probe_count,
         config.initial_temperature,
+        config.cluster_specific_temperature_coefficient if config.enable_cluster_specific_initial_temperature else -1.0,
         config.fast_balancing_temperature_decay_rate,
     )
 

@@ -61,6 +61,16 @@ def random_target(
 
 
 @kernel
+def last_target(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
+    """Return the last node, in the order in which they were made, that every enforced rule allows, or NOWHERE."""
+    for index in range(problem.targets.shape[0] - 1, -1, -1):
+        target = problem.targets[index]
+        if refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+            return int(target)
+    return NOWHERE
+
+
+@kernel
 def try_move(problem: Problem, solution: Solution, attempt: Attempt, row: int, target: int) -> None:
     """Move `row` to `target` and note it in the attempt."""
     entry = attempt.length[0]
@@ -109,6 +119,7 @@ def place_in_turn(
     rows: Int,
     wholly: Int,
     enforced: int,
+    last: bool,
     rng: np.random.Generator,
     attempt: Attempt,
 ) -> int:
@@ -118,6 +129,8 @@ def place_in_turn(
     ----------
     wholly
         See `plb.search.placement.place_rows`.
+    last
+        Whether the last node that fits is taken, not a random one.
     """
     begun = attempt.length[0]
     group = NOWHERE
@@ -130,7 +143,10 @@ def place_in_turn(
             given_up = False
         if given_up:
             continue
-        target = random_target(problem, solution, enforced, rows[index], NOWHERE, rng)
+        if last:
+            target = last_target(problem, solution, enforced, rows[index])
+        else:
+            target = random_target(problem, solution, enforced, rows[index], NOWHERE, rng)
         if target != NOWHERE:
             try_move(problem, solution, attempt, rows[index], target)
         elif group != NOWHERE:

@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
 
-from plb.arrays import MOVEMENT, Float, Int, Problem, Solution
+from plb.arrays import MOVEMENT, NOWHERE, Bool, Float, Int, Problem, Solution
 from plb.config import PlbConfig
-from plb.model import Metric
+from plb.gathering import gathers, packs, reserves, strategy_of, wanted_empty
+from plb.model import Metric, Service
 from plb.search.annealing import Annealed, Budget, anneal_chains
-from plb.search.proposal import Choice
+from plb.search.proposal import Choice, migration_slots
+from plb.settings.metric import PlacementStrategy
 from plb.steps import MetricSteps
 
 
 def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> bool:
-    """Tell whether some metric calls for balancing, over all services or within one (semantics.md section 3).
+    """Tell whether some metric calls for balancing, over all services or within one (semantics.md section 3)."""
+    if unbalanced_metrics(problem, solution, config, steps).any():
+        return True
+    return bool(unbalanced_locals(problem, solution, config, steps).any())
+
+
+def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
+    """Return which metrics call for balancing over all services, (R,).
 
     Loads are compared in user units, over the nodes that count (design section 14).
     """
+    found = np.zeros(len(config.metrics), np.bool_)
     for index, metric in enumerate(config.metrics):
         counted = problem.counted_for[:, index]
         if problem.metric_weight[index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
             continue
         loads = steps.in_user_units(metric.name, solution.node_load[counted, index])
-        if metric.defragmentation:
-            if _wants_gathering(metric, loads, problem.group[:, counted]):
-                return True
-        elif _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max()):
-            return True
-    return _is_any_service_uneven(problem, solution, config, steps)
+        if gathers(metric):
+            empty = _is_empty(problem, solution, index)[counted]
+            found[index] = _wants_gathering(metric, loads, empty, problem.group[:, counted])
+        else:
+            found[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
+    return found
+
+
+def unbalanced_services(
+    problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps, services: Mapping[int, Service]
+) -> set[int]:
+    """Return those of the services, by index, that have a metric out of balance, over all services or their own."""
+    over_all = unbalanced_metrics(problem, solution, config, steps)
+    names = {metric.name for metric, unbalanced in zip(config.metrics, over_all, strict=True) if unbalanced}
+    within = unbalanced_locals(problem, solution, config, steps)
+    found = set()
+    for index, service in services.items():
+        local = int(problem.local_of[index])
+        has_one = bool(names) if service.metrics is None else bool(names & set(service.metrics))
+        if has_one or (local != NOWHERE and within[local]):
+            found.add(index)
+    return found
 
 
 def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) -> bool:
@@ -41,34 +66,46 @@ def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) 
     return high > low + 1 and active and (not (threshold > 1 and low > 0) or high / low > threshold)
 
 
-def _is_any_service_uneven(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> bool:
-    """Tell whether a local domain is out of balance, where these are asked (LocalBalancingThreshold)."""
+def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
+    """Return which local domains are out of balance, (L,), where these are asked (LocalBalancingThreshold)."""
+    found = np.zeros(len(problem.local_nodes), np.bool_)
     if config.local_balancing_threshold <= 0:
-        return False
+        return found
     for local in range(len(problem.local_nodes)):
         counted = problem.local_counted[local]
         for index, metric in enumerate(config.metrics):
-            if problem.local_weight[local, index] <= 0 or metric.defragmentation or not counted.any():
+            if problem.local_weight[local, index] <= 0 or gathers(metric) or not counted.any():
                 continue
             loads = steps.in_user_units(metric.name, solution.local_load[local, counted, index])
             highest = steps.to_user(metric.name, int(solution.node_load[counted, index].max()))
-            if _is_uneven(loads, config.local_balancing_threshold, metric.activity_threshold, highest):
-                return True
-    return False
+            found[local] |= _is_uneven(loads, config.local_balancing_threshold, metric.activity_threshold, highest)
+    return found
 
 
-def _wants_gathering(metric: Metric, loads: Float, group: Int) -> bool:
-    """Tell whether a defragmented metric is spread too evenly, or has too few empty nodes.
+def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
+    """Return which nodes count as empty for a metric, (N,); with overlap, for every metric that reserves nodes."""
+    empty: Bool = solution.node_load <= problem.empty_limit
+    if problem.empty_overlap and problem.reserving[metric]:
+        return np.asarray(empty[:, problem.reserving].all(axis=1))
+    return empty[:, metric]
+
+
+def _wants_gathering(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
+    """Tell whether a metric is spread too evenly, has too few empty nodes, or is uneven where it should not be.
 
     Parameters
     ----------
-    loads
-        (n,) of the nodes that count.
+    loads, empty
+        (n,) load of the nodes that count, and whether they count as empty.
     group
         (2, n) their fault and upgrade domains.
     """
-    if metric.empty_nodes is not None:
-        return _lacks_empty_nodes(metric, loads, group)
+    if strategy_of(metric) is PlacementStrategy.RESERVATION_AND_BALANCE and not empty.all():
+        others = loads[~empty]
+        if _is_uneven(others, metric.balancing_threshold, metric.activity_threshold, float(others.max())):
+            return True
+    if metric.empty_nodes is not None or reserves(metric):
+        return _lacks_empty_nodes(metric, empty, group)
     if metric.balancing_threshold == 1:
         return True
     for of_kind in group:
@@ -79,12 +116,9 @@ def _wants_gathering(metric: Metric, loads: Float, group: Int) -> bool:
     return False
 
 
-def _lacks_empty_nodes(metric: Metric, loads: Float, group: Int) -> bool:
+def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
     """Tell whether fewer nodes are empty than the metric asks for, over all or in some domain."""
-    wanted = metric.empty_nodes or 0.0
-    target = math.floor(wanted * len(loads)) if wanted < 1 else int(wanted)
-    limit = metric.empty_node_load if metric.scoped_defragmentation else metric.activity_threshold
-    empty = loads <= limit
+    target = wanted_empty(metric, len(empty))
     if not metric.empty_nodes_across_domains:
         return bool(empty.sum() < target)
     for of_kind in group:
@@ -106,18 +140,20 @@ class Variant:
         Enforced rules.
     swap_primary_probability, exchange_probability
         See `plb.search.proposal.Choice`.
+    only_empties
+        Whether replicas move from the less loaded nodes to the fuller ones only (`RestrictedDefragmentationHeuristic`).
     """
 
     mask: int
     swap_probability: float
     exchange_probability: float
+    only_empties: bool = False
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
     """Return how many replicas a balancing may displace."""
-    movable = int((problem.movable & (start.node >= 0)).sum())
-    share = math.ceil(config.max_percentage_to_move * movable)
-    return min(share, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
+    slots = migration_slots(problem, start, config.max_percentage_to_move)
+    return min(slots, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
 
 
 def balance(
@@ -133,17 +169,39 @@ def balance(
     migrations = most_displaced(problem, start, config)
     found = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
-    for variant, stream in zip(variants, streams, strict=True):
+    for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):
+        seen, rows = _emptying(problem, start, config, movable) if variant.only_empties else (problem, movable)
         choice = Choice(
             movable[:0],
-            movable,
+            rows,
             migrations,
             variant.mask,
             variant.swap_probability,
             variant.exchange_probability,
             config.correct_spread,
         )
-        found.append(anneal_chains(problem, start, choice, config, stream, budget))
+        share = budget.share(len(variants) - index)
+        found.append(anneal_chains(seen, start, choice, config, stream, share))
     best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))
     tally = np.sum([result.tally for result in found], axis=0)
     return attrs.evolve(best, tally=tally)
+
+
+def _emptying(problem: Problem, start: Solution, config: PlbConfig, movable: Int) -> tuple[Problem, Int]:
+    """Return the problem with the fuller nodes as only targets, and the rows that stand on the others and load them.
+
+    A node is among the fuller ones for a metric that is packed if its load is above the mean of those that count.
+    """
+    fuller = np.zeros(len(problem.limit), np.bool_)
+    leaves = np.zeros(len(movable), np.bool_)
+    for index, metric in enumerate(config.metrics):
+        counted = problem.counted_for[:, index]
+        if not packs(metric) or not counted.any():
+            continue
+        above = start.node_load[:, index] > start.node_load[counted, index].mean()
+        fuller |= above
+        leaves |= ~above[start.node[movable]] & (problem.load[movable, index] > 0)
+    targets = problem.targets[fuller[problem.targets]]
+    if not len(targets):
+        return problem, movable[:0]
+    return problem._replace(targets=targets), movable[leaves]

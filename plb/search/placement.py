@@ -15,7 +15,8 @@ from plb.config import PlbConfig
 from plb.kernel import kernel
 from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
 from plb.search.attempts import Attempt, new_attempt, place_in_turn, undo_attempt
-from plb.search.proposal import Choice
+from plb.search.narrowing import narrowed
+from plb.search.proposal import Choice, migration_slots
 from plb.search.room import make_room
 from plb.search.transition import apply_proposal, present_energy
 
@@ -48,15 +49,18 @@ def place_rows(
     tally = new_tally()
     reason = EndReason.NOTHING_TO_DO
     left = np.array(rows, np.int64)
-    tries = max(1, config.placement_search_iterations_per_round)
-    for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
+    last = config.dummy_plb_enabled
+    tries = 1 if last else max(1, config.placement_search_iterations_per_round)
+    few = narrowed(problem, start, config, left)
+    stages = [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
+    for (seen, mask), stream in zip(stages, seed.spawn(len(stages)), strict=True):
         walk, annealing = stream.spawn(2)
         rng = np.random.Generator(np.random.PCG64(walk))
-        _walk(problem, solution, left, wholly, mask, tries, rng, new_attempt(len(left)), left.copy())
+        _walk(seen, solution, left, wholly, mask, tries, last, rng, new_attempt(len(left)), left.copy())
         placed = left[solution.node[left] != NOWHERE]
-        if len(placed):
+        if len(placed) and not last:
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
-            result = anneal_chains(problem, solution, choice, config, annealing, budget)
+            result = anneal_chains(seen, solution, choice, config, annealing, budget)
             solution = result.solution
             reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
@@ -66,7 +70,8 @@ def place_rows(
             break
     if len(left) and with_moves:
         rng = np.random.Generator(np.random.PCG64(seed.spawn(1)[0]))
-        make_room(problem, solution, left, wholly, masks[-1], tries, rng)
+        slots = migration_slots(problem, start, config.max_percentage_to_move_for_placement)
+        make_room(problem, solution, left, wholly, masks[-1], slots, tries, rng)
     return Annealed(solution, present_energy(problem, solution), tally, reason)
 
 
@@ -78,6 +83,7 @@ def _walk(
     wholly: Int,
     enforced: int,
     tries: int,
+    last: bool,
     rng: np.random.Generator,
     attempt: Attempt,
     places: Int,
@@ -88,12 +94,14 @@ def _walk(
     ----------
     wholly
         See `place_rows`.
+    last
+        Whether the last node that fits is taken, not a random one.
     places
         Scratch of the shape of `rows`.
     """
     most = -1
     for _ in range(tries):
-        place_in_turn(problem, solution, rows, wholly, enforced, rng, attempt)
+        place_in_turn(problem, solution, rows, wholly, enforced, last, rng, attempt)
         if attempt.length[0] > most:
             most = attempt.length[0]
             for index in range(rows.shape[0]):

@@ -65,6 +65,11 @@ class Choice(NamedTuple):
     """1: a parent may be tried although all `migrations` are used, as its children may come back by that."""
 
 
+def migration_slots(problem: Problem, start: Solution, share: float) -> int:
+    """Return how many replicas that stand a search may displace, if it may displace this share of the movable ones."""
+    return math.ceil(share * int((problem.movable & (start.node != NOWHERE)).sum()))
+
+
 @kernel(inline=True)
 def draw_proposal(
     problem: Problem, solution: Solution, choice: Choice, rng: np.random.Generator

@@ -113,13 +113,15 @@ def repair(
     """
     result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
+        if budget.is_up:
+            return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
         breaches = find_breaches(problem, result.solution, mask)
         if not breaches:
             continue
         attempts, annealing = stream.spawn(2)
         solution = result.solution.copy()
         rng = np.random.Generator(np.random.PCG64(attempts))
-        if not _repair_randomly(problem, solution, mask, config.constraint_check_iterations_per_round, rng):
+        if not _repair_randomly(problem, solution, mask, config, rng):
             continue
         movable = _concerned(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
@@ -160,13 +162,15 @@ def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
 
 
 def _repair_randomly(
-    problem: Problem, solution: Solution, enforced: int, attempts: int, rng: np.random.Generator
+    problem: Problem, solution: Solution, enforced: int, config: PlbConfig, rng: np.random.Generator
 ) -> bool:
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
     room = 8 * len(solution.node) + 8
     attempt, best = new_attempt(room), new_attempt(room)
     load = solution.node_load.copy()
-    _try_repairs(problem, solution, enforced, max(1, attempts), load, rng, attempt, best)
+    attempts = max(1, config.constraint_check_iterations_per_round)
+    swaps, scores = config.enable_preferred_swap_solution_in_constraint_check, config.use_score_in_constraint_check
+    _try_repairs(problem, solution, enforced, attempts, swaps, scores, load, rng, attempt, best)
     return bool(best.length[0] > 0)
 
 
@@ -176,6 +180,8 @@ def _try_repairs(
     solution: Solution,
     enforced: int,
     attempts: int,
+    swaps: bool,
+    scores: bool,
     load: Int,
     rng: np.random.Generator,
     attempt: Attempt,
@@ -185,6 +191,10 @@ def _try_repairs(
 
     Parameters
     ----------
+    swaps
+        Whether roles may be swapped where no replica can move.
+    scores
+        Whether the energy decides between repairs that mend equally much.
     load
         (N, R) steps that the nodes carry at first.
     """
@@ -192,13 +202,13 @@ def _try_repairs(
     lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
     for index in range(attempts):
         if index % 2 == 1:
-            _mend(problem, solution, enforced, enforced & ~(1 << _CAPACITY), rng, attempt)
-        _mend(problem, solution, enforced, enforced, rng, attempt)
+            _mend(problem, solution, enforced, enforced & ~(1 << _CAPACITY), swaps, rng, attempt)
+        _mend(problem, solution, enforced, enforced, swaps, rng, attempt)
         broken, overload = remaining_breaches(problem, solution, enforced)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
-        better = better or (broken == fewest and overload == least and energy < lowest)
-        if better and not (enforced >> _CAPACITY & 1 and _overfills(problem, solution, load)):
+        better = better or (scores and broken == fewest and overload == least and energy < lowest)
+        if better and not (enforced >> _CAPACITY & 1 and _fills_further(problem, solution, load)):
             fewest = broken
             least = overload
             lowest = energy
@@ -208,7 +218,7 @@ def _try_repairs(
 
 
 @kernel
-def _overfills(problem: Problem, solution: Solution, load: Int) -> bool:
+def _fills_further(problem: Problem, solution: Solution, load: Int) -> bool:
     """Tell whether some node is over its limit and carries more than `load`, (N, R), says."""
     for node in range(load.shape[0]):
         for metric in range(load.shape[1]):
@@ -220,7 +230,13 @@ def _overfills(problem: Problem, solution: Solution, load: Int) -> bool:
 
 @kernel
 def _mend(
-    problem: Problem, solution: Solution, enforced: int, binding: int, rng: np.random.Generator, attempt: Attempt
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    binding: int,
+    swaps: bool,
+    rng: np.random.Generator,
+    attempt: Attempt,
 ) -> None:
     """Mend one rule after the other.
 
@@ -230,9 +246,11 @@ def _mend(
         Rules that are mended.
     binding
         Rules that bind the moves: without capacity, nodes may be overfilled, to be unloaded by a second call.
+    swaps
+        Whether roles may be swapped where no replica can move.
     """
     if enforced >> _CAPACITY & 1:
-        _unload(problem, solution, binding, rng, attempt)
+        _unload(problem, solution, binding, swaps, rng, attempt)
     _spread(problem, solution, binding, rng, attempt)
     _gather(problem, solution, binding, rng, attempt)
 
@@ -263,7 +281,9 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> t
 
 
 @kernel
-def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
+def _unload(
+    problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: np.random.Generator, attempt: Attempt
+) -> None:
     """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
     for node in range(problem.limit.shape[0]):
         if not problem.watched[node]:
@@ -280,8 +300,9 @@ def _unload(problem: Problem, solution: Solution, enforced: int, rng: np.random.
                     if children_follow(problem, solution, enforced, row, before, rng, attempt):
                         continue
                     undo_attempt(problem, solution, attempt, before)
-                relieved = _move_another(problem, solution, enforced, node, metric, rng, attempt)
-                if not relieved and not _swap_another(problem, solution, enforced, node, metric, rng, attempt):
+                if _move_another(problem, solution, enforced, node, metric, rng, attempt):
+                    continue
+                if not swaps or not _swap_another(problem, solution, enforced, node, metric, rng, attempt):
                     break
 
 

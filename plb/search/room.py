@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.arrays import DISPLACED, NOWHERE, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL
 from plb.constraints.affinity import FOLLOWS
 from plb.constraints.capacity import exceeds_capacity
@@ -39,6 +39,7 @@ def make_room(
     rows: Int,
     wholly: Int,
     enforced: int,
+    slots: int,
     tries: int,
     rng: np.random.Generator,
 ) -> None:
@@ -52,6 +53,8 @@ def make_room(
         See `plb.search.placement.place_rows`.
     enforced
         Bit mask over `Rule`.
+    slots
+        Most replicas that stood and have moved then.
     tries
         Random attempts for each row.
     """
@@ -60,10 +63,10 @@ def make_room(
     if related.any():
         most = MOST_SHIFTS * (2 * room + 2) + len(rows)
         attempt, best = new_attempt(most), new_attempt(most)
-        _try_shifts(problem, solution, rows[related], wholly[related], enforced, tries, rng, attempt, best)
+        _try_shifts(problem, solution, rows[related], wholly[related], enforced, slots, tries, rng, attempt, best)
     attempt, best = new_attempt(8 * room + 8), new_attempt(8 * room + 8)
     for row in rows[solution.node[rows] == NOWHERE]:
-        _try_rooms(problem, solution, int(row), enforced, tries * 5, rng, attempt, best)
+        _try_rooms(problem, solution, int(row), enforced, slots, tries * 5, rng, attempt, best)
     for group in np.unique(wholly[(solution.node[rows] == NOWHERE) & (wholly != NOWHERE)]):
         for row in rows[(wholly == group) & (solution.node[rows] != NOWHERE)]:
             apply_proposal(problem, solution, int(row), NOWHERE, NOWHERE)
@@ -76,6 +79,7 @@ def _try_shifts(
     rows: Int,
     wholly: Int,
     enforced: int,
+    slots: int,
     tries: int,
     rng: np.random.Generator,
     attempt: Attempt,
@@ -94,11 +98,12 @@ def _try_shifts(
                 continue
             before = attempt.length[0]
             try_move(problem, solution, attempt, row, target)
-            if not children_follow(problem, solution, enforced, row, before, rng, attempt):
+            follow = children_follow(problem, solution, enforced, row, before, rng, attempt)
+            if not follow or solution.counts[DISPLACED] > slots:
                 undo_attempt(problem, solution, attempt, before)
                 continue
             before = attempt.length[0]
-            placed = place_in_turn(problem, solution, rows, wholly, enforced, rng, attempt)
+            placed = place_in_turn(problem, solution, rows, wholly, enforced, False, rng, attempt)
             energy = present_energy(problem, solution)
             if placed > most or (placed == most and most > 0 and energy < lowest):
                 most = placed
@@ -133,6 +138,7 @@ def _try_rooms(
     solution: Solution,
     row: int,
     enforced: int,
+    slots: int,
     attempts: int,
     rng: np.random.Generator,
     attempt: Attempt,
@@ -146,6 +152,7 @@ def _try_rooms(
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
         fits = _clear(problem, solution, row, target, enforced, rng, attempt)
+        fits = fits and solution.counts[DISPLACED] <= slots
         if fits and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
             try_move(problem, solution, attempt, row, target)
             energy = present_energy(problem, solution)

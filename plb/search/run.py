@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -12,12 +12,14 @@ import numpy as np
 from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
 from plb.config import Checks, PlbConfig
 from plb.constraints import ALL_RULES, Rule
+from plb.gathering import packs
+from plb.in_build import most_in_build
 from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
 from plb.search.annealing import Annealed, Budget, EndReason, new_tally
-from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced
+from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced, unbalanced_services
 from plb.search.checks import compare_with_fresh
 from plb.search.dropping import Surplus, drop_surplus, still_surplus
 from plb.search.elimination import fill_in_turn, unplaced_row
@@ -40,6 +42,7 @@ def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
     return {
         Rule.PLACEMENT: config.placement_constraint_priority,
         Rule.PREFERRED_LOCATION: config.preferred_location_constraint_priority,
+        Rule.THROTTLING: config.throttling_constraint_priority,
         Rule.FAULT_DOMAIN: config.fault_domain_constraint_priority,
         Rule.UPGRADE_DOMAIN: config.upgrade_domain_constraint_priority,
         Rule.CAPACITY: config.capacity_constraint_priority,
@@ -63,7 +66,7 @@ class Run:
     def __init__(self, state: ClusterState, problem: Problem, seed: np.random.SeedSequence, budget: Budget) -> None:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
-        self.start = start_solution(problem, self.config.metric_names)
+        self.start = start_solution(problem)
         self.solution: Solution = self.start
         self._seeds = dict(zip(Phase, seed.spawn(len(Phase)), strict=True))
         self._reasons: dict[int, Reason] = {}
@@ -94,11 +97,6 @@ class Run:
         """Whether a plan may move any replica that stands."""
         return bool((self.problem.mendable & (self.solution.node != NOWHERE)).any())
 
-    @property
-    def _mending(self) -> Problem:
-        """The problem as repairs see it: they may move replicas that balancing may not."""
-        return self.problem._replace(movable=self.problem.mendable)
-
     def limit_moves(self, allowance: int | None) -> int:
         """Let the plan make at most so many moves, None: as the settings say; return how many."""
         if allowance is not None:
@@ -115,25 +113,43 @@ class Run:
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
-        return bool(find_breaches(self._mending, self.solution, self._masks(light=light)[0]))
+        return bool(find_breaches(self._problem_of(Phase.REPAIR), self.solution, self._masks(light=light)[0]))
 
     @property
     def is_unbalanced(self) -> bool:
         """Whether some metric calls for balancing."""
         return is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
 
+    def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
+        """Return the partitions of those services that have a metric out of balance."""
+        described = {index: self.state.services[index] for index in services}
+        found = unbalanced_services(self.problem, self.solution, self.config, self.state.steps, described)
+        return [record.name for record in self.state.partitions.values() if record.service in found]
+
+    def leave_alone(self, partitions: Iterable[str]) -> None:
+        """Let no phase from here on move a replica of these partitions."""
+        rows = [row for name in partitions for row in self.state.partition(name).rows]
+        if rows:
+            movable, mendable = self.problem.movable.copy(), self.problem.mendable.copy()
+            movable[rows] = mendable[rows] = False
+            self.problem = self.problem._replace(movable=movable, mendable=mendable)
+
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
+        config = self.config
+        # room that others leave in the same plan would not count
+        with_moves = with_moves and config.move_existing_replica_for_placement
+        with_moves = with_moves and not config.prevent_transient_overcommit
         result = place_rows(
-            self.problem,
+            self._problem_of(Phase.PLACEMENT),
             self.solution,
             rows,
             self._wholly_placed(rows),
-            self.config,
+            config,
             self._placement_masks(),
             self._seeds[Phase.PLACEMENT],
-            self.budget,
-            with_moves=with_moves and self.config.move_existing_replica_for_placement,
+            self.budget.within(config.placement_search_timeout),
+            with_moves=with_moves,
         )
         self._take(Phase.PLACEMENT, result, None)
 
@@ -185,11 +201,13 @@ class Run:
     def repair(self, *, light: bool = False) -> None:
         """Mend broken constraints, if any are; `light`: the spread over domains aside."""
         masks = self._masks(light=light)
-        breaches = find_breaches(self._mending, self.solution, masks[0])
+        breaches = find_breaches(self._problem_of(Phase.REPAIR), self.solution, masks[0])
         if not breaches:
             self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
-        result = repair(self._mending, self.solution, self.config, masks, self._seeds[Phase.REPAIR], self.budget)
+        problem = self._problem_of(Phase.REPAIR)
+        budget = self.budget.within(self.config.constraint_check_search_timeout)
+        result = repair(problem, self.solution, self.config, masks, self._seeds[Phase.REPAIR], budget)
         self._take(Phase.REPAIR, result, breaches)
 
     def balance(self, *, slow: bool = False) -> None:
@@ -198,12 +216,12 @@ class Run:
             self.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
         before = energy_of_solution(self.problem, self.solution).total
-        config = self.config
+        config, timeout = self.config, self.config.fast_balancing_search_timeout
         if slow:
-            rate = config.slow_balancing_temperature_decay_rate
+            rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
             config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
-        seed = self._seeds[Phase.BALANCING]
-        result = balance(self.problem, self.solution, config, self._variants(), seed, self.budget)
+        seed, problem = self._seeds[Phase.BALANCING], self._problem_of(Phase.BALANCING)
+        result = balance(problem, self.solution, config, self._variants(), seed, self.budget.within(timeout))
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         limit = most_displaced(self.problem, self.solution, self.config)
@@ -277,6 +295,19 @@ class Run:
         """Return the rules that placement enforces, from all to the last that it tries."""
         return self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1]
 
+    def _problem_of(self, phase: Phase) -> Problem:
+        """Return the problem as a phase sees it: with its limits on replicas in build.
+
+        A constraint check may move replicas that balancing may not, and use room at once that replicas leave in the
+        same plan (semantics.md section 4, movable replica and capacity).
+        """
+        problem = self.problem
+        if problem.throttles:
+            problem = problem._replace(most_in_build=most_in_build(self.state, phase))
+        if phase is Phase.REPAIR:
+            problem = problem._replace(counts_departed=False, movable=problem.mendable)
+        return problem
+
     def _masks(self, *, light: bool = False) -> list[int]:
         """Return the enforced rules, from all to the hard ones only (semantics.md section 4, priorities)."""
         priorities = rule_priorities(self.config)
@@ -291,15 +322,17 @@ class Run:
         """Return what balancing tries side by side (semantics.md section 6, balancing).
 
         While preferred locations are enforced, nothing but swaps of roles is possible; a search without them, and one
-        with nothing but swaps, stand beside that.
+        with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes.
         """
         config, masks = self.config, self._masks()
         usual = Variant(masks[0], config.swap_primary_probability, config.exchange_probability)
+        free = attrs.evolve(usual, mask=masks[0] & ~(1 << Rule.PREFERRED_LOCATION))
+        emptying = []
+        if config.restricted_defragmentation_heuristic_enabled and any(packs(metric) for metric in config.metrics):
+            emptying = [attrs.evolve(free, only_empties=True)]
         if config.preferred_location_constraint_priority < 0:
-            return [usual]
-        free = masks[0] & ~(1 << Rule.PREFERRED_LOCATION)
-        only_swaps = Variant(masks[0], 1.0, 0.0)
-        return [only_swaps, usual, Variant(free, config.swap_primary_probability, config.exchange_probability)]
+            return [usual, *emptying]
+        return [Variant(masks[0], 1.0, 0.0), usual, free, *emptying]
 
     def _take(self, phase: Phase, result: Annealed, breaches: Breaches | None) -> None:
         """Go on from the result of a phase, and note why each row moved."""

@@ -20,7 +20,9 @@ from plb.arrays import (
     Problem,
     Solution,
 )
+from plb.constraints.capacity import change_departed
 from plb.constraints.check import are_siblings
+from plb.constraints.throttling import change_arrivals
 from plb.energy.accumulators import change_load
 from plb.energy.failovers import change_aggregate, violations_after
 from plb.energy.fragmentation import fragmentation_after, is_held_out
@@ -197,11 +199,22 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
 @kernel(inline=True)
 def _stand(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
     """Let `row` leave `source` and stand on `target`: loads, aggregates and the list of displaced rows."""
+    _keep_books(problem, solution, row, -1)
     _carry(problem, solution, row, source, -1)
     _carry(problem, solution, row, target, 1)
     _count_moves(problem, solution, row, source, -1)
     solution.node[row] = target
     _count_moves(problem, solution, row, target, 1)
+    _keep_books(problem, solution, row, 1)
+
+
+@kernel(inline=True)
+def _keep_books(problem: Problem, solution: Solution, row: int, sign: int) -> None:
+    """Enter or strike what the partition of `row` leaves behind and builds, where that is asked for."""
+    if problem.keeps_departed:
+        change_departed(problem, solution, row, sign)
+    if problem.throttles:
+        change_arrivals(problem, solution, row, sign)
 
 
 @kernel(inline=True)
@@ -209,10 +222,11 @@ def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int)
     """Add `sign` times the load and the peaks of `row` to `node`."""
     if node == NOWHERE:
         return
-    change_load(
-        solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
-    )
-    if problem.weights[PLAIN_SPREAD] == 0.0:
+    if problem.weights[PLAIN_SPREAD] > 0.0:
+        change_load(
+            solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
+        )
+    else:
         change_spread(problem, solution, row, node, sign)
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
 

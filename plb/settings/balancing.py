@@ -19,7 +19,7 @@ class BalancingSettings(Checked):
         Max/min of node load above which a single service calls for balancing; 0: never, and at most 1: any difference
         of 2 or more.
     ignore_cost_in_scoring : switch, default False
-        Whether moves cost nothing: the energy is the deviation alone.
+        Whether moves cost nothing: the additive energy loses m, the product form is the deviation alone.
     use_move_cost_reports : switch, default False
         False: every movement counts 1. True: as the service's move cost says (the next five settings), an add 0.
     move_cost_zero_value : moves, default 0.0

@@ -59,7 +59,8 @@ class ConstraintSettings(Checked):
     prevent_transient_overcommit : switch, default False
         Whether loads that move away in a plan still count as being there, except in constraint checks.
     count_disappearing_load_for_simulated_annealing : switch, default True
-        Whether, with `prevent_transient_overcommit`, annealing may still use the room of disappearing replicas.
+        Whether, with `prevent_transient_overcommit`, the load of disappearing replicas counts in annealing as it does
+        elsewhere; if not, annealing may use their room.
     """
 
     placement_constraint_priority: int = priority(0, "PlacementConstraintPriority", 0)

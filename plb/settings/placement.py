@@ -20,7 +20,7 @@ class PlacementSettings(Checked):
     relax_constraint_for_placement : switch, default True
         Whether soft constraints give way for a new replica that fits nowhere else.
     use_separate_secondary_load : switch, default True
-        Whether each secondary has a load of its own, and one without report the average of those reported.
+        Whether each secondary has a load of its own, and a new one the average of those reported.
     """
 
     move_existing_replica_for_placement: bool = switch(True, "MoveExistingReplicaForPlacement", True)

@@ -49,7 +49,7 @@ class ThrottlingSettings(Checked):
     throttle_balancing_phase : switch, default True
         Whether balancing keeps to them.
     maximum_in_build_replicas_per_node : count by name, default {}
-        By node type, the most replicas in build on a node; 0 or no entry: no limit.
+        By node type (the node property ``NodeType``), the most replicas in build on a node; 0 or no entry: no limit.
     maximum_in_build_replicas_per_node_placement_throttle : count by name, default {}
         The same for placement; the smaller of the two holds.
     maximum_in_build_replicas_per_node_constraint_check_throttle : count by name, default {}

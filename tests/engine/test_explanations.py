@@ -444,7 +444,7 @@ def test_refresh_of_service_domains_says_what_each_did():
         "The plan leaves x/0 where it is (NoActionNeeded for service domain x): "
         "placement did not run, as no replica is missing or one too many; "
         "repair did not run, as no constraint is broken that it may mend; "
-        "balancing did not run, as no metric is out of balance."
+        "balancing did not run, as its interval has not passed."
     )
     assert engine.refresh(1.0).explain("y/0") == (
         "The plan leaves y/0 where it is (ActionSkipped for service domain y): "
@@ -459,7 +459,8 @@ def test_balancing_held_back_by_a_new_node_says_so():
     engine.update_service(Service("x", stateful=False))
     engine.update_node(Node("a"), now=0.0)
     stand(engine, "x/0", Replica(INSTANCE, "a"))
-    plan = engine.refresh(1.0)
+    assert engine.refresh(0.0).outcomes[0].idle[Phase.BALANCING] is Idle.NOT_DUE
+    plan = engine.refresh(10.0)
     assert plan.outcomes[0].idle[Phase.BALANCING] is Idle.NODE_EVENT
     assert "balancing did not run, as a node came or went too recently" in plan.explain("x/0")
 

@@ -171,12 +171,15 @@ def test_service_fabric_mode_fills_a_node_to_its_capacity():
     assert [v.threshold for v in engine.violations()] == [19]
 
 
-def test_loads_whose_squares_could_overflow_are_refused():
-    """n·load² must stay below 2^63: with 2^30 steps a node, seven nodes are fine and nine are not."""
-    assert engine_of(Metric("cpu", step=1.0, violation_threshold=1), nodes=7, cpu=2**30).repair().moves == ()
-    engine = engine_of(Metric("cpu", step=1.0, violation_threshold=1), nodes=9, cpu=2**30)
-    with pytest.raises(InvalidValueError, match=r"metric cpu: load of a node in steps = .* expected n·load² < 2\^63"):
-        engine.repair()
+def test_loads_whose_squares_would_overflow_are_counted_more_coarsely():
+    """n·load² stays below 2^63: with 2^30 steps a node, seven nodes need no cut, nine need one binary digit."""
+    from .strategies import configuration_of
+
+    for nodes, digits in ((7, 0), (9, 1)):
+        engine = engine_of(Metric("cpu", step=1.0, violation_threshold=1), nodes=nodes, cpu=2**30)
+        assert configuration_of(engine).problem.coarseness.tolist() == [0], "no load, nothing to cut"
+        engine.report_load("p", "n0", {"cpu": 2**30})
+        assert configuration_of(engine).problem.coarseness.tolist() == [digits]
 
 
 def test_sums_are_exact_at_the_limits():

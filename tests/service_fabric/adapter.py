@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import floor
 from typing import Any, Protocol
 
 import attrs
@@ -11,7 +10,6 @@ import attrs
 from plb import Checks, PlacementAndLoadBalancing, PlbConfig, Role
 from tests.service_fabric.actions import CollectedActions, domains_with_moves
 from tests.service_fabric.described import (
-    bounded,
     metrics_of,
     name_of,
     node_from,
@@ -79,7 +77,6 @@ class Player:
         self._nodes: set[int] = set()
         self._partitions: dict[int, Step] = {}
         self._failover_table: dict[int, Step] = {}
-        self._reported_secondaries: dict[tuple[int, str], dict[int, float]] = {}
 
     def play(self, step: Step) -> None:
         """Play one step, of any operation but ``expect``.
@@ -176,24 +173,12 @@ class Player:
             self._report_secondaries(step)
 
     def _report_role_load(self, step: Step, role: Role, load: float) -> None:
-        self._engine.report_role_load(name_of(step["id"]), role, {step["metric"]: bounded(load)})
+        self._engine.report_role_load(name_of(step["id"]), role, {step["metric"]: load})
 
     def _report_secondaries(self, step: Step) -> None:
-        """Report secondaries one by one; those without a report carry the rounded average of the others.
-
-        Without separate secondary loads all of them do.
-        """
-        reported = self._reported_secondaries.setdefault((step["id"], step["metric"]), {})
-        reported.update({int(node): load for node, load in step["secondary_per_node"].items()})
-        self._report_role_load(step, Role.SECONDARY, floor(sum(reported.values()) / len(reported) + 0.5))
-        if self._settings["UseSeparateSecondaryLoad"]:
-            for node in self._nodes_with_secondary(step["id"]) & reported.keys():
-                load = {step["metric"]: bounded(reported[node])}
-                self._engine.report_load(name_of(step["id"]), name_of(node), load)
-
-    def _nodes_with_secondary(self, partition: int) -> set[int]:
-        replicas = self._partitions[partition]["replicas"]
-        return {item["node"] for item in replicas if item["role"] in ("secondary", "standby")} & self._nodes
+        nodes = {name_of(int(node)): load for node, load in step["secondary_per_node"].items()}
+        loads = {node: {step["metric"]: load} for node, load in nodes.items()}
+        self._engine.report_secondary_loads(name_of(step["id"]), loads)
 
     def _report_move_cost(self, step: Step) -> None:
         if step.get("secondary_per_node"):

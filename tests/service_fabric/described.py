@@ -24,9 +24,6 @@ BUILT_IN_LOADS: Mapping[str, Mapping[Role, float]] = {
 }
 """Default loads of the metrics whose written loads are ignored (semantics.md section 1)."""
 
-LARGEST_LOAD = 2**28
-"""Larger loads are cut to this: `plb` sums squares of node loads in 64 bits and refuses the 2^31 - 1 of a scenario."""
-
 ALL_ELIGIBLE_NODES = 2**31 - 1
 """The replica difference that means: as many as there are nodes to stand on."""
 
@@ -41,11 +38,6 @@ def name_of(identifier: int) -> str:
 def identifier_of(name: str) -> int:
     """Return the id in the scenario of a node or a partition of the engine."""
     return int(name)
-
-
-def bounded(load: float) -> float:
-    """Return a load, cut to `LARGEST_LOAD`."""
-    return min(load, LARGEST_LOAD)
 
 
 # metrics
@@ -148,7 +140,8 @@ def default_loads(step: Step, *, stateful: bool) -> dict[Role, dict[str, float]]
 def _default_load(name: str, written: Mapping[str, Mapping[str, Any]], role: Role) -> float:
     if name in BUILT_IN_LOADS:
         return BUILT_IN_LOADS[name][role]
-    return bounded(written[name]["primary" if role is Role.PRIMARY else "secondary"])
+    load: float = written[name]["primary" if role is Role.PRIMARY else "secondary"]
+    return load
 
 
 # partitions

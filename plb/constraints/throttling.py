@@ -1,0 +1,42 @@
+"""Throttling: only so many replicas are in build on a node at a time (semantics.md section 4)."""
+
+from __future__ import annotations
+
+from plb.arrays import NOWHERE, Problem, Solution
+from plb.kernel import kernel
+
+
+@kernel
+def is_throttled(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+    """Tell whether `target` builds as many replicas as it may, so that `row` cannot come; it may always return."""
+    if problem.origin[row] == target:
+        return False
+    return bool(problem.in_build[target] + solution.arrivals[target] >= problem.most_in_build[target])
+
+
+@kernel
+def change_arrivals(problem: Problem, solution: Solution, row: int, sign: int) -> None:
+    """Add `sign` times the replicas of the partition of `row` that this plan builds to the count of their nodes."""
+    this = row
+    while True:
+        arrive(problem, solution, this, sign)
+        this = problem.sibling[this]
+        if this == row:
+            return
+
+
+@kernel
+def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
+    """Add `sign` to the replicas that are built on the node of `row`, if it came by this plan.
+
+    A replica that takes the role of a sibling, which stood there before, is built already.
+    """
+    at = solution.node[row]
+    if at == NOWHERE or at == problem.origin[row]:
+        return
+    other = problem.sibling[row]
+    while other != row:
+        if problem.origin[other] == at and not problem.unspread[other]:
+            return
+        other = problem.sibling[other]
+    solution.arrivals[at] += sign

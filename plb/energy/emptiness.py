@@ -1,0 +1,90 @@
+"""Nodes kept empty: how far the emptiest nodes are from having the room reserved on them.
+
+For each node that a metric wants empty, the emptiest not picked yet is picked: where the metric asks for it, from a
+fault and an upgrade domain picked from least so far; where nodes are to be the same for all metrics, by what they lack
+over all of them. With p the share of its capacity by which a picked node is above its limit, the lack is
+``Σ (2 − (1 − p)² − [p = 0])``: 0 when enough nodes are empty, 2 for each that is missing altogether.
+"""
+
+from __future__ import annotations
+
+from plb.arrays import NOWHERE, Problem, Solution
+from plb.energy.imbalance import deviation
+from plb.kernel import kernel
+
+_REWARD = 2.0
+"""What an empty node is worth; half of it for being so quite, not almost."""
+
+
+@kernel
+def lack_of_empty_nodes(problem: Problem, solution: Solution, metric: int) -> float:
+    """Return the lack of empty nodes, and leave in `solution.picked` which nodes were picked; O(N·wanted)."""
+    for node in range(solution.picked.shape[0]):
+        solution.picked[node] = 0
+        for kind in range(2):
+            solution.uses[kind, problem.group[kind, node]] = 0
+    lack = _REWARD * problem.empty_wanted[metric]
+    for _ in range(problem.empty_wanted[metric]):
+        node = _next_pick(problem, solution, metric)
+        if node == NOWHERE:
+            return float(lack)
+        solution.picked[node] = 1
+        for kind in range(2):
+            solution.uses[kind, problem.group[kind, node]] += 1
+        above = _share_above_limit(problem, solution, metric, node)
+        lack -= (1.0 - above) * (1.0 - above)
+        if above == 0.0:
+            lack -= 1.0
+    return float(lack)
+
+
+@kernel
+def deviation_of_others(problem: Problem, solution: Solution, metric: int) -> float:
+    """Return the deviation of the metric over the nodes that were not picked."""
+    nodes = problem.nodes_of_metric[metric]
+    total = solution.total[metric]
+    squares = solution.squares[metric]
+    for node in range(solution.picked.shape[0]):
+        if solution.picked[node] == 1:
+            load = solution.node_load[node, metric] >> problem.coarseness[metric]
+            if problem.by_percentage[metric]:
+                load = solution.node_load[node, metric] * 2**20 // problem.capacity[node, metric]
+            nodes -= 1
+            total -= load
+            squares -= load * load
+    return deviation(nodes, total, squares)
+
+
+@kernel
+def _next_pick(problem: Problem, solution: Solution, metric: int) -> int:
+    """Return the node to pick next, or NOWHERE; ties go to the first."""
+    chosen = NOWHERE
+    fewest = 0
+    least = 0.0
+    for node in range(solution.picked.shape[0]):
+        if solution.picked[node] == 1 or not problem.counted_for[node, metric]:
+            continue
+        uses = 0
+        if problem.empty_across_domains[metric]:
+            for kind in range(2):
+                uses += solution.uses[kind, problem.group[kind, node]]
+        occupied = 0.0
+        for other in range(problem.load.shape[1]):
+            if other == metric or (problem.empty_overlap and problem.reserving[other]):
+                occupied += _share_above_limit(problem, solution, other, node)
+        if chosen == NOWHERE or uses < fewest or (uses == fewest and occupied < least):
+            chosen = node
+            fewest = uses
+            least = occupied
+    return int(chosen)
+
+
+@kernel
+def _share_above_limit(problem: Problem, solution: Solution, metric: int, node: int) -> float:
+    """Return by what share of its capacity the node is above what an empty one may carry, at most 1."""
+    above = solution.node_load[node, metric] - problem.empty_limit[node, metric]
+    if above <= 0:
+        return 0.0
+    if problem.inverse_capacity[node, metric] == 0.0:
+        return 1.0
+    return float(min(1.0, above * problem.inverse_capacity[node, metric]))

@@ -1,0 +1,57 @@
+"""Small clusters in one line, for tests that tell a story."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+
+CPU = Metric("cpu", step=1.0, violation_threshold=1.0)
+
+
+def engine_with(
+    nodes: Mapping[str, float | None] | list[Node],
+    replicas: Mapping[str, tuple[str, float]],
+    *,
+    metric: Metric = CPU,
+    original: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> PlacementAndLoadBalancing:
+    """Return an engine with instances on nodes.
+
+    Parameters
+    ----------
+    nodes
+        Capacity of each node, None: unlimited; or the nodes themselves.
+    replicas
+        For each partition of one instance: its node and its load.
+    original
+        Settings under Service Fabric's names; then its defaults hold for the others.
+    """
+    config = PlbConfig.from_service_fabric(original, metrics=[metric], **settings) if original is not None else None
+    defaults = {"capacity_limit": "capacity", "w_imbalance": 1000.0, "max_percentage_to_move": 1.0}
+    engine = PlacementAndLoadBalancing(config or PlbConfig(metrics=[metric], **{**defaults, **settings}), seed=3)
+    if isinstance(nodes, Mapping):
+        nodes = [Node(name, capacities={} if c is None else {metric.name: c}) for name, c in nodes.items()]
+    for node in nodes:
+        engine.update_node(node, now=-1e6)
+    engine.update_service(Service("web", stateful=False))
+    for name, (node_name, load) in replicas.items():
+        engine.update_partition(Partition(name, service="web", replicas=[Replica(Role.INSTANCE, node_name)]))
+        engine.report_load(name, node_name, {metric.name: load})
+    return engine
+
+
+def add_instance(engine: PlacementAndLoadBalancing, load: float, *, name: str = "new", instances: int = 1) -> None:
+    """Tell the engine of a partition that is still to be placed, of a service with the same metrics."""
+    metric = engine.config.metric_names[0]
+    engine.update_service(
+        Service(
+            f"{name}-service",
+            stateful=False,
+            target_replicas=instances,
+            default_load={Role.INSTANCE: {metric: load}},
+        )
+    )
+    engine.update_partition(Partition(name, service=f"{name}-service"))
