@@ -48,8 +48,8 @@ class Rest:
         """Run a phase, unless the last one ended where this one would begin."""
         key = (occasion.domain, phase)
         circumstances, end = self._ends.get(key, (None, ()))
-        begin = _arrays(run, occasion)
-        if end and circumstances == occasion.circumstances and all(map(np.array_equal, begin, end)):
+        same = end and circumstances == occasion.circumstances
+        if same and all(map(np.array_equal, _arrays(run, occasion), end)) and _is_wanted(phase, run):
             run.skip(phase)
             return
         if phase is Phase.REPAIR:
@@ -60,6 +60,11 @@ class Rest:
             self._ends.pop(key, None)
         else:
             self._ends[key] = occasion.circumstances, _arrays(run, occasion)
+
+
+def _is_wanted(phase: Phase, run: Run) -> bool:
+    """Tell whether a phase would search: it says for itself where there is nothing to do."""
+    return run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced
 
 
 def _arrays(run: Run, occasion: Occasion) -> Arrays:

@@ -84,11 +84,11 @@ def uneven() -> PlacementAndLoadBalancing:
     """Return four nodes with all load on the first, most of it on one replica, so that no balance is perfect."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=1000.0), seed=1)
     for index in range(4):
-        engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}))
     engine.update_service(Service("web", stateful=False))
     for index in range(16):
         engine.update_partition(Partition(f"w{index}", service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
-        engine.report_load(f"w{index}", "n0", {"cpu": 1 + index % 15 * 2 + 60 * (index == 15)})
+        engine.report_load(f"w{index}", "n0", {"cpu": 1 + index % 15 * 2 + 300 * (index == 15)})
     return engine
 
 

@@ -302,7 +302,8 @@ class World:
         dropped = [move for move in plan.moves if move.kind is MoveKind.DROP]
         for move in dropped:
             assert move.role != Role.PRIMARY, move
-            assert all(r.node != move.source or not r.pinned for r in self.partitions[move.partition].replicas), move
+            said = [r for r in self.partitions[move.partition].replicas if r.node == move.source]
+            assert all(not r.pinned or r.leaving or r.state is ReplicaState.DROPPED for r in said), move
         waiting = [sum(seat.node is None for seat in known.values()) for known in (seats, after)]
         assert waiting[0] - waiting[1] == kinds[MoveKind.ADD]
         gone = set(seats) - set(after)

@@ -1,0 +1,185 @@
+"""Faults that random events (`test_state_machine`) brought to light, one small example each."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import pytest
+
+from plb import (
+    InvalidValueError,
+    Metric,
+    MoveKind,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+)
+from plb.configuration import Proposal
+from plb.model import ReplicaState
+from plb.search.result import _executable_order
+
+from .strategies import configuration_of
+
+
+def cluster(nodes: int = 3, metrics: tuple[str, ...] = ("cpu",), **settings: object) -> PlacementAndLoadBalancing:
+    """Return an engine of some nodes of capacity 20 that fills them to the brim."""
+    made = PlbConfig(metrics=[Metric(name, step=1.0) for name in metrics], capacity_limit="capacity", **settings)
+    engine = PlacementAndLoadBalancing(made, seed=1)
+    for index in range(nodes):
+        engine.update_node(Node(f"n{index}", capacities=dict.fromkeys(metrics, 20)))
+    return engine
+
+
+def instances(engine: PlacementAndLoadBalancing, service: str, loads: dict[str, tuple[str, dict[str, float]]]) -> None:
+    """Add partitions of one instance each: name, node and load."""
+    for name, (node, load) in loads.items():
+        engine.update_partition(Partition(name, service=service, replicas=[Replica(Role.INSTANCE, node)]))
+        engine.report_load(name, node, load)
+
+
+@pytest.mark.parametrize("flag", ["in_transition", "in_quorum_loss"])
+def test_partition_in_transition_stays(flag):
+    """No plan moves its replicas, not even off an overloaded node."""
+    engine = cluster()
+    engine.update_service(Service("web", stateful=False))
+    still = Partition("w", service="web", replicas=[Replica(Role.INSTANCE, "n0")], **{flag: True})
+    engine.update_partition(still)
+    engine.report_load("w", "n0", {"cpu": 15})
+    engine.update_node(Node("n0", capacities={"cpu": 10}))
+    assert engine.repair().moves == ()
+    engine.update_partition(attrs.evolve(still, **{flag: False}))
+    assert [move.source for move in engine.repair().moves] == ["n0"]
+
+
+def test_replica_takes_the_place_of_a_standby():
+    """The engine accepts its own plan, and the standby is gone then."""
+    engine = cluster(nodes=2)
+    engine.update_service(Service("db", target_replicas=2))
+    ends = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1", state=ReplicaState.STANDBY)]
+    engine.update_partition(Partition("d", service="db", replicas=ends))
+    engine.apply(engine.place())
+    assert [(r.role, r.node) for r in engine.replicas("d")] == [(Role.PRIMARY, "n0"), (Role.SECONDARY, "n1")]
+
+
+def test_partition_named_twice_is_cut_once():
+    """Two of four replicas are too many, however often the partition is named."""
+    engine = cluster(nodes=4)
+    engine.update_service(Service("web", stateful=False, target_replicas=2))
+    ends = [Replica(Role.INSTANCE, f"n{index}") for index in range(4)]
+    engine.update_partition(Partition("w", service="web", replicas=ends))
+    assert [move.kind for move in engine.place(["w", "w"]).moves] == [MoveKind.DROP] * 2
+
+
+def test_budget_of_moves_is_that_of_the_plan():
+    """Service domains that are searched apart share it."""
+    for budget in ({"max_moves": 1}, {"max_moves_per_node": 1}):
+        engine = cluster(metrics=("cpu", "memory"), w_imbalance=1000.0, **budget)
+        for metric in ("cpu", "memory"):
+            engine.update_service(Service(metric, stateful=False, metrics={metric: 1.0}))
+            instances(engine, metric, {f"{metric}{i}": ("n0", {metric: 6}) for i in range(3)})
+        assert len(engine.balance().moves) == 1
+
+
+def test_metric_that_a_service_does_not_have_weighs_nothing():
+    """What its replicas report of it is ignored, as is the default; else two domains could fill one node."""
+    engine = cluster(metrics=("cpu", "memory"))
+    load = {"cpu": 5, "memory": 7}
+    engine.update_service(Service("web", stateful=False, metrics={"cpu": 1.0}, default_load={Role.INSTANCE: load}))
+    engine.update_partition(Partition("w", service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
+    assert configuration_of(engine).solution.node_load[0].tolist() == [5, 0]
+    engine.report_load("w", "n0", {"cpu": 6, "memory": 8})
+    engine.report_role_load("w", Role.INSTANCE, {"memory": 9})
+    assert configuration_of(engine).solution.node_load[0].tolist() == [6, 0]
+    engine.report_loads([engine.replicas("w")[0].index], [[4, 9]])
+    assert configuration_of(engine).solution.node_load[0].tolist() == [4, 0]
+
+
+def test_removed_service_weighs_nothing():
+    """The energy is that of an engine that never heard of it."""
+    told, plain = (cluster(metrics=("cpu", "memory")) for _ in range(2))
+    told.update_service(Service("gone", stateful=False, metrics={"cpu": 9.0, "memory": 1.0}))
+    for engine in (told, plain):
+        engine.update_service(Service("web", stateful=False, metrics={"cpu": 1.0, "memory": 4.0}))
+        instances(engine, "web", {"w": ("n0", {"cpu": 5, "memory": 1}), "v": ("n1", {"memory": 3})})
+    told.remove_service("gone")
+    assert told.balance().energy_before == plain.balance().energy_before
+
+
+def test_departing_end_that_is_dropped_leaves_the_sums_right():
+    """It was in none of them."""
+    engine = cluster(checks="phase")
+    engine.update_service(Service("web", stateful=False, target_replicas=1))
+    ends = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n1", leaving=True)]
+    engine.update_partition(Partition("w", service="web", replicas=ends, missing=-1))
+    for node in ("n0", "n1"):
+        engine.report_load("w", node, {"cpu": 5})
+    plan = engine.place()
+    assert [(move.kind, move.source) for move in plan.moves] == [(MoveKind.DROP, "n1")]
+    assert plan.energy_after.imbalance == plan.energy_before.imbalance
+
+
+def test_what_is_refused_changes_nothing():
+    """A time that is none refuses the whole update; so do costs and roles that do not exist."""
+    engine = cluster()
+    engine.update_service(Service("web", stateful=False))
+    instances(engine, "web", {"w": ("n0", {"cpu": 19.5})})
+    before = engine.violations()
+    with pytest.raises(InvalidValueError, match="now"):
+        engine.update_node(Node("n0", capacities={"cpu": 1}), now=math.nan)
+    assert engine.violations() == before
+    with pytest.raises(InvalidValueError, match="partition w: move_cost = 'dear' is not allowed; expected one of zero"):
+        engine.report_move_cost("w", Role.INSTANCE, "dear")
+    for verb in (engine.report_move_cost, engine.report_role_load):
+        with pytest.raises(InvalidValueError, match=r"partition w: role = .*expected INSTANCE"):
+            verb("w", Role.PRIMARY, "low" if verb == engine.report_move_cost else {"cpu": 1})
+
+
+def test_asking_does_not_change_what_is_told_of_a_service_on_every_node():
+    """Slots for nodes that miss a replica are the engine's own until a plan fills them."""
+    engine = cluster()
+    engine.update_service(Service("agent", stateful=False, on_every_node=True))
+    instances(engine, "agent", {"a": ("n0", {"cpu": 1})})
+    told = engine.replicas("a")
+    plan = engine.place()
+    assert {move.target for move in plan.moves} == {"n1", "n2"}
+    assert engine.replicas("a") == told
+    engine.apply(plan)
+    assert sorted(r.node for r in engine.replicas("a")) == ["n0", "n1", "n2"]
+
+
+def test_repair_that_mends_nothing_moves_nothing():
+    """A crowded fault domain whose neighbour has no room: moving about within it would help nobody."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=1000.0), seed=0)
+    for name in ("a1", "a2", "a3", "b1"):
+        engine.update_node(Node(name, capacities={"cpu": 0 if name == "b1" else 100}, fault_domain=f"fd:/{name[0]}"))
+    engine.update_service(Service("db", target_replicas=2))
+    ends = [Replica(Role.PRIMARY, "a1"), Replica(Role.SECONDARY, "a2")]
+    engine.update_partition(Partition("d", service="db", replicas=ends))
+    engine.update_service(Service("web", stateful=False))
+    instances(engine, "web", {"w": ("a2", {"cpu": 50})})
+    for node in ("a1", "a2"):
+        engine.report_load("d", node, {"cpu": 10})
+    assert engine.repair().moves == ()
+
+
+def test_swap_waits_for_the_move_that_makes_room():
+    """The secondary's node is full until another replica has left it."""
+    engine = cluster()
+    engine.update_service(Service("db", target_replicas=2))
+    engine.update_service(Service("web", stateful=False))
+    ends = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1")]
+    engine.update_partition(Partition("d", service="db", replicas=ends))
+    instances(engine, "web", {"w": ("n1", {"cpu": 15})})
+    engine.report_load("d", "n0", {"cpu": 8})
+    primary, secondary = (r.index for r in engine.replicas("d"))
+    (other,) = (r.index for r in engine.replicas("w"))
+    configuration = configuration_of(engine)
+    configuration.apply(Proposal(other, 2))
+    configuration.apply(Proposal(primary, 1, secondary))
+    steps = [(primary, secondary), (other, -1)]
+    assert _executable_order(configuration.problem, configuration.solution, steps) == steps[::-1]
