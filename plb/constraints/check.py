@@ -55,7 +55,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
         solution.node, problem.origin, problem.sibling, problem.standby, problem.role, problem.chains, row, target
     ):
         return _EXCLUSION
-    if not problem.suits[problem.suit[row], target]:
+    if enforced >> _PLACEMENT & 1 and not problem.suits[problem.suit[row], target]:
         return _PLACEMENT
     prefers = enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]
     if prefers and standby_on(problem, solution, row, target) == NOWHERE:
@@ -95,7 +95,9 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
         return _NODE
     elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
         return _EXCLUSION
-    elif not (problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]):
+    elif enforced >> _PLACEMENT & 1 and not (
+        problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]
+    ):
         return _PLACEMENT
     elif (
         enforced >> _AFFINITY & 1

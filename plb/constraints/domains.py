@@ -62,6 +62,14 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
 
 
 @kernel
+def stands_wrongly(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Tell whether the domain of `row` holds too many of its partition: more than it may, or at the cost of another."""
+    if problem.sibling[row] == row:
+        return False
+    return excess_in_domain(problem, solution, level, row) > 0 or starves_another(problem, solution, level, row)
+
+
+@kernel
 def starves_another(problem: Problem, solution: Solution, level: int, row: int) -> bool:
     """Tell whether the domain of `row` has more than the rounded-down share of its partition while another has less."""
     at = solution.node[row]

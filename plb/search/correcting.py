@@ -10,7 +10,7 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Problem, Solution
 from plb.constraints import Rule
-from plb.constraints.domains import excess_in_domain, starves_another
+from plb.constraints.domains import excess_in_domain, stands_wrongly
 from plb.kernel import kernel
 from plb.search.attempts import Attempt, random_target, try_move
 
@@ -76,8 +76,7 @@ def _is_uneven(problem: Problem, solution: Solution, level: int, row: int) -> bo
     """Tell whether some domain of the partition of `row` holds too many of it, or too few."""
     this = row
     while True:
-        crowded = excess_in_domain(problem, solution, level, this) > 0
-        if crowded or starves_another(problem, solution, level, this):
+        if stands_wrongly(problem, solution, level, this):
             return True
         this = problem.sibling[this]
         if this == row:

@@ -63,8 +63,9 @@ class Motives:
             return self._breach(self.before.apart(row) if suited else self.before.misplaced(row), origin)
         for level in np.flatnonzero(self.breaches.misplaced[:, row]).tolist():
             name = self.before.domain_name(level, origin)
-            crowded = [one for one in self.before.uneven(level, row) if one.domain == name]
-            return self._breach(crowded[0], origin)
+            uneven = self.before.uneven(level, row)
+            crowded = (one for one in uneven if one.domain == name)
+            return self._breach(next(crowded, uneven[0]), origin)
         return None
 
     def _overload(self, origin: int) -> Reason:

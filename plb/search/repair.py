@@ -15,7 +15,7 @@ from plb.arrays import DISPLACED, MOVES, NOWHERE, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.affinity import parts_from_parent
-from plb.constraints.domains import excess_in_domain
+from plb.constraints.domains import stands_wrongly
 from plb.kernel import kernel
 from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
 from plb.search.attempts import (
@@ -92,7 +92,7 @@ def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> 
 @kernel
 def _mark_misplaced(problem: Problem, solution: Solution, level: int, misplaced: Bool) -> None:
     for row in range(misplaced.shape[0]):
-        misplaced[row] = problem.sibling[row] != row and excess_in_domain(problem, solution, level, row) > 0
+        misplaced[row] = stands_wrongly(problem, solution, level, row)
 
 
 def repair(
@@ -273,8 +273,7 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> t
         if not enforced >> problem.domain_rule[level] & 1:
             continue
         for row in range(solution.node.shape[0]):
-            if problem.sibling[row] != row and excess_in_domain(problem, solution, level, row) > 0:
-                broken += 1
+            broken += stands_wrongly(problem, solution, level, row)
     for row in range(solution.node.shape[0]):
         broken += is_astray(problem, solution, enforced, row)
     return broken, overload
@@ -413,9 +412,9 @@ def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.
         if not enforced >> problem.domain_rule[level] & 1:
             continue
         for row in range(solution.node.shape[0]):
-            if problem.sibling[row] == row or not problem.movable[row]:
+            if not problem.movable[row]:
                 continue
-            if excess_in_domain(problem, solution, level, row) > 0 and has_room(solution, attempt):
+            if stands_wrongly(problem, solution, level, row) and has_room(solution, attempt):
                 target = random_target(problem, solution, enforced, row, solution.node[row], rng)
                 if target == NOWHERE:
                     continue
