@@ -79,8 +79,9 @@ class Run:
 
     @property
     def is_bound(self) -> bool:
-        """Whether a budget or a limit of time kept a search from going on."""
-        return self._out_of_time or self._is_full or any(self._tally[FIRST_RULE + rule] for rule in BUDGETS)
+        """Whether a limit of time, or a budget of moves of which some were made, kept a search from going on."""
+        used_up = self._is_full or any(self._tally[FIRST_RULE + rule] for rule in BUDGETS)
+        return self._out_of_time or (self.changed and used_up)
 
     def skip(self, phase: Phase) -> None:
         """Note that a phase would only begin again where it ended."""

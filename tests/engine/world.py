@@ -292,7 +292,8 @@ class World:
             for metric in seat.load:
                 limit = limit_of(self.config, self.nodes[str(seat.node)], metric)
                 load = loads[str(seat.node), metric]
-                leaves = any(m.source == seat.node for m in plan.moves[number + 1 :])
+                later = plan.moves[number + 1 :]
+                leaves = any(m.source == seat.node or (m.kind, m.target) == (MoveKind.SWAP, seat.node) for m in later)
                 fits = limit is None or load <= limit or load <= start[str(seat.node), metric]
                 assert fits or leaves, (seat, metric, load, limit, plan.moves)
 
@@ -333,6 +334,7 @@ class World:
         if self.plan is None or self.planned_at != self.version:
             return
         after = self.replay(self.seats(), self.plan)
+        leaving = leaving and not self.config.allow_chained_moves  # the next of a chain waits for the first to be gone
         self.one.apply(self.plan, leaving=leaving)
         for move in self.plan.moves:
             self.two.apply(attrs.evolve(self.plan, moves=(move,)), leaving=leaving)
