@@ -25,7 +25,7 @@ from plb.kernel import kernel
 from plb.model import Metric, Node, Partition, Replica, Role, Service
 from plb.problem import start_solution
 from plb.risk.demand import DemandHistory
-from plb.search.proposal import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE, Choice, draw_proposal, judge, refusal
+from plb.search.proposal import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE, Choice, draw_proposal, judge, refusal_in_place
 from plb.search.transition import (
     fragmentation_of_proposal,
     imbalance_of_proposal,
@@ -224,7 +224,7 @@ def _score_only(
         row, target, partner = draw_proposal(problem, solution, choice, rng)
         if row == NOWHERE or target == solution.node[row]:
             continue
-        if refusal(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
+        if refusal_in_place(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
             continue
         highest = energy - temperature * math.log(1.0 - rng.random())
         accepted += judge(problem, solution, highest, row, target, partner, tally) < math.inf
@@ -240,7 +240,7 @@ def _score_fully(problem: Problem, solution: Solution, choice: Choice, rng: np.r
         row, target, partner = draw_proposal(problem, solution, choice, rng)
         if row == NOWHERE or target == solution.node[row]:
             continue
-        if refusal(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
+        if refusal_in_place(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
             continue
         here = solution.node[row]
         violations = solution.counts[0] - solution.violating[here] - solution.violating[target]

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from plb.kernel import by_pointer
+
 Int = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Float = npt.NDArray[np.float64]
@@ -28,6 +30,7 @@ VIOLATIONS, MOVEMENT, MOVES, DISPLACED, LOCAL_SCORES = range(5)
 IMBALANCE, FRAGMENTATION = range(2)
 
 
+@by_pointer
 class Problem(NamedTuple):
     """What a search only reads."""
 
@@ -187,6 +190,7 @@ class Problem(NamedTuple):
     """(S,) most replicas of one service that move."""
 
 
+@by_pointer
 class Solution(NamedTuple):
     """What a search changes: where each replica stands, and every sum that follows from it."""
 

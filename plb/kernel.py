@@ -11,12 +11,13 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable
-from functools import cache, update_wrapper
+from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Members = TypeVar("Members")
 
 
 @overload
@@ -41,6 +42,25 @@ def kernel(function: Any = None, /, *, inline: bool = False) -> Any:
     return Kernel(function, inline)
 
 
+class ByPointer:
+    """A named tuple that kernels take by pointer, see `plb.handles`."""
+
+    @cached_property
+    def handle(self) -> object:
+        """The pointer that kernels get."""
+        from plb.handles import Handle
+
+        return Handle(self)
+
+
+def by_pointer(kind: type[Members]) -> type[Members]:
+    """Let kernels take a named tuple of arrays by one pointer; its members must not be replaced."""
+    return cast(
+        "type[Members]",
+        type(kind.__name__, (ByPointer, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__}),
+    )
+
+
 class Kernel(Generic[Arguments, Result]):
     """A function that is compiled when first needed; `py_func` is the plain Python one."""
 
@@ -50,34 +70,73 @@ class Kernel(Generic[Arguments, Result]):
         update_wrapper(self, function)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        """Call the compiled function."""
-        return cast("Result", self.dispatcher(*args, **kwargs))
+        """Call the compiled function; arguments that go by pointer are handed over so."""
+        dispatcher = self.dispatcher
+        handed: list[Any] = list(args)
+        if dispatcher is not self.py_func:
+            handed = [value.handle if isinstance(value, ByPointer) else value for value in args]
+        return cast("Result", dispatcher(*handed, **kwargs))
 
     @property
     def dispatcher(self) -> Any:
-        """The Numba dispatcher, made when first asked for."""
-        return _dispatcher(self.py_func, self.inline)
+        """The Numba dispatcher for calls from Python, made when first asked for."""
+        return _dispatcher(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:
         # Numba asks a global for this attribute, so that one kernel can call another before either is compiled.
-        return self.dispatcher._numba_type_
+        return _part(self.py_func, self.inline)._numba_type_
 
 
 @cache
-def _dispatcher(function: Callable[..., Any], inline: bool) -> Any:
+def _dispatcher(function: Callable[..., Any]) -> Any:
+    """Return the dispatcher that Python calls; its machine code, with that of all it calls, is cached."""
     import numba
 
     settings: Any = numba.config
     if settings.DISABLE_JIT:
         return function
-    compiler: Any = numba.njit  # its stubs do not know the options that turn reference counting off and inlining on
-    dispatcher = compiler(function, nogil=True, error_model="numpy", _nrt=False, forceinline=inline)
+    dispatcher = _compiler()(function)
     _widen_literals(dispatcher)
     directory = _cache_directory()
     if directory is not None:
         dispatcher._cache = _source_keyed_cache(function, directory)
     return dispatcher
+
+
+@cache
+def _part(function: Callable[..., Any], inline: bool) -> Any:
+    """Return the dispatcher that other kernels call: a part of their machine code, with none of its own."""
+    dispatcher = _compiler()(function, forceinline=inline, no_cpython_wrapper=True)
+    _widen_literals(dispatcher)
+    _leave_out_machine_code(dispatcher)
+    return dispatcher
+
+
+def _compiler() -> Any:
+    import numba
+
+    compiler: Any = numba.njit  # its stubs do not know the options that turn reference counting off and inlining on
+    return partial(compiler, nogil=True, error_model="numpy", _nrt=False)
+
+
+def _leave_out_machine_code(dispatcher: Any) -> None:
+    """Keep Numba from translating a part by itself: that would cost as much as translating it where it is used."""
+    from numba.core.registry import cpu_target
+
+    compiler = dispatcher._compiler
+    compile_whole = compiler.compile
+
+    def compile_part(*signature: Any) -> Any:
+        context = cpu_target.target_context
+        translate = context.get_executable
+        context.get_executable = lambda *_: [].append  # any built-in will do, but no two parts may share one
+        try:
+            return compile_whole(*signature)
+        finally:
+            context.get_executable = translate
+
+    compiler.compile = compile_part
 
 
 def _widen_literals(dispatcher: Any) -> None:

@@ -40,6 +40,7 @@ from plb.search.proposal import (
     draw_proposal,
     judge,
     refusal,
+    refusal_in_place,
 )
 from plb.search.transition import apply_proposal, present_energy
 
@@ -208,7 +209,7 @@ def _step(
     tally[DRAWN] += 1
     if row == NOWHERE or target == solution.node[row]:
         return
-    refused = refusal(problem, solution, choice.enforced, row, target, partner)
+    refused = refusal_in_place(problem, solution, choice.enforced, row, target, partner)
     corrects = choice.corrects and partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
     if corrects:
         refused = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, row, target, partner)

@@ -157,9 +157,15 @@ def _swap_partner(problem: Problem, row: int, rng: np.random.Generator) -> int:
     return int(chosen)
 
 
-@kernel(inline=True)
+@kernel
 def refusal(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
     """Return the rule that refuses the proposal, or NO_REFUSAL."""
+    return refusal_in_place(problem, solution, enforced, row, target, partner)
+
+
+@kernel(inline=True)
+def refusal_in_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
+    """Return what `refusal` does, compiled into the caller: for the innermost loop."""
     if partner == NOWHERE:
         refused = refusal_of_move(problem, solution, enforced, row, target)
     else:

@@ -1,0 +1,113 @@
+"""Handing the many arrays of a search to kernels by pointer.
+
+Numba passes a named tuple of arrays member by member: hundreds of numbers for every call between kernels, which cost
+more than the kernels themselves, to compile and to run. A `Handle` is one pointer to the same numbers, written down
+once. What it points to never changes, so the compiler may keep what it has read; the arrays themselves may change.
+
+Only imported once something is compiled, since ``import plb`` must load no Numba.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, cast
+
+import numba.extending
+import numpy as np
+from llvmlite import ir
+from numba import typeof
+from numba._dispatcher import compute_fingerprint
+from numba.core import types
+from numba.core.datamodel import models
+from numba.core.typing.templates import AttributeTemplate
+
+WORDS_PER_FIELD = 16
+"""Room for an array of up to four dimensions: data, sizes, shape and strides."""
+
+
+class HandleType(types.Type):
+    """The type of a handle to a named tuple of arrays, numbers and switches."""
+
+    def __init__(self, members: types.NamedTuple) -> None:
+        self.members = members
+        super().__init__(f"{members.instance_class.__name__}{sha256(str(members).encode()).hexdigest()[:16]}")
+
+
+class Handle:
+    """A pointer to the members of a named tuple, which has to live as long."""
+
+    def __init__(self, members: Any) -> None:
+        from plb.handle_packing import pack
+
+        self._numba_type_ = _type_of(members)
+        self._words = np.zeros(WORDS_PER_FIELD * len(members), np.int64)
+        self.address = self._words.ctypes.data
+        cast("Any", pack).dispatcher(members, np.uint64(self.address))
+
+
+_TYPES: dict[bytes, HandleType] = {}
+
+
+def _type_of(members: Any) -> HandleType:
+    fingerprint = compute_fingerprint(members)
+    if fingerprint not in _TYPES:
+        _TYPES[fingerprint] = HandleType(typeof(members))
+    return _TYPES[fingerprint]
+
+
+@numba.extending.register_model(HandleType)
+class _HandleModel(models.OpaqueModel):
+    """One untyped pointer."""
+
+
+@numba.extending.unbox(HandleType)
+def _unbox_handle(_: HandleType, handle: Any, c: Any) -> Any:
+    address = c.pyapi.object_getattr_string(handle, "address")
+    pointer = c.pyapi.long_as_voidptr(address)
+    c.pyapi.decref(address)
+    return numba.extending.NativeValue(pointer)
+
+
+@numba.extending.infer_getattr
+class _HandleAttributes(AttributeTemplate):
+    key = HandleType
+
+    def generic_resolve(self, kind: HandleType, name: str) -> Any:  # type: ignore[override]  # declared as a value
+        fields = kind.members.fields
+        return kind.members.types[fields.index(name)] if name in fields else None
+
+
+@numba.extending.lower_getattr_generic(HandleType)
+def _read_member(context: Any, builder: Any, kind: HandleType, pointer: Any, name: str) -> Any:
+    members = builder.bitcast(pointer, context.get_value_type(kind.members).as_pointer())
+    position = kind.members.fields.index(name)
+    return _read(builder, builder.gep(members, _indices(0, position), inbounds=True))
+
+
+def _read(builder: Any, pointer: Any) -> Any:
+    """Read what `pointer` points to number by number, each marked as never changing."""
+    kind = pointer.type.pointee
+    if not isinstance(kind, (ir.LiteralStructType, ir.ArrayType)):
+        number = builder.load(pointer)
+        number.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return number
+    value = ir.Constant(kind, ir.Undefined)
+    for position in range(len(kind)):
+        part = _read(builder, builder.gep(pointer, _indices(0, position), inbounds=True))
+        value = builder.insert_value(value, part, position)
+    return value
+
+
+def _indices(*positions: int) -> list[Any]:
+    return [ir.Constant(ir.IntType(32), position) for position in positions]
+
+
+@numba.extending.intrinsic
+def write_members(_: Any, members: Any, address: Any) -> Any:
+    """Write the members of a named tuple, as Numba holds them, to an address."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> None:
+        value, target = arguments
+        builder.store(value, builder.inttoptr(target, value.type.as_pointer()))
+
+    return types.void(members, address), generate

@@ -1,0 +1,78 @@
+"""What kernels read through the pointer that stands for a named tuple of arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.kernel import by_pointer, kernel
+
+from .strategies import examples
+
+
+@by_pointer
+class Members(NamedTuple):
+    """Members of every kind that a search has."""
+
+    flat: np.ndarray
+    table: np.ndarray
+    cube: np.ndarray
+    marks: np.ndarray
+    number: int
+    switch: bool
+
+
+@kernel
+def weighed_sum(members: Members, factor: int) -> int:
+    """Add up everything, each member in a way that betrays wrong shapes and strides."""
+    total = members.number * factor + members.switch
+    for position in range(members.flat.shape[0]):
+        total += (position + 1) * members.flat[position]
+    for row in range(members.table.shape[0]):
+        for column in range(members.table.shape[1]):
+            total += (3 * row + 5 * column) * members.table[row, column]
+    for index in range(members.cube.shape[2]):
+        total += (index + 7) * members.cube[1, 2, index]
+    for mark in members.marks:
+        total += mark
+    return total
+
+
+@kernel
+def raised_sum(members: Members, amount: int) -> int:
+    """Change an array by way of the pointer, then hand the pointer on."""
+    members.flat[0] += amount
+    return weighed_sum(members, 2)
+
+
+@examples(25)
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**31), st.integers(-9, 9), st.booleans(), st.booleans())
+def test_kernels_read_what_the_tuple_holds(rows, columns, seed, number, switch, transposed):
+    """Also of arrays that are views, and after an array has changed."""
+    rng = np.random.default_rng(seed)
+    table = rng.integers(-99, 99, (rows, columns))
+    members = Members(
+        rng.integers(-99, 99, rows),
+        table.T if transposed else table,
+        rng.integers(-99, 99, (2, 3, columns)),
+        rng.random(columns) < 0.5,
+        number,
+        switch,
+    )
+    assert weighed_sum(members, 3) == weighed_sum.py_func(members, 3)
+    expected = weighed_sum.py_func(members._replace(flat=members.flat + np.eye(1, rows, dtype=np.int64)[0] * 4), 2)
+    assert raised_sum(members, 4) == expected
+    assert weighed_sum(members, 2) == expected
+
+
+def test_a_replaced_member_is_seen():
+    """A tuple made from another has a pointer of its own."""
+    members = Members(
+        np.ones(2, np.int64), np.zeros((1, 1), np.int64), np.zeros((2, 3, 1), np.int64), np.ones(1, bool), 1, False
+    )
+    before = weighed_sum(members, 10)
+    assert weighed_sum(members._replace(number=3), 10) == before + 20
+    assert weighed_sum(members, 10) == before
