@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.arrays import NOWHERE, Float, Int
+from plb.carrying_out import carry_out, check_moves, vacate
 from plb.config import PlbConfig
 from plb.errors import ConflictError, InvalidValueError
+from plb.load_reports import row_on, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.model import (
     MoveCost,
     Node,
@@ -28,7 +30,9 @@ from plb.outcome import DomainOutcome, Idle
 from plb.plan import MoveKind, Phase, Plan, Proposals, merged
 from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, Scheduler, node_event
 from plb.service_domains import service_domains
+from plb.slots import fill_every_node
 from plb.state import ClusterState
+from plb.updates import put_node, put_partition, put_service, remove_partition, remove_service
 from plb.violations import NodeViolation, Violation
 from plb.work import WorkToPlace
 
@@ -157,7 +161,7 @@ class PlacementAndLoadBalancing:
         """
         at = self._time(now)
         before = self._state.nodes[self._state.node_index[node.name]] if node.name in self._state.node_index else None
-        self._state.put_node(node)
+        put_node(self._state, node)
         event = node_event(before, node)
         if event is not None:
             living = [index for index, service in enumerate(self._state.living_services()) if service is not None]
@@ -173,7 +177,7 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If a default load names a metric that the engine does not know.
         """
-        self._state.put_service(service)
+        put_service(self._state, service)
 
     def update_partition(self, partition: Partition) -> None:
         """Add a partition, or bring the known one to the replicas given.
@@ -188,15 +192,15 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If a role does not suit the service.
         """
-        self._state.put_partition(partition)
+        put_partition(self._state, partition)
 
     def remove_partition(self, name: str) -> None:
         """Forget a partition and its replicas."""
-        self._state.remove_partition(name)
+        remove_partition(self._state, name)
 
     def remove_service(self, name: str) -> None:
         """Forget a service that has no partitions."""
-        self._state.remove_service(name)
+        remove_service(self._state, name)
 
     def report_load(self, partition: str, node: str, loads: Mapping[str, float]) -> None:
         """Report the load of the replica of `partition` on `node`, in user units; metrics not named keep theirs.
@@ -212,7 +216,7 @@ class PlacementAndLoadBalancing:
         """
         item = f"partition {partition} on node {node}"
         checked = check_loads(item, "load", loads)
-        self._state.set_load(self._state.row_on(partition, node), item, dict(checked))
+        set_load(self._state, row_on(self._state, partition, node), item, dict(checked))
 
     def report_role_load(self, partition: str, role: Role, loads: Mapping[str, float]) -> None:
         """Report the load of all replicas of a role that have no report of their own, also of those to come.
@@ -225,7 +229,7 @@ class PlacementAndLoadBalancing:
             If the role does not suit the service, or a load is negative or not finite.
         """
         checked = check_loads(f"partition {partition}", f"load[{role.name}]", loads)
-        self._state.set_role_load(partition, role, dict(checked))
+        set_role_load(self._state, partition, role, dict(checked))
 
     def report_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
         """Report the loads of a partition's secondaries by node, in user units.
@@ -241,7 +245,7 @@ class PlacementAndLoadBalancing:
             If a load is negative or not finite.
         """
         checked = {node: check_loads(f"partition {partition}", f"loads[{node}]", load) for node, load in loads.items()}
-        self._state.set_secondary_loads(partition, checked)
+        set_secondary_loads(self._state, partition, checked)
 
     def report_move_cost(self, partition: str, role: Role, cost: MoveCost | str) -> None:
         """Report what a move of the replicas of a role costs, instead of the service's move cost.
@@ -253,7 +257,7 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If the role does not suit the service, or there is no such cost.
         """
-        self._state.set_move_cost(partition, role, check_move_cost(f"partition {partition}", cost))
+        set_move_cost(self._state, partition, role, check_move_cost(f"partition {partition}", cost))
 
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, which are searched apart, with what the last refresh did for each."""
@@ -284,7 +288,7 @@ class PlacementAndLoadBalancing:
             If an index is not that of a replica, a shape does not fit, or a load is negative or not finite; nothing
             is changed then.
         """
-        self._state.set_loads(_indices(replica_index), _numbers(loads))
+        set_loads(self._state, _indices(replica_index), _numbers(loads))
 
     # what the host asks
 
@@ -400,9 +404,9 @@ class PlacementAndLoadBalancing:
         ConflictError
             If the cluster has changed so that a move no longer makes sense; nothing is changed then.
         """
-        self._state.check_moves(plan.moves, leaving=leaving)
+        check_moves(self._state, plan.moves, leaving=leaving)
         for move in plan.moves:
-            self._state.carry_out(move, leaving=leaving)
+            carry_out(self._state, move, leaving=leaving)
 
     def vacate(self, partition: str, node: str) -> None:
         """Note that the departing end of a move is gone from `node`.
@@ -412,7 +416,7 @@ class PlacementAndLoadBalancing:
         ConflictError
             If no replica of the partition is leaving that node.
         """
-        self._state.vacate(partition, node)
+        vacate(self._state, partition, node)
 
     # inside
 
@@ -520,7 +524,7 @@ class PlacementAndLoadBalancing:
     def _fill_every_node(self) -> None:
         """Bring the slots of services on every node in step with the nodes that there are."""
         if any(service.on_every_node for service in self._state.services):
-            self._state.fill_every_node(self._present_topology())
+            fill_every_node(self._state, self._present_topology())
 
     def _domains(self) -> list[ServiceDomain | None]:
         """Return the service domains; a single None where all services are one."""
