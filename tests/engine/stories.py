@@ -64,4 +64,4 @@ def search_of(engine: PlacementAndLoadBalancing) -> Run:
     """Return the search of a whole engine at its start."""
     from plb.search.annealing import Budget
 
-    return engine._search(None, 0.0, Budget(), [])
+    return engine._planner.search(None, 0.0, Budget(), [])

@@ -82,7 +82,7 @@ class Cluster:
 
 def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Configuration:
     """Return the engine's present configuration, on arrays of its own."""
-    problem, _ = engine._problem(now)
+    problem = engine._planner.problem(now)
     return Configuration(problem, start_solution(problem))
 
 

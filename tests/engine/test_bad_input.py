@@ -59,8 +59,8 @@ def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
             return {key: frozen(item) for key, item in vars(value).items() if key != "_sampler"}
         return value if callable(value) else copy.copy(value)
 
-    own = ("_state", "_outlook", "_searches", "_last_run", "_now")
-    return {name: frozen(getattr(engine, name)) for name in own}
+    own = ("outlook", "searches", "scheduler", "batch", "now")
+    return {"state": frozen(engine._state)} | {name: frozen(getattr(engine._planner, name)) for name in own}
 
 
 Call = Callable[[PlacementAndLoadBalancing], object]
