@@ -26,13 +26,13 @@ from plb.model import (
 )
 from plb.plan import MoveKind, Phase, Plan
 from plb.scheduler import node_event
+from plb.search.budget import Budget
 from plb.state import ClusterState
 from plb.updates import put_node, put_partition, put_service, remove_partition, remove_service
 from plb.violations import NodeViolation, Violation
 
 if TYPE_CHECKING:
     from plb.risk.demand import DemandHistory
-    from plb.search.annealing import Budget
 
 
 @attrs.frozen
@@ -341,15 +341,11 @@ class PlacementAndLoadBalancing:
 
         Changes nothing outside the engine, nor what the engine knows of the cluster: see `apply`.
         """
-        from plb.search.annealing import Budget
-
         return self._planner.refresh(self._planner.time(now), Budget.of(budget))
 
     def _run(
         self, phase: Phase, now: float | None, budget: Budget | int | None, names: Sequence[str] | None = None
     ) -> Plan:
-        from plb.search.annealing import Budget
-
         return self._planner.run([phase], self._planner.time(now), Budget.of(budget), names)
 
     def apply(self, plan: Plan, *, leaving: bool = False) -> None:

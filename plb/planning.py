@@ -19,7 +19,7 @@ from plb.refresh import PHASES, Refresh
 from plb.rest import Occasion, Rest
 from plb.risk.demand import DemandHistory
 from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
-from plb.search.annealing import Budget
+from plb.search.budget import Budget
 from plb.search.dropping import Surplus
 from plb.search.held import concerned
 from plb.search.inspection import Inspection

@@ -62,6 +62,6 @@ def add_instance(engine: PlacementAndLoadBalancing, load: float, *, name: str = 
 
 def search_of(engine: PlacementAndLoadBalancing) -> Run:
     """Return the search of a whole engine at its start."""
-    from plb.search.annealing import Budget
+    from plb.search.budget import Budget
 
     return engine._planner.search(None, 0.0, Budget(), [])

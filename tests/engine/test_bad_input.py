@@ -35,7 +35,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.search.annealing import Budget
+from plb.search.budget import Budget
 
 from .strategies import clusters, examples
 
