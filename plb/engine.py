@@ -12,6 +12,7 @@ import numpy.typing as npt
 from plb.arrays import NOWHERE, Float, Int
 from plb.carrying_out import carry_out, check_moves, vacate
 from plb.config import PlbConfig
+from plb.counting import standing_load
 from plb.errors import ConflictError, InvalidValueError
 from plb.load_reports import row_on, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.model import (
@@ -277,10 +278,7 @@ class PlacementAndLoadBalancing:
 
     def node_loads(self) -> dict[str, dict[str, float]]:
         """Return the load of every node by metric, in user units; departing replicas do not count."""
-        table, steps = self._state.rows, self._state.steps
-        standing = np.flatnonzero(table.used & ~table.leaving & (table.node != NOWHERE))
-        load = np.zeros((len(self._state.nodes), len(self.config.metrics)), np.int64)
-        np.add.at(load, table.node[standing], table.load[standing])
+        steps, load = self._state.steps, standing_load(self._state)
         names = self.config.metric_names
         return {
             node.name: {name: steps.to_user(name, int(load[index, metric])) for metric, name in enumerate(names)}
