@@ -341,11 +341,6 @@ class PlacementAndLoadBalancing:
         """
         return self._planner.refresh(self._planner.time(now), Budget.of(budget))
 
-    def _run(
-        self, phase: Phase, now: float | None, budget: Budget | int | None, names: Sequence[str] | None = None
-    ) -> Plan:
-        return self._planner.run([phase], self._planner.time(now), Budget.of(budget), names)
-
     def apply(self, plan: Plan, *, leaving: bool = False) -> None:
         """Note that the moves of a plan were carried out.
 
@@ -373,6 +368,11 @@ class PlacementAndLoadBalancing:
             If no replica of the partition is leaving that node.
         """
         vacate(self._state, partition, node)
+
+    def _run(
+        self, phase: Phase, now: float | None, budget: Budget | int | None, names: Sequence[str] | None = None
+    ) -> Plan:
+        return self._planner.run([phase], self._planner.time(now), Budget.of(budget), names)
 
     def _name_of(self, node: int) -> str | None:
         return None if node < 0 else self._state.nodes[node].name
