@@ -98,9 +98,17 @@ class PlacementAndLoadBalancing:
         from plb.planning import Planner
 
         self.config = config
-        self.seed = check_count("engine", "seed", seed)
         self._state = ClusterState(config)
-        self._planner = Planner(self._state, seed=seed, history=history)
+        self._planner = Planner(self._state, seed=check_count("engine", "seed", seed), history=history)
+
+    @property
+    def seed(self) -> int:
+        """Seed of the searches to come."""
+        return self._planner.seed
+
+    @seed.setter
+    def seed(self, seed: int) -> None:
+        self._planner.seed = check_count("engine", "seed", seed)
 
     # what the host reports
 
