@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.arrays import NOWHERE, Float, Int
+from plb.carrying_out import carry_out, check_moves, vacate
 from plb.config import PlbConfig
+from plb.counting import standing_load
 from plb.errors import ConflictError, InvalidValueError
+from plb.load_reports import row_on, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.model import (
     MoveCost,
     Node,
@@ -22,34 +24,16 @@ from plb.model import (
     check_count,
     check_loads,
     check_move_cost,
-    check_number,
 )
-from plb.outcome import DomainOutcome, Idle
-from plb.plan import MoveKind, Phase, Plan, Proposals, merged
-from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, Scheduler, node_event
-from plb.service_domains import service_domains
+from plb.plan import MoveKind, Phase, Plan
+from plb.scheduler import node_event
+from plb.search.budget import Budget
 from plb.state import ClusterState
+from plb.updates import put_node, put_partition, put_service, remove_partition, remove_service
 from plb.violations import NodeViolation, Violation
-from plb.work import WorkToPlace
 
 if TYPE_CHECKING:
-    from plb.arrays import Problem
-    from plb.outlook import Outlook
-    from plb.rest import Occasion
     from plb.risk.demand import DemandHistory
-    from plb.search.annealing import Budget
-    from plb.search.run import Run
-    from plb.service_domains import ServiceDomain
-    from plb.service_tables import ServiceTables
-    from plb.topology import Topology
-
-
-INTERVALS = {
-    "placement": "min_placement_interval",
-    "repair": "min_constraint_check_interval",
-    "balancing": "min_load_balancing_interval",
-}
-"""The setting that says how often each phase may run by itself."""
 
 
 @attrs.frozen
@@ -111,22 +95,20 @@ class PlacementAndLoadBalancing:
     """
 
     def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
-        from plb.outlook import Outlook
-        from plb.rest import Rest
+        from plb.planning import Planner
 
         self.config = config
-        self.seed = check_count("engine", "seed", seed)
         self._state = ClusterState(config)
-        self._outlook: Outlook = Outlook(config, history, seed)
-        self._topology: Topology | None = None
-        self._searches = 0
-        self._last_run: dict[str, float] = {}
-        self._scheduler = Scheduler(config)
-        self._rest = Rest()
-        self._tables: dict[int | None, ServiceTables] = {}
-        self._service_domains: list[ServiceDomain] = []
-        self._domains_version = -1
-        self._now = 0.0
+        self._planner = Planner(self._state, seed=check_count("engine", "seed", seed), history=history)
+
+    @property
+    def seed(self) -> int:
+        """Seed of the searches to come."""
+        return self._planner.seed
+
+    @seed.setter
+    def seed(self, seed: int) -> None:
+        self._planner.seed = check_count("engine", "seed", seed)
 
     # what the host reports
 
@@ -140,7 +122,7 @@ class PlacementAndLoadBalancing:
         """
         if config.metric_names != self.config.metric_names:
             raise ConflictError(f"configure: metrics {config.metric_names} are not those of before")
-        self.config = self._state.config = self._scheduler.config = config
+        self.config = self._state.config = self._planner.scheduler.config = config
 
     def update_node(self, node: Node, *, now: float | None = None) -> None:
         """Add a node, or replace the one of this name.
@@ -155,13 +137,12 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If a capacity names a metric that the engine does not know.
         """
-        at = self._time(now)
+        at = self._planner.time(now)
         before = self._state.nodes[self._state.node_index[node.name]] if node.name in self._state.node_index else None
-        self._state.put_node(node)
+        put_node(self._state, node)
         event = node_event(before, node)
         if event is not None:
-            living = [index for index, service in enumerate(self._state.living_services()) if service is not None]
-            self._scheduler.note_node_event(event, living, at)
+            self._planner.scheduler.note_node_event(event, self._state.living_indices(), at)
 
     def update_service(self, service: Service) -> None:
         """Add a service, or replace the one of this name.
@@ -173,7 +154,7 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If a default load names a metric that the engine does not know.
         """
-        self._state.put_service(service)
+        put_service(self._state, service)
 
     def update_partition(self, partition: Partition) -> None:
         """Add a partition, or bring the known one to the replicas given.
@@ -188,15 +169,15 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If a role does not suit the service.
         """
-        self._state.put_partition(partition)
+        put_partition(self._state, partition)
 
     def remove_partition(self, name: str) -> None:
         """Forget a partition and its replicas."""
-        self._state.remove_partition(name)
+        remove_partition(self._state, name)
 
     def remove_service(self, name: str) -> None:
         """Forget a service that has no partitions."""
-        self._state.remove_service(name)
+        remove_service(self._state, name)
 
     def report_load(self, partition: str, node: str, loads: Mapping[str, float]) -> None:
         """Report the load of the replica of `partition` on `node`, in user units; metrics not named keep theirs.
@@ -212,7 +193,7 @@ class PlacementAndLoadBalancing:
         """
         item = f"partition {partition} on node {node}"
         checked = check_loads(item, "load", loads)
-        self._state.set_load(self._state.row_on(partition, node), item, dict(checked))
+        set_load(self._state, row_on(self._state, partition, node), item, dict(checked))
 
     def report_role_load(self, partition: str, role: Role, loads: Mapping[str, float]) -> None:
         """Report the load of all replicas of a role that have no report of their own, also of those to come.
@@ -225,7 +206,7 @@ class PlacementAndLoadBalancing:
             If the role does not suit the service, or a load is negative or not finite.
         """
         checked = check_loads(f"partition {partition}", f"load[{role.name}]", loads)
-        self._state.set_role_load(partition, role, dict(checked))
+        set_role_load(self._state, partition, role, dict(checked))
 
     def report_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
         """Report the loads of a partition's secondaries by node, in user units.
@@ -241,7 +222,7 @@ class PlacementAndLoadBalancing:
             If a load is negative or not finite.
         """
         checked = {node: check_loads(f"partition {partition}", f"loads[{node}]", load) for node, load in loads.items()}
-        self._state.set_secondary_loads(partition, checked)
+        set_secondary_loads(self._state, partition, checked)
 
     def report_move_cost(self, partition: str, role: Role, cost: MoveCost | str) -> None:
         """Report what a move of the replicas of a role costs, instead of the service's move cost.
@@ -253,19 +234,18 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If the role does not suit the service, or there is no such cost.
         """
-        self._state.set_move_cost(partition, role, check_move_cost(f"partition {partition}", cost))
+        set_move_cost(self._state, partition, role, check_move_cost(f"partition {partition}", cost))
 
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, which are searched apart, with what the last refresh did for each."""
-        self._domains()
         return tuple(
             DomainState(
                 name=self._state.services[domain.key].name,
                 services=tuple(self._state.services[index].name for index in domain.services),
                 metrics=tuple(sorted(domain.metrics)),
-                last_action=self._scheduler.last_action(domain.key).value,
+                last_action=self._planner.scheduler.last_action(domain.key).value,
             )
-            for domain in self._service_domains
+            for domain in self._planner.service_domains()
         )
 
     def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike) -> None:
@@ -284,7 +264,7 @@ class PlacementAndLoadBalancing:
             If an index is not that of a replica, a shape does not fit, or a load is negative or not finite; nothing
             is changed then.
         """
-        self._state.set_loads(_indices(replica_index), _numbers(loads))
+        set_loads(self._state, _indices(replica_index), _numbers(loads))
 
     # what the host asks
 
@@ -306,10 +286,7 @@ class PlacementAndLoadBalancing:
 
     def node_loads(self) -> dict[str, dict[str, float]]:
         """Return the load of every node by metric, in user units; departing replicas do not count."""
-        table, steps = self._state.rows, self._state.steps
-        standing = np.flatnonzero(table.used & ~table.leaving & (table.node != NOWHERE))
-        load = np.zeros((len(self._state.nodes), len(self.config.metrics)), np.int64)
-        np.add.at(load, table.node[standing], table.load[standing])
+        steps, load = self._state.steps, standing_load(self._state)
         names = self.config.metric_names
         return {
             node.name: {name: steps.to_user(name, int(load[index, metric])) for metric, name in enumerate(names)}
@@ -328,13 +305,7 @@ class PlacementAndLoadBalancing:
         soft
             Whether broken constraints that are soft or only wished for are told too.
         """
-        from plb.problem import start_solution
-        from plb.search.inspection import Inspection
-        from plb.search.run import rule_priorities
-
-        problem, _ = self._problem(self._now)
-        solution = start_solution(problem)
-        inspection = Inspection(self._state, problem, solution, rule_priorities(self.config))
+        inspection = self._planner.inspection()
         return (*inspection.overloads(), *inspection.breaches(up_to=2 if soft else 0))
 
     def place(
@@ -354,7 +325,7 @@ class PlacementAndLoadBalancing:
             A `Budget`, or a number of proposals over all chains; None: as configured.
         """
         names = [partition] if isinstance(partition, str) else partition
-        return self._run(["placement"], now, budget, names)
+        return self._run(Phase.PLACEMENT, now, budget, names)
 
     def repair(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
         """Mend broken constraints with as few moves as the search finds. Parameters as in `place`.
@@ -362,29 +333,21 @@ class PlacementAndLoadBalancing:
         On the result of the last repair, with nothing changed since, it moves nothing, unless a budget of moves cut the
         last one short.
         """
-        return self._run(["repair"], now, budget, None)
+        return self._run(Phase.REPAIR, now, budget)
 
     def balance(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
         """Lower the energy by moving replicas, if a metric is out of balance. Parameters as in `place`.
 
         On the result of the last balancing it moves nothing, as `repair` on that of the last repair.
         """
-        return self._run(["balancing"], now, budget, None)
+        return self._run(Phase.BALANCING, now, budget)
 
     def refresh(self, now: float, *, budget: Budget | int | None = None) -> Plan:
         """Run the phases that are due: placement, then repair, then balancing if neither had anything to do.
 
         Changes nothing outside the engine, nor what the engine knows of the cluster: see `apply`.
         """
-        at = self._time(now)
-        if self.config.one_action_per_refresh:
-            from plb.search.annealing import Budget
-
-            return self._refresh_domains(at, Budget.of(budget))
-        due = [phase for phase in ("placement", "repair", "balancing") if self._is_due(phase, at)]
-        plan = self._run(due, at, budget, None, otherwise=Idle.NOT_DUE)
-        self._last_run.update(dict.fromkeys(due, at))
-        return plan
+        return self._planner.refresh(self._planner.time(now), Budget.of(budget))
 
     def apply(self, plan: Plan, *, leaving: bool = False) -> None:
         """Note that the moves of a plan were carried out.
@@ -400,9 +363,9 @@ class PlacementAndLoadBalancing:
         ConflictError
             If the cluster has changed so that a move no longer makes sense; nothing is changed then.
         """
-        self._state.check_moves(plan.moves, leaving=leaving)
+        check_moves(self._state, plan.moves, leaving=leaving)
         for move in plan.moves:
-            self._state.carry_out(move, leaving=leaving)
+            carry_out(self._state, move, leaving=leaving)
 
     def vacate(self, partition: str, node: str) -> None:
         """Note that the departing end of a move is gone from `node`.
@@ -412,167 +375,15 @@ class PlacementAndLoadBalancing:
         ConflictError
             If no replica of the partition is leaving that node.
         """
-        self._state.vacate(partition, node)
+        vacate(self._state, partition, node)
 
-    # inside
+    def _run(
+        self, phase: Phase, now: float | None, budget: Budget | int | None, names: Sequence[str] | None = None
+    ) -> Plan:
+        return self._planner.run([phase], self._planner.time(now), Budget.of(budget), names)
 
     def _name_of(self, node: int) -> str | None:
         return None if node < 0 else self._state.nodes[node].name
-
-    def _time(self, now: float | None) -> float:
-        return self._now if now is None else check_number("engine", "now", now, low=-np.inf)
-
-    def _is_due(self, phase: str, now: float) -> bool:
-        interval = getattr(self.config, INTERVALS[phase])
-        if interval is None:
-            return False
-        return phase not in self._last_run or now - self._last_run[phase] >= interval
-
-    def _problem(self, now: float, domain: ServiceDomain | None = None) -> tuple[Problem, int]:
-        from plb.problem import build_problem
-
-        redrawn = self._outlook.update(self._state, now)
-        topology = self._present_topology()
-        return build_problem(self._state, topology, self._outlook, self._present_tables(topology, domain)), redrawn
-
-    def _present_tables(self, topology: Topology, domain: ServiceDomain | None) -> ServiceTables:
-        from plb.service_tables import build_tables, tables_version
-
-        services = self._state.living_indices() if domain is None else domain.services
-        key = None if domain is None else domain.key
-        known = self._tables.get(key)
-        if known is None or known.version != tables_version(self._state, topology) or known.services != services:
-            known = self._tables[key] = build_tables(self._state, topology, services)
-        return known
-
-    def _present_topology(self) -> Topology:
-        from plb.topology import build_topology, topology_version
-
-        if self._topology is None or self._topology.version != topology_version(self._state):
-            self._topology = build_topology(self._state)
-        return self._topology
-
-    def _run(
-        self,
-        phases: Sequence[str],
-        now: float | None,
-        budget: Budget | int | None,
-        names: Sequence[str] | None,
-        *,
-        otherwise: Idle = Idle.NOT_ASKED,
-    ) -> Plan:
-        """Run phases for each service domain; `names` are the partitions to place, None: all.
-
-        Parameters
-        ----------
-        otherwise
-            Why the other phases do not run.
-        """
-        from plb.search.annealing import Budget
-
-        at, spending = self._time(now), Budget.of(budget)
-        self._fill_every_node()
-        work = WorkToPlace(self._state, names)
-        runs: list[Run] = []
-        plans = []
-        for domain in self._domains():
-            run = self._search(domain, at, spending, runs)
-            missing, surpluses = work.of(domain)
-            if "placement" in phases:
-                run.drop(surpluses)
-                if missing:
-                    run.place(missing)
-                elif not surpluses:
-                    run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
-            if "repair" in phases:
-                self._rest.search(Phase.REPAIR, run, self._occasion(domain, spending))
-            if "balancing" in phases and not run.changed:
-                self._rest.search(Phase.BALANCING, run, self._occasion(domain, spending))
-            elif "balancing" in phases:
-                run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
-            for phase in Phase:
-                run.note_idle(phase, otherwise)
-            runs.append(run)
-            plans.append(run.plan(missing if "placement" in phases else [], domain))
-        return merged(plans)
-
-    def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
-        from plb.rest import Occasion
-
-        state = self._state
-        circumstances = (state.node_version, state.services_version, self.config, budget)
-        if domain is None:
-            return Occasion(None, None, circumstances)
-        return Occasion(domain.key, domain.services, circumstances)
-
-    def _search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[Run]) -> Run:
-        """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""
-        from plb.search.run import Run
-
-        if not self._state.nodes:
-            raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
-        seed = np.random.SeedSequence([self.seed, self._searches + 1])
-        run = Run(self._state, self._problem(at, domain)[0], seed, budget)
-        run.deduct(earlier)
-        self._now, self._searches = at, self._searches + 1
-        return run
-
-    def _fill_every_node(self) -> None:
-        """Bring the slots of services on every node in step with the nodes that there are."""
-        if any(service.on_every_node for service in self._state.services):
-            self._state.fill_every_node(self._present_topology())
-
-    def _domains(self) -> list[ServiceDomain | None]:
-        """Return the service domains; a single None where all services are one."""
-        if self._domains_version != self._state.services_version:
-            self._service_domains = service_domains(self._state.living_services(), self.config.metric_names)
-            self._domains_version = self._state.services_version
-        return [*self._service_domains] if len(self._service_domains) > 1 else [None]
-
-    def _refresh_domains(self, at: float, budget: Budget) -> Plan:
-        """Run one action at most for each service domain."""
-        from plb.refresh import Refresh
-
-        self._fill_every_node()
-        work, plans, skipped, actions = WorkToPlace(self._state, None), [], [], {}
-        runs: list[Run] = []
-        self._domains()
-        replicas = int((self._state.rows.used & (self._state.rows.node >= 0)).sum())
-        for domain in self._service_domains:
-            record = self._scheduler.record(domain.key, at)
-            action = Action.SKIPPED
-            if not self._scheduler.is_under_way(record, self._state.partition_version, at):
-                run = self._search(domain, at, budget, runs)
-                runs.append(run)
-                missing, surpluses = work.of(domain)
-                versions = self._state.versions_of(domain.services)
-                refresh = Refresh(self._scheduler, record, domain, run, missing, surpluses, *versions, at, replicas)
-                action = record.last_action = refresh.act()
-                plan = run.plan(missing if action in PLACEMENTS else [], domain, action.value)
-                moved = {move.partition for move in plan.moves}
-                record.under_way.update({name: (at, self._state.partition_version(name) or 0) for name in moved})
-                moves = Counter(move.partition for move in plan.moves if move.kind in MOVEMENTS)
-                self._scheduler.note_moves(action, at, moves)
-                plans.append(plan)
-            else:
-                skipped.append(self._passed_over(domain))
-            actions[self._state.services[domain.key].name] = action.value
-        plan = merged(plans)
-        return attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
-
-    def _passed_over(self, domain: ServiceDomain) -> DomainOutcome:
-        """Return the outcome of a domain that is left alone while its moves are under way."""
-        from plb.search.held import concerned
-
-        return DomainOutcome(
-            *concerned(self._state, domain),
-            phases=(),
-            idle=dict.fromkeys(Phase, Idle.UNDER_WAY),
-            held={},
-            end_reason="nothing to do",
-            proposals=Proposals(),
-            action=Action.SKIPPED.value,
-        )
 
 
 def _indices(values: npt.ArrayLike) -> Int:

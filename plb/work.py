@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from plb.arrays import NOWHERE
 from plb.search.dropping import Surplus
 from plb.service_domains import ServiceDomain
+from plb.slots import surplus_of
 from plb.state import ClusterState
 
 
@@ -37,6 +38,6 @@ class WorkToPlace:
         surpluses = [
             Surplus([row for row in record.rows if node[row] != NOWHERE], count)
             for record in reversed(records)
-            if (count := self._state.surplus_of(record)) > 0
+            if (count := surplus_of(self._state, record)) > 0
         ]
         return missing, surpluses

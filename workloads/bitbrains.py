@@ -136,11 +136,7 @@ def read_bitbrains(
         The file is missing or damaged, a row belongs to no machine or bin or doubles another, or nothing is left to
         use; it names file, row (from 1), column and what was expected.
     """
-    check_number("bitbrains", "window_days", window_days, low=1 / 24)
-    check_number("bitbrains", "max_gap_minutes", max_gap_minutes)
-    check_number("bitbrains", "min_hours", min_hours)
-    if aggregate not in ("mean", "max"):
-        raise InvalidValueError("bitbrains", "aggregate", aggregate, "'mean' or 'max'")
+    _check_options(window_days, aggregate, max_gap_minutes, min_hours)
     path = Path(directory) / FILE
     rows_read, refused = count_rows(path)
     steps = ten_minute_steps(path, aggregate)
@@ -148,13 +144,12 @@ def read_bitbrains(
     long_enough = np.diff(windows.bounds) >= max(min_hours * STEPS_PER_HOUR, 1)
     _check_any(path, long_enough, min_hours)
     traces, clipped = _trace_set(steps, windows.keep(long_enough))
-    filled = len(windows.rows) - len(steps)
     report = BitbrainsReport(
         machines=steps["vm"].n_unique(),
         rows_read=rows_read,
         rows_refused=refused,
         steps=len(steps),
-        steps_filled=filled,
+        steps_filled=len(windows.rows) - len(steps),
         gaps_filled=windows.gaps_filled,
         gaps_cut=windows.gaps_cut,
         windows=int(long_enough.sum()),
@@ -164,6 +159,15 @@ def read_bitbrains(
         clipped=clipped,
     )
     return traces, report
+
+
+def _check_options(window_days: float, aggregate: str, max_gap_minutes: float, min_hours: float) -> None:
+    """Raise `InvalidValueError` for an option of `read_bitbrains` that is out of range."""
+    check_number("bitbrains", "window_days", window_days, low=1 / 24)
+    check_number("bitbrains", "max_gap_minutes", max_gap_minutes)
+    check_number("bitbrains", "min_hours", min_hours)
+    if aggregate not in ("mean", "max"):
+        raise InvalidValueError("bitbrains", "aggregate", aggregate, "'mean' or 'max'")
 
 
 def _check_any(path: Path, long_enough: npt.NDArray[np.bool_], min_hours: float) -> None:

@@ -72,13 +72,20 @@ def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
 @kernel
 def _stands_on(problem: Problem, solution: Solution, row: int, node: int) -> bool:
     """Tell whether a replica of the partition of `row` stands on `node`."""
-    this = row
-    while True:
-        if solution.node[this] == node and not problem.unspread[this]:
+    if solution.node[row] == node and not problem.unspread[row]:
+        return True
+    return has_company(problem, solution.node, row, node)
+
+
+@kernel
+def has_company(problem: Problem, places: Int, row: int, node: int) -> bool:
+    """Tell whether a sibling of `row` stands on `node`, where all stand on their `places`, (M,)."""
+    other = problem.sibling[row]
+    while other != row:
+        if places[other] == node and not problem.unspread[other]:
             return True
-        this = problem.sibling[this]
-        if this == row:
-            return False
+        other = problem.sibling[other]
+    return False
 
 
 @kernel
@@ -99,14 +106,8 @@ def _accompanies_all(problem: Problem, places: Int, row: int, parent: int) -> bo
     this = parent
     while True:
         at = places[this]
-        if at != NOWHERE and not problem.unspread[this]:
-            found = False
-            other = problem.sibling[row]
-            while other != row:
-                found = found or (places[other] == at and not problem.unspread[other])
-                other = problem.sibling[other]
-            if not found:
-                return False
+        if at != NOWHERE and not problem.unspread[this] and not has_company(problem, places, row, at):
+            return False
         this = problem.sibling[this]
         if this == parent:
             return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from plb.arrays import IMBALANCE, LOCAL_SCORES, NOWHERE, Int, Int32, Problem, Solution
@@ -23,12 +25,39 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
     node
         (M,) node of each row, or NOWHERE; not copied.
     """
-    nodes, metrics = problem.limit.shape
-    repetitions = problem.peak.shape[2]
     standing = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
-    node_load = np.zeros((nodes, metrics), np.int64)
+    displaced = np.flatnonzero((problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin))
+    node_load = np.zeros(problem.limit.shape, np.int64)
     np.add.at(node_load, node[standing], problem.load[standing])
     counted = _as_counted(problem, node_load)
+    peaks = _peaks(problem, node, standing)
+    movement = total_movement(problem, node, problem.move_cost, problem.swap_cost, problem.add_cost)
+    moves = total_movement(problem, node, problem.unit_cost, int(problem.unit_cost[0]), 0)
+    none = problem.load[NOWHERE]
+    fragmentation = fragmentation_after(
+        problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE
+    )
+    solution = Solution(
+        node=node,
+        node_load=node_load,
+        total=counted.sum(axis=0),
+        squares=(counted * counted).sum(axis=0),
+        **peaks,
+        terms=np.array([0.0, fragmentation]),
+        counts=np.array([peaks["violating"].sum(), movement, moves, len(displaced), 0], np.int64),
+        **_displacements(problem, node, displaced),
+        **_empty_books(problem),
+    )
+    _sum_spread(problem, solution, standing)
+    _fill_books(problem, solution)
+    solution.terms[IMBALANCE] = spread(problem, solution)
+    return solution
+
+
+def _peaks(problem: Problem, node: Int, standing: Int) -> dict[str, Any]:
+    """Return what `Solution` says of the repetitions: the peaks summed by node, and the violations."""
+    nodes, metrics = problem.limit.shape
+    repetitions = problem.peak.shape[2]
     aggregate = np.zeros((nodes, metrics, repetitions), np.int32)
     ceiling = np.zeros((nodes, metrics), np.int64)
     violating = np.zeros(nodes, np.int64)
@@ -36,55 +65,46 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
         _sum_peaks(aggregate, problem.peak, node, standing)
         np.add.at(ceiling, node[standing], problem.peak_ceiling[standing])
         count_all_violations(aggregate, problem.threshold, problem.counted, violating)
-    displaced = np.flatnonzero((problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin))
+    return {"aggregate": aggregate, "ceiling": ceiling, "violating": violating}
+
+
+def _displacements(problem: Problem, node: Int, displaced: Int) -> dict[str, Any]:
+    """Return what `Solution` says of the `displaced` rows: their list, and the moves by node and by service."""
+    listed = np.zeros(len(node), np.int64)
+    listed[: len(displaced)] = displaced
     displaced_at = np.full(len(node), NOWHERE, np.int64)
     displaced_at[displaced] = np.arange(len(displaced))
-    books = np.zeros(len(node), np.int64)
-    books[: len(displaced)] = displaced
-    node_moves = np.zeros(nodes, np.int64)
+    node_moves = np.zeros(len(problem.limit), np.int64)
     for ends in (node, problem.origin):
         np.add.at(node_moves, ends[displaced], 1)
     service_moves = np.zeros(len(problem.max_service_moves), np.int64)
     np.add.at(service_moves, problem.service[displaced], 1)
-    movement = total_movement(problem, node, problem.move_cost, problem.swap_cost, problem.add_cost)
-    moves = total_movement(problem, node, problem.unit_cost, int(problem.unit_cost[0]), 0)
-    none = problem.load[NOWHERE]
-    total, squares = counted.sum(axis=0), (counted * counted).sum(axis=0)
-    terms = [
-        0.0,
-        fragmentation_after(problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE),
-    ]
-    locals_, groups = len(problem.local_nodes), int(problem.groups.max()) if problem.defragmented.any() else 0
+    return {
+        "displaced": listed,
+        "displaced_at": displaced_at,
+        "node_moves": node_moves,
+        "service_moves": service_moves,
+    }
+
+
+def _empty_books(problem: Problem) -> dict[str, Any]:
+    """Return the arrays of `Solution` that are filled row by row, and scratch; without room where nobody asks."""
+    nodes, metrics = problem.limit.shape
+    locals_ = len(problem.local_nodes)
+    groups = int(problem.groups.max()) if problem.defragmented.any() else 0
     picks = bool(problem.reserving.any())
-    solution = Solution(
-        node=node,
-        node_load=node_load,
-        total=total,
-        squares=squares,
-        aggregate=aggregate,
-        ceiling=ceiling,
-        violating=violating,
-        terms=np.array(terms),
-        counts=np.array([violating.sum(), movement, moves, len(displaced), 0], np.int64),
-        displaced=books,
-        displaced_at=displaced_at,
-        node_moves=node_moves,
-        service_moves=service_moves,
-        departed=np.zeros((nodes if problem.keeps_departed else 0, metrics), np.int64),
-        arrivals=np.zeros(nodes if problem.throttles else 0, np.int64),
-        local_load=np.zeros((locals_, nodes, metrics), np.int64),
-        local_total=np.zeros((locals_, metrics), np.int64),
-        local_squares=np.zeros((locals_, metrics), np.int64),
-        local_score=np.zeros(locals_, np.int64),
-        group_load=np.zeros((2, groups, metrics), np.int64),
-        hit=np.zeros(repetitions, np.int32),
-        picked=np.zeros(nodes if picks else 0, np.int64),
-        uses=np.zeros((2, max(1, int(problem.groups.max())) if picks else 0), np.int64),
-    )
-    _sum_spread(problem, solution, standing)
-    _fill_books(problem, solution)
-    solution.terms[IMBALANCE] = spread(problem, solution)
-    return solution
+    return {
+        "departed": np.zeros((nodes if problem.keeps_departed else 0, metrics), np.int64),
+        "arrivals": np.zeros(nodes if problem.throttles else 0, np.int64),
+        "local_load": np.zeros((locals_, nodes, metrics), np.int64),
+        "local_total": np.zeros((locals_, metrics), np.int64),
+        "local_squares": np.zeros((locals_, metrics), np.int64),
+        "local_score": np.zeros(locals_, np.int64),
+        "group_load": np.zeros((2, groups, metrics), np.int64),
+        "hit": np.zeros(problem.peak.shape[2], np.int32),
+        "picked": np.zeros(nodes if picks else 0, np.int64),
+        "uses": np.zeros((2, max(1, int(problem.groups.max())) if picks else 0), np.int64),
+    }
 
 
 @kernel

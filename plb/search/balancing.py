@@ -11,7 +11,8 @@ from plb.arrays import MOVEMENT, NOWHERE, Bool, Float, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.gathering import gathers, packs, reserves, strategy_of, wanted_empty
 from plb.model import Metric, Service
-from plb.search.annealing import Annealed, Budget, anneal_chains
+from plb.search.annealing import Annealed, anneal_chains
+from plb.search.budget import Budget
 from plb.search.proposal import Choice, migration_slots
 from plb.settings.metric import PlacementStrategy
 from plb.steps import MetricSteps

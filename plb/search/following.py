@@ -6,7 +6,7 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Problem, Solution
 from plb.constraints import JOINING, NO_REFUSAL, Rule
-from plb.constraints.affinity import parts_from_parent, was_apart
+from plb.constraints.affinity import has_company, parts_from_parent, was_apart
 from plb.kernel import kernel
 from plb.model import Role
 from plb.search.attempts import Attempt, random_target, try_move, undo_attempt
@@ -57,6 +57,22 @@ def children_follow(
 
 
 @kernel
+def move_with_children(
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
+) -> bool:
+    """Move `row` to a random other node that fits, and its children after it; tell whether all could move."""
+    target = random_target(problem, solution, enforced, row, solution.node[row], rng)
+    if target == NOWHERE:
+        return False
+    before = attempt.length[0]
+    try_move(problem, solution, attempt, row, target)
+    if children_follow(problem, solution, enforced, row, before, rng, attempt):
+        return True
+    undo_attempt(problem, solution, attempt, before)
+    return False
+
+
+@kernel
 def rejoin(
     problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
 ) -> bool:
@@ -94,7 +110,7 @@ def bring_parent(
     while True:
         fits = problem.movable[this] and solution.node[this] != NOWHERE and not problem.unspread[this]
         alike = (problem.role[this] == _PRIMARY) == (problem.role[row] == _PRIMARY)
-        if fits and alike and not _has_company(problem, solution, row, solution.node[this]):
+        if fits and alike and not has_company(problem, solution.node, row, solution.node[this]):
             before = attempt.length[0]
             at = solution.node[row]
             target = at
@@ -108,14 +124,3 @@ def bring_parent(
         this = problem.sibling[this]
         if this == parent:
             return False
-
-
-@kernel
-def _has_company(problem: Problem, solution: Solution, row: int, node: int) -> bool:
-    """Tell whether a replica of the partition of `row` stands on `node`."""
-    other = problem.sibling[row]
-    while other != row:
-        if solution.node[other] == node and not problem.unspread[other]:
-            return True
-        other = problem.sibling[other]
-    return False

@@ -11,8 +11,8 @@ from plb.constraints.affinity import FOLLOWS
 from plb.energy.imbalance import deviation
 from plb.energy.score import FAILOVERS_TERM, FRAGMENTATION_TERM, IMBALANCE_TERM, TERM_NAMES, energy_of
 from plb.plan import Energy, Phase, Reason
+from plb.search.breaches import Breaches
 from plb.search.inspection import Inspection
-from plb.search.repair import Breaches
 from plb.search.result import energy_of_solution
 from plb.violations import Breach
 

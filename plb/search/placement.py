@@ -13,8 +13,9 @@ import numpy as np
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.kernel import kernel
-from plb.search.annealing import Annealed, Budget, EndReason, anneal_chains, new_tally
+from plb.search.annealing import Annealed, anneal_chains, new_tally
 from plb.search.attempts import Attempt, new_attempt, place_in_turn, undo_attempt
+from plb.search.budget import Budget, EndReason
 from plb.search.narrowing import narrowed
 from plb.search.proposal import Choice, migration_slots
 from plb.search.room import make_room

@@ -20,12 +20,11 @@ from plb.search.attempts import (
     keep_attempt,
     new_attempt,
     place_in_turn,
-    random_target,
     redo_attempt,
     try_move,
     undo_attempt,
 )
-from plb.search.following import children_follow
+from plb.search.following import move_with_children
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal, present_energy
 
@@ -93,13 +92,10 @@ def _try_shifts(
             row = _random_relative(problem, solution, rows[int(rng.random() * rows.shape[0])], rng)
             if row == NOWHERE:
                 continue
-            target = random_target(problem, solution, enforced, row, solution.node[row], rng)
-            if target == NOWHERE:
-                continue
             before = attempt.length[0]
-            try_move(problem, solution, attempt, row, target)
-            follow = children_follow(problem, solution, enforced, row, before, rng, attempt)
-            if not follow or solution.counts[DISPLACED] > slots:
+            if not move_with_children(problem, solution, enforced, row, rng, attempt):
+                continue
+            if solution.counts[DISPLACED] > slots:
                 undo_attempt(problem, solution, attempt, before)
                 continue
             before = attempt.length[0]
@@ -180,11 +176,7 @@ def _clear(
         leaver = _random_on(problem, solution, target, rng)
         if leaver == NOWHERE or not has_room(solution, attempt):
             return False
-        place = random_target(problem, solution, enforced, leaver, target, rng)
-        if place == NOWHERE:
-            return False
-        try_move(problem, solution, attempt, leaver, place)
-        if not children_follow(problem, solution, enforced, leaver, attempt.length[0] - 1, rng, attempt):
+        if not move_with_children(problem, solution, enforced, leaver, rng, attempt):
             return False
     return True
 

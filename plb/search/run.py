@@ -18,8 +18,10 @@ from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
 from plb.plan import Phase, Plan, Proposals, Reason
 from plb.problem import start_solution
-from plb.search.annealing import Annealed, Budget, EndReason, new_tally
+from plb.search.annealing import Annealed, new_tally
 from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced, unbalanced_services
+from plb.search.breaches import Breaches, find_breaches
+from plb.search.budget import Budget, EndReason
 from plb.search.checks import compare_with_fresh
 from plb.search.dropping import Surplus, drop_surplus, still_surplus
 from plb.search.elimination import fill_in_turn, unplaced_row
@@ -28,7 +30,7 @@ from plb.search.inspection import Inspection
 from plb.search.motives import Motives
 from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
-from plb.search.repair import Breaches, find_breaches, repair
+from plb.search.repair import repair
 from plb.search.result import energy_of_solution, moves_of, proposals_of
 from plb.service_domains import ServiceDomain
 from plb.state import ClusterState

@@ -46,6 +46,19 @@ def engine_with(
     return engine
 
 
+def engine_on(*nodes: Node | str, metrics: str = "cpu", **settings: Any) -> PlacementAndLoadBalancing:
+    """Return an engine that knows these nodes; a name alone is a node without limits."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics.split()], **settings))
+    for node in nodes:
+        engine.update_node(Node(node) if isinstance(node, str) else node)
+    return engine
+
+
+def stand(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica, **fields: Any) -> None:
+    """Tell the engine of a partition; its service is what stands before the slash."""
+    engine.update_partition(Partition(name, service=name.partition("/")[0], replicas=replicas, **fields))
+
+
 def add_instance(engine: PlacementAndLoadBalancing, load: float, *, name: str = "new", instances: int = 1) -> None:
     """Tell the engine of a partition that is still to be placed, of a service with the same metrics."""
     metric = engine.config.metric_names[0]
@@ -62,6 +75,6 @@ def add_instance(engine: PlacementAndLoadBalancing, load: float, *, name: str = 
 
 def search_of(engine: PlacementAndLoadBalancing) -> Run:
     """Return the search of a whole engine at its start."""
-    from plb.search.annealing import Budget
+    from plb.search.budget import Budget
 
-    return engine._search(None, 0.0, Budget(), [])
+    return engine._planner.search(None, 0.0, Budget(), [])

@@ -82,7 +82,7 @@ class Cluster:
 
 def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Configuration:
     """Return the engine's present configuration, on arrays of its own."""
-    problem, _ = engine._problem(now)
+    problem = engine._planner.problem(now)
     return Configuration(problem, start_solution(problem))
 
 
@@ -292,41 +292,8 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     random = draw(st.builds(Random, st.integers(0, 2**20)))
     step, parts = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads meet limits exactly more often
     metrics = tuple(Metric(name, step=step) for name in METRICS[: draw(st.integers(1, 3))])
-    racks = draw(st.sampled_from(["none", "flat", "nested"]))
-    tight = draw(st.sampled_from([200, 60, 30]))
-    cluster_nodes = tuple(
-        Node(
-            f"n{index}",
-            capacities={metric.name: random.randint(tight // 2, tight) for metric in metrics},
-            fault_domain={"none": None, "flat": f"fd:/{index % 3}", "nested": f"fd:/{index % 2}/{index % 4}"}[racks],
-            upgrade_domain=f"ud{index % 3}" if draw(st.booleans()) else None,
-            properties={"zone": f"z{index % 4}", "ssd": "true" if index % 2 else "false"},
-            up=random.random() < 0.9,
-        )
-        for index in range(draw(st.integers(3, 8)))
-    )
-    cluster_services = tuple(
-        Service(
-            f"s{index}",
-            stateful=draw(st.booleans()),
-            tenant_class=random.choice(CLASSES),
-            target_replicas=draw(st.integers(1, 4)),
-            placement_constraint=random.choice(["", "", "", *CONSTRAINTS]),
-            move_cost=random.choice(list(MoveCost)),
-            max_moves=draw(st.sampled_from([None, None, None, 1, 2])),
-        )
-        for index in range(draw(st.integers(1, 3)))
-    )
-    cluster_services = tuple(
-        attrs.evolve(
-            service,
-            default_load={
-                role: {metric.name: random.randint(1, 12) for metric in metrics}
-                for role in ([Role.PRIMARY, Role.SECONDARY] if service.stateful else [Role.INSTANCE])
-            },
-        )
-        for service in cluster_services
-    )
+    cluster_nodes = _busy_nodes(draw, random, metrics)
+    cluster_services = _busy_services(draw, random, metrics)
     complete = draw(st.booleans())
     made = tuple(
         _busy_partition(random, cluster_nodes, random.choice(cluster_services), f"p{index}", complete)
@@ -354,6 +321,49 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
         loads=loads,
         history=draw(history_columns(len(metrics))) if draw(st.booleans()) else None,
         seed=draw(st.integers(0, 3)),
+    )
+
+
+def _busy_nodes(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) -> tuple[Node, ...]:
+    """Draw nodes of one or another tightness, with or without nested fault domains, a few of them down."""
+    racks = draw(st.sampled_from(["none", "flat", "nested"]))
+    tight = draw(st.sampled_from([200, 60, 30]))
+    return tuple(
+        Node(
+            f"n{index}",
+            capacities={metric.name: random.randint(tight // 2, tight) for metric in metrics},
+            fault_domain={"none": None, "flat": f"fd:/{index % 3}", "nested": f"fd:/{index % 2}/{index % 4}"}[racks],
+            upgrade_domain=f"ud{index % 3}" if draw(st.booleans()) else None,
+            properties={"zone": f"z{index % 4}", "ssd": "true" if index % 2 else "false"},
+            up=random.random() < 0.9,
+        )
+        for index in range(draw(st.integers(3, 8)))
+    )
+
+
+def _busy_services(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) -> tuple[Service, ...]:
+    """Draw services of all kinds, most of them without a placement constraint, whose replicas carry some load."""
+    described = tuple(
+        Service(
+            f"s{index}",
+            stateful=draw(st.booleans()),
+            tenant_class=random.choice(CLASSES),
+            target_replicas=draw(st.integers(1, 4)),
+            placement_constraint=random.choice(["", "", "", *CONSTRAINTS]),
+            move_cost=random.choice(list(MoveCost)),
+            max_moves=draw(st.sampled_from([None, None, None, 1, 2])),
+        )
+        for index in range(draw(st.integers(1, 3)))
+    )
+    return tuple(
+        attrs.evolve(
+            service,
+            default_load={
+                role: {metric.name: random.randint(1, 12) for metric in metrics}
+                for role in ([Role.PRIMARY, Role.SECONDARY] if service.stateful else [Role.INSTANCE])
+            },
+        )
+        for service in described
     )
 
 

@@ -22,7 +22,7 @@ from plb import (
     Service,
 )
 from plb.constraints import Rule
-from plb.search.annealing import Budget
+from plb.search.budget import Budget
 
 from .oracle import placement_of
 from .strategies import all_clusters, clusters, examples

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.constraints import ALL_RULES
 from plb.gathering import emptiness_weights, packs, reserves, strategy_of, wanted_empty
-from plb.search.annealing import Budget
 from plb.search.balancing import Variant, balance
+from plb.search.budget import Budget
 from plb.search.narrowing import narrowed
 from plb.settings.metric import PlacementStrategy
 

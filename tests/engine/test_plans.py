@@ -11,7 +11,7 @@ from plb import Metric, MoveKind, Node, Partition, Phase, PlacementAndLoadBalanc
 from plb.configuration import Configuration
 from plb.energy.fresh import fresh_solution
 from plb.risk import DemandHistory
-from plb.search.repair import remaining_breaches
+from plb.search.breaches import remaining_breaches
 from plb.search.result import energy_of_solution
 
 from .oracle import after_plan, assert_rules_are_kept, placement_of, uneven_spreads

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from plb import MoveKind, Node, Partition, Replica, Role, Service
 from plb.configuration import Proposal
 from plb.constraints import Rule
-from plb.search.annealing import Budget, Settings, first_temperature
+from plb.search.budget import Budget
+from plb.search.chain import Settings, first_temperature
 
 from .oracle import sums_from_scratch
 from .stories import add_instance, engine_with, search_of

@@ -30,7 +30,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.search.annealing import EndReason
+from plb.search.budget import EndReason
 from plb.settings.fields import Setting, settings_of
 from plb.settings.ignored import IGNORED, NOT_ACTED_ON
 from plb.settings.metric import MetricSettings

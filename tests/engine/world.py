@@ -149,7 +149,7 @@ class World:
     def _seats_on_every_node(self, name: str, known: dict[int, Seat]) -> dict[int, Seat]:
         """Return the slots that an engine makes for a service on every node when it plans, and does not tell."""
         for engine in (self.one, self.two):
-            engine._fill_every_node()
+            engine._planner.fill_every_node()
         table, metrics = self.one._state.rows, self.config.metric_names
         return {
             row: Seat(
@@ -208,16 +208,15 @@ class World:
 
     def _problems(self) -> list[Any]:
         """Return the arrays of each service domain as they are before a plan."""
-        domains = self.one._domains()
-        if self.config.one_action_per_refresh:
-            domains = list(self.one._service_domains)
-        self.one._fill_every_node()
-        self.two._fill_every_node()
-        return [self.one._problem(self.one._now, domain)[0] for domain in domains]
+        planner = self.one._planner
+        domains = planner.service_domains() if self.config.one_action_per_refresh else planner.domains()
+        planner.fill_every_node()
+        self.two._planner.fill_every_node()
+        return [planner.problem(planner.now, domain) for domain in domains]
 
     def _check_energy(self, plan: Plan, problems: list[Any], after: dict[int, Seat]) -> None:
         """Compare the energies of a plan with those of configurations built afresh."""
-        if len(problems) != len(self.one._domains()) or self.one._outlook.repetitions:
+        if len(problems) != len(self.one._planner.domains()) or self.one._planner.outlook.repetitions:
             return
         ends = [Energy(0, 0, 0, 0, 0), Energy(0, 0, 0, 0, 0)]
         dropped = {move.index for move in plan.moves if move.kind is MoveKind.DROP}

@@ -1,0 +1,236 @@
+"""How an engine makes a plan: which searches it runs, one after the other, and what it keeps between two plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import attrs
+import numpy as np
+
+from plb.arrays import Problem
+from plb.errors import InvalidValueError
+from plb.model import check_number
+from plb.outcome import DomainOutcome, Idle
+from plb.outlook import Outlook
+from plb.plan import Phase, Plan, Proposals, merged
+from plb.problem import build_problem, start_solution
+from plb.refresh import PHASES, Refresh
+from plb.rest import Occasion, Rest
+from plb.risk.demand import DemandHistory
+from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
+from plb.search.budget import Budget
+from plb.search.dropping import Surplus
+from plb.search.held import concerned
+from plb.search.inspection import Inspection
+from plb.search.run import Run, rule_priorities
+from plb.service_domains import ServiceDomain, service_domains
+from plb.service_tables import ServiceTables, build_tables, tables_version
+from plb.slots import fill_every_node
+from plb.state import ClusterState
+from plb.topology import Topology, build_topology, topology_version
+from plb.work import WorkToPlace
+
+
+class Planner:
+    """Makes the plans of one engine; it changes nothing of what the host said.
+
+    Parameters
+    ----------
+    state
+        The cluster; its settings are the planner's.
+    seed, history
+        As of the engine.
+
+    Attributes
+    ----------
+    batch
+        When each stage last ran where a refresh runs all that are due: for all services together, and balancing does
+        not wait at first.
+    now
+        Time of the latest search, in seconds.
+    searches
+        Searches so far: each has random streams of its own.
+    """
+
+    def __init__(self, state: ClusterState, *, seed: int, history: DemandHistory | None) -> None:
+        self.state = state
+        self.seed = seed
+        self.outlook = Outlook(state.config, history, seed)
+        self.scheduler = Scheduler(state.config)
+        self.batch = DomainRecord()
+        self.now = 0.0
+        self.searches = 0
+        self._rest = Rest()
+        self._topology: Topology | None = None
+        self._tables: dict[int | None, ServiceTables] = {}
+        self._domains: list[ServiceDomain] = []
+        self._domains_version = -1
+
+    def time(self, now: float | None) -> float:
+        """Return the time that a call is for; None: that of the latest search."""
+        return self.now if now is None else check_number("engine", "now", now, low=-np.inf)
+
+    # what follows from the state
+
+    def topology(self) -> Topology:
+        """Return what follows from the nodes as they are."""
+        if self._topology is None or self._topology.version != topology_version(self.state):
+            self._topology = build_topology(self.state)
+        return self._topology
+
+    def problem(self, now: float, domain: ServiceDomain | None = None) -> Problem:
+        """Return the arrays of a search over a domain, or over all services."""
+        self.outlook.update(self.state, now)
+        return build_problem(self.state, self.topology(), self.outlook, self._service_tables(domain))
+
+    def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:
+        topology = self.topology()
+        services = self.state.living_indices() if domain is None else domain.services
+        key = None if domain is None else domain.key
+        known = self._tables.get(key)
+        if known is None or known.version != tables_version(self.state, topology) or known.services != services:
+            known = self._tables[key] = build_tables(self.state, topology, services)
+        return known
+
+    def service_domains(self) -> list[ServiceDomain]:
+        """Return the service domains."""
+        if self._domains_version != self.state.services_version:
+            self._domains = service_domains(self.state.living_services(), self.state.config.metric_names)
+            self._domains_version = self.state.services_version
+        return self._domains
+
+    def domains(self) -> list[ServiceDomain | None]:
+        """Return what is searched apart: the service domains, or a single None where all services are one."""
+        found = self.service_domains()
+        return [*found] if len(found) > 1 else [None]
+
+    def inspection(self) -> Inspection:
+        """Return a look at the cluster as it stands."""
+        problem = self.problem(self.now)
+        return Inspection(self.state, problem, start_solution(problem), rule_priorities(self.state.config))
+
+    def fill_every_node(self) -> None:
+        """Bring the slots of services on every node in step with the nodes that there are."""
+        if any(service.on_every_node for service in self.state.services):
+            fill_every_node(self.state, self.topology())
+
+    def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[Run]) -> Run:
+        """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""
+        if not self.state.nodes:
+            raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
+        seed = np.random.SeedSequence([self.seed, self.searches + 1])
+        run = Run(self.state, self.problem(at, domain), seed, budget)
+        run.deduct(earlier)
+        self.now, self.searches = at, self.searches + 1
+        return run
+
+    # plans
+
+    def refresh(self, at: float, budget: Budget) -> Plan:
+        """Return the plan of a refresh: all phases that are due, or one action for each service domain."""
+        if self.state.config.one_action_per_refresh:
+            return self._refresh_domains(at, budget)
+        due = self.scheduler.stages_due(self.batch, at)
+        plan = self.run([PHASES[stage] for stage in due], at, budget, None, otherwise=Idle.NOT_DUE)
+        self.batch.last_run.update(dict.fromkeys(due, at))
+        return plan
+
+    def run(
+        self,
+        phases: Collection[Phase],
+        at: float,
+        budget: Budget,
+        names: Sequence[str] | None,
+        *,
+        otherwise: Idle = Idle.NOT_ASKED,
+    ) -> Plan:
+        """Run phases for each service domain.
+
+        Parameters
+        ----------
+        names
+            Partitions to place; None: all.
+        otherwise
+            Why the other phases do not run.
+        """
+        self.fill_every_node()
+        work = WorkToPlace(self.state, names)
+        runs: list[Run] = []
+        plans = []
+        for domain in self.domains():
+            run = self.search(domain, at, budget, runs)
+            missing, surpluses = work.of(domain)
+            if Phase.PLACEMENT in phases:
+                _place(run, missing, surpluses)
+            if Phase.REPAIR in phases:
+                self._rest.search(Phase.REPAIR, run, self._occasion(domain, budget))
+            if Phase.BALANCING in phases and not run.changed:
+                self._rest.search(Phase.BALANCING, run, self._occasion(domain, budget))
+            elif Phase.BALANCING in phases:
+                run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
+            for phase in Phase:
+                run.note_idle(phase, otherwise)
+            runs.append(run)
+            plans.append(run.plan(missing if Phase.PLACEMENT in phases else [], domain))
+        return merged(plans)
+
+    def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
+        state = self.state
+        circumstances = (state.node_version, state.services_version, state.config, budget)
+        if domain is None:
+            return Occasion(None, None, circumstances)
+        return Occasion(domain.key, domain.services, circumstances)
+
+    def _refresh_domains(self, at: float, budget: Budget) -> Plan:
+        """Run one action at most for each service domain."""
+        self.fill_every_node()
+        work, plans, skipped, actions = WorkToPlace(self.state, None), [], [], {}
+        runs: list[Run] = []
+        replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
+        for domain in self.service_domains():
+            record = self.scheduler.record(domain.key, at)
+            action = Action.SKIPPED
+            if not self.scheduler.is_under_way(record, self.state.partition_version, at):
+                run = self.search(domain, at, budget, runs)
+                runs.append(run)
+                missing, surpluses = work.of(domain)
+                versions = self.state.versions_of(domain.services)
+                refresh = Refresh(self.scheduler, record, domain, run, missing, surpluses, *versions, at, replicas)
+                action = record.last_action = refresh.act()
+                plan = run.plan(missing if action in PLACEMENTS else [], domain, action.value)
+                self._note_issued(record, action, plan, at)
+                plans.append(plan)
+            else:
+                skipped.append(self._passed_over(domain))
+            actions[self.state.services[domain.key].name] = action.value
+        plan = merged(plans)
+        return attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
+
+    def _note_issued(self, record: DomainRecord, action: Action, plan: Plan, at: float) -> None:
+        """Note that the moves of a domain's plan are under way from now on, and count them for the throttles."""
+        moved = {move.partition for move in plan.moves}
+        record.under_way.update({name: (at, self.state.partition_version(name) or 0) for name in moved})
+        moves = Counter(move.partition for move in plan.moves if move.kind in MOVEMENTS)
+        self.scheduler.note_moves(action, at, moves)
+
+    def _passed_over(self, domain: ServiceDomain) -> DomainOutcome:
+        """Return the outcome of a domain that is left alone while its moves are under way."""
+        return DomainOutcome(
+            *concerned(self.state, domain),
+            phases=(),
+            idle=dict.fromkeys(Phase, Idle.UNDER_WAY),
+            held={},
+            end_reason="nothing to do",
+            proposals=Proposals(),
+            action=Action.SKIPPED.value,
+        )
+
+
+def _place(run: Run, missing: list[int], surpluses: list[Surplus]) -> None:
+    """Drop what there is too much of and place what is missing, or note that there is neither."""
+    run.drop(surpluses)
+    if missing:
+        run.place(missing)
+    elif not surpluses:
+        run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)

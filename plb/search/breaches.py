@@ -1,0 +1,98 @@
+"""Broken constraints: where they are, and how many."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.constraints import Rule
+from plb.constraints.affinity import parts_from_parent
+from plb.constraints.domains import stands_wrongly
+from plb.kernel import kernel
+
+_CAPACITY = int(Rule.CAPACITY)
+_PLACEMENT = int(Rule.PLACEMENT)
+_AFFINITY = int(Rule.AFFINITY)
+
+
+@attrs.frozen(eq=False)
+class Breaches:
+    """Where constraints are broken.
+
+    Parameters
+    ----------
+    overloaded
+        (N, R) whether a watched node carries more than its limit.
+    misplaced
+        (D, M) whether a replica stands in a domain that holds too many of its partition.
+    astray
+        (M,) whether a replica that may move stands where its service does not want it, or apart from its parent.
+    """
+
+    overloaded: Bool
+    misplaced: Bool
+    astray: Bool
+
+    def __bool__(self) -> bool:
+        return bool(self.overloaded.any() or self.misplaced.any() or self.astray.any())
+
+
+def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
+    """Return where an enforced constraint is broken."""
+    watched = problem.watched & bool(enforced >> _CAPACITY & 1)
+    overloaded = (solution.node_load > problem.limit) & watched[:, None]
+    misplaced = np.zeros((len(problem.domain), len(solution.node)), np.bool_)
+    for level, rule in enumerate(problem.domain_rule):
+        if enforced >> int(rule) & 1:
+            _mark_misplaced(problem, solution, level, misplaced[level])
+    astray = np.zeros(len(solution.node), np.bool_)
+    _mark_astray(problem, solution, enforced, astray)
+    return Breaches(overloaded, misplaced, astray)
+
+
+@kernel
+def _mark_astray(problem: Problem, solution: Solution, enforced: int, astray: Bool) -> None:
+    for row in range(astray.shape[0]):
+        astray[row] = is_astray(problem, solution, enforced, row)
+
+
+@kernel
+def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Tell whether a movable replica breaks the placement constraint, exclusion or affinity where it stands."""
+    at = solution.node[row]
+    if at == NOWHERE or not problem.movable[row]:
+        return False
+    if enforced >> _PLACEMENT & 1 and not problem.suits[problem.suit[row], at]:
+        return True
+    return bool(enforced >> _AFFINITY & 1 and parts_from_parent(problem, solution, row, at))
+
+
+@kernel
+def _mark_misplaced(problem: Problem, solution: Solution, level: int, misplaced: Bool) -> None:
+    for row in range(misplaced.shape[0]):
+        misplaced[row] = stands_wrongly(problem, solution, level, row)
+
+
+@kernel
+def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> tuple[int, float]:
+    """Return how many nodes are overloaded or replicas misplaced, and the overload summed in shares of the limits."""
+    broken = 0
+    overload = 0.0
+    watched = enforced >> _CAPACITY & 1
+    for node in range(problem.limit.shape[0]):
+        over = False
+        for metric in range(problem.limit.shape[1]):
+            excess = solution.node_load[node, metric] - problem.limit[node, metric]
+            if watched and problem.watched[node] and excess > 0:
+                over = True
+                overload += excess / max(1, problem.limit[node, metric])
+        broken += over
+    for level in range(problem.domain.shape[0]):
+        if not enforced >> problem.domain_rule[level] & 1:
+            continue
+        for row in range(solution.node.shape[0]):
+            broken += stands_wrongly(problem, solution, level, row)
+    for row in range(solution.node.shape[0]):
+        broken += is_astray(problem, solution, enforced, row)
+    return broken, overload

@@ -1,0 +1,310 @@
+"""One chain of simulated annealing, as kernels (semantics.md section 6).
+
+A chain accepts a proposal that raises the energy by d with probability exp(−d/T), cools after rounds without a new
+best, and keeps a journal by which it returns to the best solution it saw.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Float, Int, Problem, Solution
+from plb.constraints import NO_REFUSAL, Rule
+from plb.constraints.check import are_siblings
+from plb.kernel import kernel
+from plb.search.attempts import Attempt, try_move, undo_attempt
+from plb.search.correcting import SPREADING, siblings_correct
+from plb.search.following import children_follow
+from plb.search.proposal import (
+    ACCEPTED,
+    DRAWN,
+    FIRST_RULE,
+    REJECTED,
+    SCORED,
+    Choice,
+    draw_proposal,
+    judge,
+    refusal,
+    refusal_in_place,
+)
+from plb.search.transition import apply_proposal, present_energy
+
+# Positions in a schedule: where a chain stands
+(TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
+(BARREN_ROUNDS, JOURNAL, END) = range(9, 12)
+SCHEDULE_SIZE = 12
+NOT_STARTED = -1.0
+RUNNING, SPENT, CONVERGED = 0.0, 1.0, 2.0
+"""What END says of a chain: it goes on, its rounds are used up, or nothing changes any more."""
+
+_AFFINITY = int(Rule.AFFINITY)
+_MOVES = int(Rule.MOVES)
+_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
+_UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
+_WITHOUT_SPREADING = ~SPREADING
+QUIET_CHANGE = 0.001
+"""A round that changes the energy by less than this share is quiet."""
+LEAST_DEVIATION = 0.0001
+"""Keeps the temperature of a balanced cluster finite."""
+PATIENCE = 10
+"""Quiet rounds after which a chain stops, or cools to zero if it found a new best within as many rounds."""
+
+
+class Settings(NamedTuple):
+    """How a chain anneals."""
+
+    rounds: int
+    simulated_annealing_iterations_per_round: int
+    probes: int
+    initial_temperature: float
+    cluster_coefficient: float
+    """See `first_temperature`; below 0: not asked for."""
+    decay: float
+
+
+class Journal(NamedTuple):
+    """The accepted proposals since the best solution, so that the chain can return to it."""
+
+    row: Int
+    source: Int
+    partner: Int
+
+
+@kernel
+def anneal(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    settings: Settings,
+    schedule: Float,
+    journal: Journal,
+    rng: np.random.Generator,
+    tally: Int,
+    attempt: Attempt,
+    proposals: int,
+) -> None:
+    """Run a chain for at most `proposals` further proposals; `schedule` tells where it stands and if it has ended.
+
+    Parameters
+    ----------
+    schedule
+        (SCHEDULE_SIZE,) state of the chain; TEMPERATURE = NOT_STARTED at first.
+    journal
+        Where it is full, the chain goes on from its best solution.
+    tally
+        (TALLY_SIZE,) counts; changed.
+    attempt
+        Scratch for steps that move children with their parents; without room where there are none.
+    """
+    if schedule[TEMPERATURE] == NOT_STARTED:
+        _start(problem, solution, choice, settings, schedule, rng, tally)
+    for _ in range(proposals):
+        if schedule[END] != RUNNING:
+            return
+        _step(problem, solution, choice, schedule, journal, rng, tally, attempt)
+        schedule[STEP] += 1.0
+        if schedule[STEP] >= settings.simulated_annealing_iterations_per_round:
+            _end_round(settings, schedule)
+
+
+@kernel
+def _start(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    settings: Settings,
+    schedule: Float,
+    rng: np.random.Generator,
+    tally: Int,
+) -> None:
+    """Set the first temperature from the largest energy change that a few random proposals would make."""
+    energy = present_energy(problem, solution)
+    largest = 0.0
+    for _ in range(settings.probes):
+        row, target, partner = draw_proposal(problem, solution, choice, rng)
+        if row == NOWHERE or target == solution.node[row]:
+            continue
+        if refusal(problem, solution, choice.enforced, row, target, partner) == NO_REFUSAL:
+            after = judge(problem, solution, REJECTED, row, target, partner, tally)
+            largest = max(largest, abs(after - energy))
+    for position in range(schedule.shape[0]):
+        schedule[position] = 0.0
+    slots = choice.creation.shape[0] + choice.migrations
+    schedule[TEMPERATURE] = first_temperature(settings, slots, solution.terms[IMBALANCE]) * largest
+    schedule[ENERGY] = energy
+    schedule[ROUND_ENERGY] = energy
+    schedule[BEST_ENERGY] = energy
+    schedule[BEST_MOVEMENT] = solution.counts[MOVEMENT]
+    schedule[END] = SPENT if settings.rounds == 0 else RUNNING
+
+
+@kernel
+def first_temperature(settings: Settings, slots: int, imbalance: float) -> float:
+    """Return the first temperature in units of the largest energy change that the probes saw.
+
+    With `enable_cluster_specific_initial_temperature` it is at most coefficient / (slots·(imbalance + 0.0001)): the
+    more replicas may move and the less balanced they are, the fewer moves are made at random.
+
+    Parameters
+    ----------
+    slots
+        Replicas that the search may place or move.
+    """
+    if settings.cluster_coefficient < 0.0:
+        return settings.initial_temperature
+    specific = settings.cluster_coefficient / (slots * (imbalance + LEAST_DEVIATION))
+    return min(settings.initial_temperature, specific)
+
+
+@kernel(inline=True)
+def _step(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    schedule: Float,
+    journal: Journal,
+    rng: np.random.Generator,
+    tally: Int,
+    attempt: Attempt,
+) -> None:
+    """Draw one proposal and take it or leave it."""
+    if schedule[JOURNAL] + attempt.row.shape[0] >= journal.row.shape[0]:
+        return_to_best(problem, solution, schedule, journal)
+    row, target, partner = draw_proposal(problem, solution, choice, rng)
+    tally[DRAWN] += 1
+    if row == NOWHERE or target == solution.node[row]:
+        return
+    refused = refusal_in_place(problem, solution, choice.enforced, row, target, partner)
+    corrects = choice.corrects and partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
+    if corrects:
+        refused = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, row, target, partner)
+    if refused != NO_REFUSAL:
+        tally[FIRST_RULE + refused] += 1
+        return
+    energy = schedule[ENERGY]
+    highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
+    has_children = problem.first_child[row] != NOWHERE
+    if corrects or has_children or (partner != NOWHERE and problem.first_child[partner] != NOWHERE):
+        _compound_step(
+            problem, solution, choice, schedule, journal, rng, tally, attempt, row, target, partner, corrects, highest
+        )
+        return
+    movement = solution.counts[MOVEMENT]
+    after = judge(problem, solution, highest, row, target, partner, tally)
+    if after == REJECTED:
+        return
+    source = solution.node[row]
+    apply_proposal(problem, solution, row, target, partner)
+    if schedule[TEMPERATURE] == 0.0 and after == energy and solution.counts[MOVEMENT] >= movement:
+        apply_proposal(problem, solution, row, source, partner)
+        return
+    tally[ACCEPTED] += 1
+    _note(schedule, journal, row, source, partner)
+    _remember(solution, schedule, after)
+
+
+@kernel
+def _compound_step(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    schedule: Float,
+    journal: Journal,
+    rng: np.random.Generator,
+    tally: Int,
+    attempt: Attempt,
+    row: int,
+    target: int,
+    partner: int,
+    corrects: bool,
+    highest: float,
+) -> None:
+    """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, of children."""
+    movement = solution.counts[MOVEMENT]
+    displaced = solution.counts[DISPLACED]
+    here = solution.node[row]
+    attempt.length[0] = 0
+    try_move(problem, solution, attempt, row, target)
+    if partner != NOWHERE:
+        try_move(problem, solution, attempt, partner, here)
+    if corrects and not siblings_correct(problem, solution, choice.enforced, row, rng, attempt):
+        tally[FIRST_RULE + _FAULT_DOMAIN] += 1
+        undo_attempt(problem, solution, attempt, 0)
+        return
+    follow = children_follow(problem, solution, choice.enforced, row, 0, rng, attempt)
+    if follow and partner != NOWHERE and not are_siblings(problem, row, partner):
+        follow = children_follow(problem, solution, choice.enforced, partner, 0, rng, attempt)
+    too_many = solution.counts[DISPLACED] > max(choice.migrations, displaced)
+    if not follow or too_many:
+        tally[FIRST_RULE + (_MOVES if follow else _AFFINITY)] += 1
+        undo_attempt(problem, solution, attempt, 0)
+        return
+    tally[SCORED] += 1
+    after = present_energy(problem, solution)
+    idle = schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement
+    if after > highest or idle:
+        undo_attempt(problem, solution, attempt, 0)
+        return
+    tally[ACCEPTED] += 1
+    for entry in range(attempt.length[0]):
+        _note(schedule, journal, attempt.row[entry], attempt.source[entry], NOWHERE)
+    _remember(solution, schedule, after)
+
+
+@kernel
+def _note(schedule: Float, journal: Journal, row: int, source: int, partner: int) -> None:
+    """Enter an accepted proposal in the journal."""
+    entry = int(schedule[JOURNAL])
+    journal.row[entry] = row
+    journal.source[entry] = source
+    journal.partner[entry] = partner
+    schedule[JOURNAL] += 1.0
+
+
+@kernel
+def _remember(solution: Solution, schedule: Float, energy: float) -> None:
+    """Note the energy of the solution, and whether it is the best so far; the journal then begins anew."""
+    schedule[ENERGY] = energy
+    movement = solution.counts[MOVEMENT]
+    best = schedule[BEST_ENERGY]
+    if energy < best or (energy == best and movement < schedule[BEST_MOVEMENT]):
+        schedule[BEST_ENERGY] = energy
+        schedule[BEST_MOVEMENT] = movement
+        schedule[ROUND_HAD_BEST] = 1.0
+        schedule[JOURNAL] = 0.0
+
+
+@kernel
+def _end_round(settings: Settings, schedule: Float) -> None:
+    """Cool after a round without a new best; stop when nothing changes any more."""
+    change = abs(schedule[ENERGY] - schedule[ROUND_ENERGY])
+    quiet = change <= QUIET_CHANGE * abs(schedule[ROUND_ENERGY])
+    schedule[QUIET_ROUNDS] = schedule[QUIET_ROUNDS] + 1.0 if quiet else 0.0
+    if schedule[ROUND_HAD_BEST] > 0.0:
+        schedule[BARREN_ROUNDS] = 0.0
+    else:
+        schedule[BARREN_ROUNDS] += 1.0
+        schedule[TEMPERATURE] *= settings.decay
+    schedule[STEP] = 0.0
+    schedule[ROUND_HAD_BEST] = 0.0
+    schedule[ROUND_ENERGY] = schedule[ENERGY]
+    schedule[ROUND] += 1.0
+    if schedule[ROUND] >= settings.rounds:
+        schedule[END] = SPENT
+    elif schedule[QUIET_ROUNDS] >= PATIENCE:
+        if schedule[BARREN_ROUNDS] >= PATIENCE:
+            schedule[END] = CONVERGED
+        else:
+            schedule[TEMPERATURE] = 0.0
+
+
+@kernel
+def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal) -> None:
+    """Undo what was accepted after the best solution."""
+    for entry in range(int(schedule[JOURNAL]) - 1, -1, -1):
+        apply_proposal(problem, solution, journal.row[entry], journal.source[entry], journal.partner[entry])
+    schedule[JOURNAL] = 0.0
+    schedule[ENERGY] = schedule[BEST_ENERGY]

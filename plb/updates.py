@@ -1,0 +1,140 @@
+"""What the host says of nodes, services and partitions, entered in the state; what is refused leaves it as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.expressions import parse_expression
+from plb.matching import match_slots
+from plb.model import Node, Partition, Replica, Service
+from plb.slots import roles_of, trim_waiting
+from plb.state import ClusterState, PartitionRecord, Suit
+
+
+def put_node(state: ClusterState, node: Node) -> None:
+    """Add a node, or replace the one of this name."""
+    steps = state.steps.copy()
+    capacity = steps.capacities(f"node {node.name}", node.capacities)
+    state.steps = steps
+    index = state.node_index.get(node.name)
+    if index is None:
+        state.node_index[node.name] = len(state.nodes)
+        state.nodes.append(node)
+        state.capacity = np.vstack([state.capacity, capacity])
+    else:
+        state.nodes[index] = node
+        state.capacity[index] = capacity
+    state.node_version += 1
+
+
+def put_service(state: ClusterState, service: Service) -> None:
+    """Add a service, or replace the one of this name; partitions that exist keep their replicas."""
+    item = f"service {service.name}"
+    index = state.service_index.get(service.name)
+    if index is not None and service.stateful != state.services[index].stateful:
+        raise ConflictError(f"{item}: stateful cannot change")
+    for role, load in service.default_load.items():
+        state.steps.copy().loads(item, f"default_load[{role.name}]", load)
+    for name in service.metrics or ():
+        if name not in state.steps.index:
+            raise UnknownNameError("metric", name, state.steps.index, f"{item}: metrics")
+    suit = _suit(state, item, service)
+    if index is None:
+        state.service_index[service.name] = len(state.services)
+        state.services.append(service)
+        state.service_suit.append(suit)
+        state.service_version.append(0)
+        state.load_version.append(0)
+        state.services_version += 1
+    else:
+        _replace_service(state, index, service, suit)
+
+
+def _replace_service(state: ClusterState, index: int, service: Service, suit: int) -> None:
+    state.services[index] = service
+    state.service_suit[index] = suit
+    state.service_version[index] += 1
+    for record in state.partitions.values():
+        if record.service == index:
+            record.version += 1
+            trim_waiting(state, record)
+    state.services_version += 1
+    if service.metrics is not None:
+        rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
+        state.rows.load[rows] *= state.carries()[index]
+
+
+def _suit(state: ClusterState, item: str, service: Service) -> int:
+    """Return the index of what a service asks of nodes; services that ask for the same share it."""
+    key = (service.placement_constraint, service.blocked_nodes)
+    index = state.suit_index.get(key)
+    if index is None:
+        suit = Suit(parse_expression(service.placement_constraint, item), service.blocked_nodes)
+        index = state.suit_index[key] = len(state.suits)
+        state.suits.append(suit)
+    return index
+
+
+def remove_service(state: ClusterState, name: str) -> None:
+    """Remove a service that has no partitions."""
+    index = state.service(name)
+    holders = [record.name for record in state.partitions.values() if record.service == index]
+    if holders:
+        raise ConflictError(f"service {name}: still has partition {holders[0]}; remove its partitions first")
+    del state.service_index[name]
+    state.services_version += 1
+
+
+def put_partition(state: ClusterState, partition: Partition) -> None:
+    """Add a partition, or bring the known one to the replicas given; slots keep age and demand where they can."""
+    item = f"partition {partition.name}"
+    service = state.service(partition.service, item)
+    described = state.services[service]
+    placed = _on_nodes(state, item, partition, described)
+    steps = state.steps.copy()
+    defaults = {
+        role: steps.loads(item, "default_load", described.default_load.get(role, {})) for role in roles_of(described)
+    }
+    record = state.partitions.get(partition.name)
+    if record is not None and record.service != service:
+        raise ConflictError(f"{item}: belongs to service {state.services[record.service].name}; it cannot change")
+    if record is not None and _says_nothing_new(record, partition):
+        record.version += 1
+        return
+    state.steps = steps
+    if record is None:
+        record = state.partitions[partition.name] = PartitionRecord(partition.name, service, partition.created, [])
+    record.missing, record.described = partition.missing, partition.version
+    record.version += 1
+    record.still = partition.in_transition or partition.in_quorum_loss
+    match_slots(state, record, placed, defaults)
+    state.service_version[service] += 1
+
+
+def _on_nodes(state: ClusterState, item: str, partition: Partition, service: Service) -> list[tuple[Replica, int]]:
+    """Return replicas with the indices of their nodes, refusing roles that do not suit the service."""
+    allowed = roles_of(service)
+    placed = []
+    for replica in partition.replicas:
+        if replica.role not in allowed:
+            names = " or ".join(role.name for role in allowed)
+            raise InvalidValueError(item, "replicas", replica.role, f"{names} for service {service.name}")
+        placed.append((replica, state.node(replica.node, item)))
+    return placed
+
+
+def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
+    """Return whether a description repeats the known one (semantics.md section 1)."""
+    known = (record.described, record.missing)
+    return partition.version is not None and (partition.version, partition.missing) == known
+
+
+def remove_partition(state: ClusterState, name: str) -> None:
+    """Remove a partition and its replicas."""
+    record = state.partition(name)
+    for row in record.rows:
+        del state.row_partition[row]
+        state.rows.release(row)
+    del state.partitions[name]
+    state.service_version[record.service] += 1
