@@ -234,8 +234,8 @@ def test_phases_that_did_not_run_say_why():
     plan = engine.refresh(1.0)
     assert plan.outcomes[0].idle == {
         Phase.PLACEMENT: Idle.NOT_DUE,
-        Phase.REPAIR: Idle.UNCHANGED,
-        Phase.BALANCING: Idle.UNCHANGED,
+        Phase.REPAIR: Idle.NOTHING_BROKEN,
+        Phase.BALANCING: Idle.BALANCED,
     }
 
 

@@ -182,6 +182,8 @@ class Player:
         self._engine.update_node(node_from(step, self._metric_names), now=REAL_CLOCK)
 
     def _hand_over_partition(self, step: Step) -> None:
+        if step["service"] not in self._services:
+            return
         self._partitions[step["id"]] = step
         service = self._services[step["service"]]
         partition = partition_from(
@@ -195,26 +197,35 @@ class Player:
     # reports
 
     def _report_load(self, step: Step) -> None:
-        for field, role in ROLE_FIELDS.items():
-            if field in step:
-                self._report_role_load(step, role, step[field])
+        if step["metric"] not in self._metric_names:
+            return
+        for field, role in self._reported_roles(step).items():
+            self._report_role_load(step, role, step[field])
         if step.get("secondary_per_node"):
             self._report_secondaries(step)
+
+    def _reported_roles(self, step: Step) -> dict[str, Role]:
+        """Return the fields of a report that suit its partition; one of a partition that is not known has none."""
+        if step["id"] not in self._partitions:
+            return {}
+        stateful = self._partitions[step["id"]]["service"] in self._stateful
+        allowed = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
+        return {field: role for field, role in ROLE_FIELDS.items() if field in step and role in allowed}
 
     def _report_role_load(self, step: Step, role: Role, load: float) -> None:
         self._engine.report_role_load(name_of(step["id"]), role, {step["metric"]: load})
 
     def _report_secondaries(self, step: Step) -> None:
-        nodes = {name_of(int(node)): load for node, load in step["secondary_per_node"].items()}
-        loads = {node: {step["metric"]: load} for node, load in nodes.items()}
-        self._engine.report_secondary_loads(name_of(step["id"]), loads)
+        reported = {int(node): load for node, load in step["secondary_per_node"].items()}
+        loads = {name_of(node): {step["metric"]: load} for node, load in reported.items() if node in self._nodes}
+        if step["id"] in self._partitions and loads:
+            self._engine.report_secondary_loads(name_of(step["id"]), loads)
 
     def _report_move_cost(self, step: Step) -> None:
         if step.get("secondary_per_node"):
             raise NotImplementedError("move_cost by secondary: not played, as no shared scenario has it")
-        for field, role in ROLE_FIELDS.items():
-            if field in step:
-                self._engine.report_move_cost(name_of(step["id"]), role, step[field])
+        for field, role in self._reported_roles(step).items():
+            self._engine.report_move_cost(name_of(step["id"]), role, step[field])
 
     # refreshes
 

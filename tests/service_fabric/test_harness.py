@@ -263,14 +263,12 @@ def test_every_update_of_a_partition_is_handed_on(recorder: Recorder) -> None:
     assert [call for call in recorder.take() if call[0] == "update_partition"] == [("update_partition", "0")] * 4
 
 
-@pytest.mark.parametrize("separate", [True, False])
-def test_secondaries_without_report_carry_the_rounded_average(recorder: Recorder, separate: bool) -> None:
-    """With separate loads those reported on a node with a secondary carry their own; else all carry the average."""
+def test_loads_of_secondaries_are_handed_over_by_node(recorder: Recorder) -> None:
+    """Those of nodes that the engine does not know are left out."""
     load = {"op": "load", "id": 0, "service": "web", "metric": "Count", "secondary_per_node": {"1": 3, "9": 4}}
     steps = [node(0), node(1), service(), partition(replica("secondary", 1)), load, {"op": "process_pending"}]
-    player_of(*steps, UseSeparateSecondaryLoad=separate)
-    own = [("report_load", "0", "1", {"Count": 3})]
-    assert recorder.take()[4:] == [("report_role_load", "0", "SECONDARY", {"Count": 4}), *(own if separate else [])]
+    player_of(*steps)
+    assert recorder.take()[4:] == [("report_secondary_loads", "0", {"1": {"Count": 3}})]
 
 
 def test_a_block_list_reaches_services_that_exist(recorder: Recorder) -> None:
