@@ -1,18 +1,30 @@
-"""The one kernel that takes a named tuple member by member: it writes them down for `plb.handles.Handle`."""
+"""The kernels that take a named tuple member by member: they write it down for `plb.handles.Handle`."""
 
 from __future__ import annotations
 
+from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from plb.handles import write_members
-from plb.kernel import kernel
+from plb.kernel import Kernel
 
 _write: Any = write_members  # an intrinsic takes fewer arguments than its definition
 
 
-@kernel
-def pack(members: Any, address: np.uint64) -> None:
+def _pack(members: Any, address: np.uint64) -> None:
     """Write the members of a named tuple to an address."""
     _write(members, address)
+
+
+@cache
+def packer_of(kind: type) -> Any:
+    """Return the dispatcher that writes down tuples of a class.
+
+    Each class has one of its own, so that the machine code kept for one is read without importing any other.
+    """
+    function = FunctionType(_pack.__code__, _pack.__globals__, f"pack_{kind.__qualname__}")
+    function.__module__ = kind.__module__
+    return Kernel(function, inline=False).dispatcher

@@ -10,7 +10,7 @@ Only imported once something is compiled, since ``import plb`` must load no Numb
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any
 
 import numba.extending
 import numpy as np
@@ -37,12 +37,13 @@ class Handle:
     """A pointer to the members of a named tuple, which has to live as long."""
 
     def __init__(self, members: Any) -> None:
-        from plb.handle_packing import pack
+        from plb.handle_packing import packer_of
 
         self._numba_type_ = _type_of(members)
         self._words = np.zeros(WORDS_PER_FIELD * len(members), np.int64)
         self.address = self._words.ctypes.data
-        cast("Any", pack).dispatcher(members, np.uint64(self.address))
+        kind: Any = type(members)
+        packer_of(kind)(members, np.uint64(self.address))
 
 
 _TYPES: dict[bytes, HandleType] = {}
