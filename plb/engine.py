@@ -118,11 +118,15 @@ class PlacementAndLoadBalancing:
         Raises
         ------
         ConflictError
-            If the metrics are others.
+            If the metrics are others, or the step of one changes.
         """
         if config.metric_names != self.config.metric_names:
             raise ConflictError(f"configure: metrics {config.metric_names} are not those of before")
-        self.config = self._state.config = self._planner.scheduler.config = config
+        for metric, before in zip(config.metrics, self.config.metrics, strict=True):
+            if metric.step != before.step:
+                raise ConflictError(f"configure: step of metric {metric.name} is {before.step}; it cannot change")
+        self._planner.configure(config)
+        self.config = config
 
     def update_node(self, node: Node, *, now: float | None = None) -> None:
         """Add a node, or replace the one of this name.

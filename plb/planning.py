@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from plb.arrays import Problem
+from plb.config import PlbConfig
 from plb.errors import InvalidValueError
 from plb.model import check_number
 from plb.outcome import DomainOutcome, Idle
@@ -56,6 +57,7 @@ class Planner:
     def __init__(self, state: ClusterState, *, seed: int, history: DemandHistory | None) -> None:
         self.state = state
         self.seed = seed
+        self._history = history
         self.outlook = Outlook(state.config, history, seed)
         self.scheduler = Scheduler(state.config)
         self.batch = DomainRecord()
@@ -125,6 +127,12 @@ class Planner:
         self.now, self.searches = at, self.searches + 1
         return run
 
+    def configure(self, config: PlbConfig) -> None:
+        """Replace the settings; demand is sampled anew where they change how."""
+        if _sampling(config) != _sampling(self.state.config):
+            self.outlook = Outlook(config, self._history, self.seed)
+        self.state.config = self.scheduler.config = config
+
     # plans
 
     def refresh(self, at: float, budget: Budget) -> Plan:
@@ -132,7 +140,10 @@ class Planner:
         if self.state.config.one_action_per_refresh:
             return self._refresh_domains(at, budget)
         due = self.scheduler.stages_due(self.batch, at)
-        plan = self.run([PHASES[stage] for stage in due], at, budget, None, otherwise=Idle.NOT_DUE)
+        config = self.state.config
+        switches = {Phase.REPAIR: config.constraint_check_enabled, Phase.BALANCING: config.load_balancing_enabled}
+        phases = [PHASES[stage] for stage in due if switches.get(PHASES[stage], True)]
+        plan = self.run(phases, at, budget, None, otherwise=Idle.NOT_DUE)
         self.batch.last_run.update(dict.fromkeys(due, at))
         return plan
 
@@ -234,3 +245,9 @@ def _place(run: Run, missing: list[int], surpluses: list[Surplus]) -> None:
         run.place(missing)
     elif not surpluses:
         run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
+
+
+def _sampling(config: PlbConfig) -> tuple[object, ...]:
+    """Return what of the settings says how demand is sampled."""
+    trends = tuple(metric.trend for metric in config.metrics)
+    return config.repetitions, config.replay, config.w_failovers > 0, trends

@@ -74,5 +74,5 @@ def _arrays(run: Run, occasion: Occasion) -> Arrays:
     if occasion.services is not None:
         rows = rows & np.isin(problem.service, occasion.services)
     chosen = np.flatnonzero(rows)
-    of_rows = (node, problem.load, problem.role, problem.mendable, problem.leaving, problem.move_cost)
+    of_rows = (node, problem.load, problem.role, problem.mendable, problem.leaving, problem.move_cost, problem.affinity)
     return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen])

@@ -38,7 +38,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
     table = state.rows
     row = table.take()
     table.role[row] = role
-    table.load[row] = _expected_load(state, record, role, default)
+    table.load[row] = expected_load(state, record, role, default)
     table.service[row] = record.service
     table.created[row] = record.created
     table.key[row] = _free_key(state, record)
@@ -48,7 +48,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
     return row
 
 
-def _expected_load(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> Int:
+def expected_load(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> Int:
     """Return the load of a replica without a report of its own: that of its role."""
     load = default.copy()
     for name, value in record.role_load.get(role, {}).items():
@@ -127,8 +127,9 @@ def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
 
 def fill_up(state: ClusterState, record: PartitionRecord, defaults: dict[Role, Int]) -> None:
     """Add empty slots up to the target: a primary first if a stateful partition has none."""
-    standing = sum(1 for row in record.rows if state.rows.node[row] != NOWHERE)
-    while len(record.rows) < _target(state, record, standing):
+    held = slots_of(state, record)
+    standing = sum(1 for row in held if state.rows.node[row] != NOWHERE)
+    for _ in range(_target(state, record, standing) - len(held)):
         has_primary = any(state.rows.role[row] == Role.PRIMARY for row in record.rows)
         stateful = state.services[record.service].stateful
         role = Role.INSTANCE if not stateful else (Role.SECONDARY if has_primary else Role.PRIMARY)
@@ -150,10 +151,12 @@ def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRec
     waiting = [row for row in record.rows if table.node[row] == NOWHERE]
     for row in waiting[wanted:]:
         remove_slot(state, record, row)
-    role = Role.SECONDARY if service.stateful else Role.INSTANCE
-    default = state.steps.loads(service.name, "default_load", service.default_load.get(role, {}))
     for _ in range(wanted - len(waiting)):
-        new_slot(state, record, role, default)
+        has_primary = any(table.role[row] == Role.PRIMARY for row in record.rows)
+        role = Role.INSTANCE if not service.stateful else (Role.SECONDARY if has_primary else Role.PRIMARY)
+        new_slot(
+            state, record, role, state.steps.loads(service.name, "default_load", service.default_load.get(role, {}))
+        )
     record.misplaced = 0 if wanted else sum(1 for node in taken if not suits[node])
     link(state, record)
 

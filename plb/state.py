@@ -32,7 +32,7 @@ class PartitionRecord:
     promotions: int = 0
     version: int = 0
     """Rises with every update."""
-    described: int | None = None
+    described: tuple[int | None, int | None] | None = None
     """Number of the description that it has come from."""
     missing: int | None = None
     """Replicas that it misses, or below 0 has too many; None: what the target of its service says."""

@@ -223,6 +223,8 @@ class Together:
         text = "its partition is placed wholly or not at all"
         if self.found == self.wanted:
             return text
+        if self.wanted == 1:
+            return f"{text}, and no node was found"
         return f"{text}, and {f'only {self.found}' if self.found else 'none'} of {self.wanted} replicas found a node"
 
 

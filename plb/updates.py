@@ -7,8 +7,8 @@ import numpy as np
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.expressions import parse_expression
 from plb.matching import match_slots
-from plb.model import Node, Partition, Replica, Service
-from plb.slots import roles_of, trim_waiting
+from plb.model import Node, Partition, Replica, Role, Service
+from plb.slots import expected_load, fill_up, link, roles_of, trim_waiting
 from plb.state import ClusterState, PartitionRecord, Suit
 
 
@@ -59,10 +59,27 @@ def _replace_service(state: ClusterState, index: int, service: Service, suit: in
         if record.service == index:
             record.version += 1
             trim_waiting(state, record)
+            _follow_service(state, record, service)
     state.services_version += 1
     if service.metrics is not None:
         rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
         state.rows.load[rows] *= state.carries()[index]
+
+
+def _follow_service(state: ClusterState, record: PartitionRecord, service: Service) -> None:
+    """Give a partition the slots that a higher target asks for, and replicas without a report their default loads."""
+    defaults = {
+        role: state.steps.loads(service.name, "default_load", service.default_load.get(role, {}))
+        for role in roles_of(service)
+    }
+    for row in record.rows:
+        role = Role(state.rows.role[row])
+        keeps = state.rows.reported[row] or state.rows.leaving[row]
+        if not keeps and not (role is Role.SECONDARY and record.secondary_load):
+            state.rows.load[row] = expected_load(state, record, role, defaults[role])
+    if not service.on_every_node:
+        fill_up(state, record, defaults)
+        link(state, record)
 
 
 def _suit(state: ClusterState, item: str, service: Service) -> int:
@@ -105,7 +122,7 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
     state.steps = steps
     if record is None:
         record = state.partitions[partition.name] = PartitionRecord(partition.name, service, partition.created, [])
-    record.missing, record.described = partition.missing, partition.version
+    record.missing, record.described = partition.missing, (partition.version, partition.missing)
     record.version += 1
     record.still = partition.in_transition or partition.in_quorum_loss
     match_slots(state, record, placed, defaults)
@@ -126,8 +143,7 @@ def _on_nodes(state: ClusterState, item: str, partition: Partition, service: Ser
 
 def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
     """Return whether a description repeats the known one (semantics.md section 1)."""
-    known = (record.described, record.missing)
-    return partition.version is not None and (partition.version, partition.missing) == known
+    return partition.version is not None and (partition.version, partition.missing) == record.described
 
 
 def remove_partition(state: ClusterState, name: str) -> None:

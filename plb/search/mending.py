@@ -21,7 +21,8 @@ _CAPACITY = int(Rule.CAPACITY)
 def try_repairs(
     problem: Problem,
     solution: Solution,
-    enforced: int,
+    mended: int,
+    binding: int,
     attempts: int,
     swaps: bool,
     scores: bool,
@@ -34,6 +35,8 @@ def try_repairs(
 
     Parameters
     ----------
+    mended, binding
+        Rules that are mended, and those that bind the moves.
     swaps
         Whether roles may be swapped where no replica can move.
     scores
@@ -41,17 +44,17 @@ def try_repairs(
     load
         (N, R) steps that the nodes carry at first.
     """
-    fewest, least = remaining_breaches(problem, solution, enforced)
+    fewest, least = remaining_breaches(problem, solution, mended)
     lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
     for index in range(attempts):
         if index % 2 == 1:
-            _mend(problem, solution, enforced, enforced & ~(1 << _CAPACITY), swaps, rng, attempt)
-        _mend(problem, solution, enforced, enforced, swaps, rng, attempt)
-        broken, overload = remaining_breaches(problem, solution, enforced)
+            _mend(problem, solution, mended, binding & ~(1 << _CAPACITY), swaps, rng, attempt)
+        _mend(problem, solution, mended, binding, swaps, rng, attempt)
+        broken, overload = remaining_breaches(problem, solution, mended)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
         better = better or (scores and broken == fewest and overload == least and energy < lowest)
-        if better and not (enforced >> _CAPACITY & 1 and _fills_further(problem, solution, load)):
+        if better and not (mended >> _CAPACITY & 1 and _fills_further(problem, solution, load)):
             fewest = broken
             least = overload
             lowest = energy
@@ -94,7 +97,7 @@ def _mend(
     """
     if enforced >> _CAPACITY & 1:
         _unload(problem, solution, binding, swaps, rng, attempt)
-    _spread(problem, solution, binding, rng, attempt)
+    _spread(problem, solution, enforced, binding, rng, attempt)
     _gather(problem, solution, binding, rng, attempt)
 
 
@@ -225,7 +228,9 @@ def _gather(problem: Problem, solution: Solution, enforced: int, rng: np.random.
 
 
 @kernel
-def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
+def _spread(
+    problem: Problem, solution: Solution, enforced: int, binding: int, rng: np.random.Generator, attempt: Attempt
+) -> None:
     """Move replicas out of domains that hold too many of their partition."""
     for level in range(problem.domain.shape[0]):
         if not enforced >> problem.domain_rule[level] & 1:
@@ -234,4 +239,4 @@ def _spread(problem: Problem, solution: Solution, enforced: int, rng: np.random.
             if not problem.movable[row]:
                 continue
             if stands_wrongly(problem, solution, level, row) and has_room(solution, attempt):
-                move_with_children(problem, solution, enforced, row, rng, attempt)
+                move_with_children(problem, solution, binding, row, rng, attempt)

@@ -29,6 +29,7 @@ def repair(
     masks: Sequence[int],
     seed: np.random.SeedSequence,
     budget: Budget,
+    passed_over: int = 0,
 ) -> Annealed:
     """Mend what is broken, with as few moves as the search finds; `start` is not changed.
 
@@ -37,18 +38,20 @@ def repair(
     masks
         Enforced rules, from all to only the hard ones. What stays broken under one is tried again under the next, so
         that a soft rule that could be mended never leaves a hard one broken.
+    passed_over
+        Bits of rules that bind the moves but are not mended themselves.
     """
     result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         if budget.is_up:
             return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
-        breaches = find_breaches(problem, result.solution, mask)
+        breaches = find_breaches(problem, result.solution, mask & ~passed_over)
         if not breaches:
             continue
         attempts, annealing = stream.spawn(2)
         solution = result.solution.copy()
         rng = np.random.Generator(np.random.PCG64(attempts))
-        if not _repair_randomly(problem, solution, mask, config, rng):
+        if not _repair_randomly(problem, solution, mask & ~passed_over, mask, config, rng):
             continue
         movable = _concerned(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
@@ -89,7 +92,7 @@ def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
 
 
 def _repair_randomly(
-    problem: Problem, solution: Solution, enforced: int, config: PlbConfig, rng: np.random.Generator
+    problem: Problem, solution: Solution, mended: int, binding: int, config: PlbConfig, rng: np.random.Generator
 ) -> bool:
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
     room = 8 * len(solution.node) + 8
@@ -97,5 +100,5 @@ def _repair_randomly(
     load = solution.node_load.copy()
     attempts = max(1, config.constraint_check_iterations_per_round)
     swaps, scores = config.enable_preferred_swap_solution_in_constraint_check, config.use_score_in_constraint_check
-    try_repairs(problem, solution, enforced, attempts, swaps, scores, load, rng, attempt, best)
+    try_repairs(problem, solution, mended, binding, attempts, swaps, scores, load, rng, attempt, best)
     return bool(best.length[0] > 0)

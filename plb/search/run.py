@@ -17,12 +17,13 @@ from plb.in_build import most_in_build
 from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
 from plb.plan import Phase, Plan, Proposals, Reason
-from plb.problem import start_solution
+from plb.problem import NO_BUDGET, start_solution
 from plb.search.annealing import Annealed, new_tally
 from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced, unbalanced_services
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.checks import compare_with_fresh
+from plb.search.correcting import SPREADING
 from plb.search.dropping import Surplus, drop_surplus, still_surplus
 from plb.search.elimination import fill_in_turn, unplaced_row
 from plb.search.held import concerned, held_replicas
@@ -77,13 +78,19 @@ class Run:
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
         self._is_full = False
+        self._is_cut = False
         self._idle: dict[Phase, Idle] = {}
 
     @property
     def is_bound(self) -> bool:
-        """Whether a limit of time, or a budget of moves of which some were made, kept a search from going on."""
-        used_up = self._is_full or any(self._tally[FIRST_RULE + rule] for rule in BUDGETS)
-        return self._out_of_time or (self.changed and used_up)
+        """Whether a limit of time or a budget of moves may have kept a search from going on.
+
+        One that had its whole budget and moved nothing has not been kept.
+        """
+        problem = self.problem
+        fewest = min(problem.max_moves, problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min())
+        limited = self._is_full or fewest < NO_BUDGET
+        return self._out_of_time or bool(limited and (self.changed or self._is_cut))
 
     def skip(self, phase: Phase) -> None:
         """Note that a phase would only begin again where it ended."""
@@ -109,6 +116,7 @@ class Run:
     def deduct(self, earlier: Sequence[Run]) -> None:
         """Leave of the budgets of moves, which hold for the whole plan, what other service domains did not use."""
         for run in earlier:
+            self._is_cut |= bool(run.solution.counts[MOVES])
             self.problem = self.problem._replace(
                 max_moves=max(0, self.problem.max_moves - -(-int(run.solution.counts[MOVES]) // TENTHS)),
                 max_node_moves=np.maximum(0, self.problem.max_node_moves - run.solution.node_moves),
@@ -208,14 +216,16 @@ class Run:
 
     def repair(self, *, light: bool = False) -> None:
         """Mend broken constraints, if any are; `light`: the spread over domains aside."""
-        masks = self._masks(light=light)
-        breaches = find_breaches(self._problem_of(Phase.REPAIR), self.solution, masks[0])
+        passed_over = SPREADING if light else 0
+        masks = self._masks()
+        breaches = find_breaches(self._problem_of(Phase.REPAIR), self.solution, masks[0] & ~passed_over)
         if not breaches:
             self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
         problem = self._problem_of(Phase.REPAIR)
         budget = self.budget.within(self.config.constraint_check_search_timeout)
-        result = repair(problem, self.solution, self.config, masks, self._seeds[Phase.REPAIR], budget)
+        seed = self._seeds[Phase.REPAIR]
+        result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over)
         self._take(Phase.REPAIR, result, breaches)
 
     def balance(self, *, slow: bool = False) -> None:

@@ -14,7 +14,7 @@ class SchedulingSettings(Checked):
     Parameters
     ----------
     load_balancing_enabled : switch, default True
-        Whether balancing and constraint check run.
+        Whether balancing runs.
     constraint_check_enabled : switch, default True
         Whether constraint check runs.
     min_placement_interval : seconds, default 0.0, Service Fabric 1.0

@@ -1,0 +1,154 @@
+"""What a host changes between plans counts in the next one."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from plb import ConflictError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+
+INSTANCE, PRIMARY, SECONDARY = Role.INSTANCE, Role.PRIMARY, Role.SECONDARY
+
+
+def engine_of(nodes: int, *metrics: str, **settings) -> PlacementAndLoadBalancing:
+    """Return an engine with nodes n0, n1 and so on."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics or ("cpu",)], **settings))
+    for index in range(nodes):
+        engine.update_node(Node(f"n{index}"))
+    return engine
+
+
+def nodes_of(engine: PlacementAndLoadBalancing, partition: str) -> list[str | None]:
+    """Return where the replicas of a partition stand."""
+    return [replica.node for replica in engine.replicas(partition)]
+
+
+def test_repairs_under_a_budget_of_moves_go_on_until_all_is_mended():
+    """One move a plan: every domain gets its turn."""
+    engine = engine_of(3, "a", "b", max_moves=1)
+    for service in "ab":
+        engine.update_service(Service(service, stateful=False, metrics={service: 1}, blocked_nodes={"n1"}))
+        for index in range(2):
+            engine.update_partition(Partition(f"{service}{index}", service=service, replicas=[Replica(INSTANCE, "n0")]))
+        engine.update_service(Service(service, stateful=False, metrics={service: 1}, placement_constraint="ok == yes"))
+    engine.update_node(Node("n2", properties={"ok": "yes"}))
+    for _ in range(4):
+        plan = engine.repair()
+        assert len(plan.moves) == 1
+        engine.apply(plan)
+    assert engine.violations() == ()
+    assert engine.repair().moves == ()
+
+
+@pytest.mark.parametrize("budget", ["max_moves", "max_moves_per_node"])
+def test_balancing_under_a_budget_reaches_every_domain(budget):
+    """What the first domain left over is the next one's, plan after plan."""
+    engine = engine_of(2, "a", "b", w_imbalance=1000.0, w_failovers=0.0, **{budget: 1})
+    for service in "ab":
+        engine.update_service(Service(service, stateful=False, metrics={service: 1}))
+        for index in range(4):
+            engine.update_partition(Partition(f"{service}{index}", service=service, replicas=[Replica(INSTANCE, "n0")]))
+            engine.report_load(f"{service}{index}", "n0", {service: 10})
+    for _ in range(6):
+        engine.apply(engine.balance())
+    assert engine.node_loads() == {"n0": {"a": 20, "b": 20}, "n1": {"a": 20, "b": 20}}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_light_check_keeps_the_spread_that_there_is(seed):
+    """While the spread over domains is not mended, it is not broken either."""
+    settings = {"ConstraintFixPartialDelayAfterNewNode": 120, "MinConstraintCheckInterval": 0}
+    engine = PlacementAndLoadBalancing(PlbConfig.from_service_fabric(settings, metrics=[Metric("cpu")]), seed=seed)
+    engine.update_service(Service("s", target_replicas=2, placement_constraint="ok == yes"))
+    for index, domain in enumerate("aabb"):
+        fit = {} if index == 2 else {"ok": "yes"}
+        engine.update_node(Node(f"n{index}", fault_domain=f"fd:/{domain}", properties=fit), now=0.0)
+    engine.update_partition(Partition("p", service="s", replicas=[Replica(PRIMARY, "n0"), Replica(SECONDARY, "n2")]))
+    plan = engine.refresh(10.0)
+    assert [(move.source, move.target) for move in plan.moves] == [("n2", "n3")]
+
+
+def test_repair_runs_again_when_a_parent_can_be_followed():
+    """A second partition of the parent, without replicas, kept the child where it was; it is gone."""
+    engine = engine_of(2)
+    engine.update_service(Service("parent", stateful=False))
+    engine.update_service(Service("child", stateful=False, affinity_to="parent"))
+    engine.update_partition(Partition("a", service="parent", replicas=[Replica(INSTANCE, "n0")]))
+    engine.update_partition(Partition("b", service="parent", missing=0))
+    engine.update_partition(Partition("c", service="child", replicas=[Replica(INSTANCE, "n1")]))
+    assert engine.repair().moves == ()
+    engine.remove_partition("b")
+    engine.apply(engine.repair())
+    assert nodes_of(engine, "c") == ["n0"]
+
+
+def test_a_higher_target_makes_replicas_wait_for_a_place():
+    """Without any word of the partition."""
+    engine = engine_of(3)
+    engine.update_service(Service("s"))
+    engine.update_partition(Partition("p", service="s", replicas=[Replica(PRIMARY, "n0")]))
+    engine.update_service(Service("s", target_replicas=3))
+    engine.apply(engine.place())
+    assert sorted(nodes_of(engine, "p")) == ["n0", "n1", "n2"]
+
+
+def test_default_loads_count_until_a_report():
+    """A changed default counts at once, and metrics that the service has again carry theirs again."""
+    engine = engine_of(1, "cpu", "memory")
+    service = Service("s", default_load={PRIMARY: {"cpu": 5, "memory": 20}})
+    engine.update_service(service)
+    engine.update_partition(Partition("p", service="s", replicas=[Replica(PRIMARY, "n0")]))
+    engine.update_service(attrs.evolve(service, metrics={"cpu": 1}))
+    assert engine.node_loads() == {"n0": {"cpu": 5, "memory": 0}}
+    engine.update_service(attrs.evolve(service, default_load={PRIMARY: {"cpu": 9, "memory": 30}}))
+    assert engine.node_loads() == {"n0": {"cpu": 9, "memory": 30}}
+    engine.report_load("p", "n0", {"cpu": 1})
+    engine.update_service(service)
+    assert engine.node_loads() == {"n0": {"cpu": 1, "memory": 30}}
+
+
+def test_a_description_repeated_after_its_drop_says_nothing_new():
+    """The dropped replica does not come back."""
+    engine = engine_of(3)
+    engine.update_service(Service("s", stateful=False, target_replicas=0))
+    replicas = [Replica(INSTANCE, f"n{index}") for index in range(3)]
+    described = Partition("p", service="s", version=1, missing=-1, replicas=replicas)
+    engine.update_partition(described)
+    engine.apply(engine.place())
+    left = nodes_of(engine, "p")
+    engine.update_partition(described)
+    assert nodes_of(engine, "p") == left
+    assert len(left) == 2
+
+
+def test_a_stateful_service_on_every_node_has_a_primary():
+    """The first replica to be added is the primary."""
+    engine = engine_of(3)
+    engine.update_service(Service("s", on_every_node=True))
+    engine.update_partition(Partition("p", service="s"))
+    engine.apply(engine.place())
+    assert sorted(replica.role.name for replica in engine.replicas("p")) == ["PRIMARY", "SECONDARY", "SECONDARY"]
+
+
+def test_switches_of_the_phases_hold_for_every_refresh():
+    """Neither balancing nor repair runs where it is switched off."""
+    engine = engine_of(2, load_balancing_enabled=False, constraint_check_enabled=False)
+    engine.update_service(Service("s", stateful=False, blocked_nodes={"n0"}))
+    engine.update_partition(Partition("p", service="s", replicas=[Replica(INSTANCE, "n0")]))
+    assert engine.refresh(0.0).phases == ()
+
+
+def test_the_step_of_a_metric_cannot_change():
+    """Loads are counted in it; the settings stay as they were."""
+    engine = engine_of(1)
+    with pytest.raises(ConflictError, match="step of metric cpu is None; it cannot change"):
+        engine.configure(PlbConfig(metrics=[Metric("cpu", step=0.5)], w_failovers=0.0))
+    assert engine.config.w_failovers > 0
+
+
+def test_expected_failovers_can_be_switched_on(small_cluster):
+    """They are then what they would have been from the start."""
+    engine, always = small_cluster.engine(w_failovers=0.0), small_cluster.engine(w_failovers=0.5)
+    assert engine.balance().energy_before.expected_failovers == 0
+    engine.configure(attrs.evolve(engine.config, w_failovers=0.5, repetitions=4))
+    assert engine.balance().energy_before == always.balance().energy_before
