@@ -109,7 +109,8 @@ def test_departing_end_excludes_its_partition():
     engine.apply(engine.balance(), leaving=True)
     leaving = next(f"web/{i}" for i in range(2) if any(r.leaving for r in engine.replicas(f"web/{i}")))
     engine.update_service(Service("web", stateful=False, target_replicas=2))
-    ends = [Replica(r.role, r.node, leaving=r.leaving) for r in engine.replicas(leaving)]
+    standing = [replica for replica in engine.replicas(leaving) if replica.node is not None]
+    ends = [Replica(r.role, r.node, leaving=r.leaving) for r in standing]
     engine.update_partition(Partition(leaving, service="web", replicas=ends))
     assert dict(engine.place(leaving).unplaced[0].ruled_out) == {"exclusion": 2}
 
