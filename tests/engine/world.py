@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import pytest
 
-from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
+from plb import Metric, Move, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
 from plb.energy.fresh import fresh_solution
 from plb.errors import PlbError
 from plb.model import ReplicaState
@@ -197,7 +197,7 @@ class World:
             rules = [rule for rule in rules if rule != "affinity"]  # dropping spares pairs only where it can
         before, then = (breaches(self.said, known.values(), rules) for known in (seats, after))
         worse = {key: (before.get(key, 0), much) for key, much in then.items() if much > before.get(key, 0)}
-        resized = {move.partition for move in plan.moves if move.kind in (MoveKind.ADD, MoveKind.DROP)}
+        resized = {move.partition for move in plan.moves if self._changes_number(move)}
         for key in [key for key in worse if key[0] in DOMAINS and key[1] in resized and key in before]:
             del worse[key]  # how uneven another number of replicas stands does not compare
         assert not worse, (worse, plan.moves)
@@ -295,6 +295,14 @@ class World:
                 leaves = any(m.source == seat.node or (m.kind, m.target) == (MoveKind.SWAP, seat.node) for m in later)
                 fits = limit is None or load <= limit or load <= start[str(seat.node), metric]
                 assert fits or leaves, (seat, metric, load, limit, plan.moves)
+
+    def _changes_number(self, move: Move) -> bool:
+        """Tell whether a move may change how many replicas of its partition count in the domains that are usable."""
+        if move.kind is not MoveKind.MOVE:
+            return move.kind is not MoveKind.SWAP
+        left = self.said.nodes[str(move.source)]
+        suited = suits(self.said.service_of(move.partition), left, primary=False)
+        return not (suited and receives(left, new=True, everywhere=False))
 
     def _check_kept(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
         """Look for replicas that were lost or doubled; what goes is no primary, nor pinned, or a standby replaced."""
