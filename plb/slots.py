@@ -11,6 +11,7 @@ from plb.arrays import NOWHERE, Int
 from plb.model import Role, Service
 from plb.risk.counter import replica_key
 from plb.state import ClusterState, PartitionRecord
+from plb.steps import MetricSteps
 
 if TYPE_CHECKING:
     from plb.topology import Topology
@@ -19,6 +20,27 @@ if TYPE_CHECKING:
 def roles_of(service: Service) -> tuple[Role, ...]:
     """Return the roles that replicas of a service can have."""
     return (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE,)
+
+
+def default_loads(steps: MetricSteps, service: Service, item: str) -> dict[Role, Int]:
+    """Return, for each role of a service, what a replica carries until its first report: (R,) steps.
+
+    Parameters
+    ----------
+    steps
+        Takes note of the first value of a metric.
+    item
+        What messages name.
+    """
+    return {role: steps.loads(item, "default_load", service.default_load.get(role, {})) for role in roles_of(service)}
+
+
+def next_role(state: ClusterState, record: PartitionRecord) -> Role:
+    """Return the role of the next replica to be added: a primary first if a stateful partition has none."""
+    if not state.services[record.service].stateful:
+        return Role.INSTANCE
+    has_primary = any(state.rows.role[row] == Role.PRIMARY for row in record.rows)
+    return Role.SECONDARY if has_primary else Role.PRIMARY
 
 
 def slots_of(state: ClusterState, record: PartitionRecord) -> list[int]:
@@ -130,9 +152,7 @@ def fill_up(state: ClusterState, record: PartitionRecord, defaults: dict[Role, I
     held = slots_of(state, record)
     standing = sum(1 for row in held if state.rows.node[row] != NOWHERE)
     for _ in range(_target(state, record, standing) - len(held)):
-        has_primary = any(state.rows.role[row] == Role.PRIMARY for row in record.rows)
-        stateful = state.services[record.service].stateful
-        role = Role.INSTANCE if not stateful else (Role.SECONDARY if has_primary else Role.PRIMARY)
+        role = next_role(state, record)
         new_slot(state, record, role, defaults[role])
 
 
@@ -151,12 +171,10 @@ def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRec
     waiting = [row for row in record.rows if table.node[row] == NOWHERE]
     for row in waiting[wanted:]:
         remove_slot(state, record, row)
+    defaults = default_loads(state.steps, service, service.name)
     for _ in range(wanted - len(waiting)):
-        has_primary = any(table.role[row] == Role.PRIMARY for row in record.rows)
-        role = Role.INSTANCE if not service.stateful else (Role.SECONDARY if has_primary else Role.PRIMARY)
-        new_slot(
-            state, record, role, state.steps.loads(service.name, "default_load", service.default_load.get(role, {}))
-        )
+        role = next_role(state, record)
+        new_slot(state, record, role, defaults[role])
     record.misplaced = 0 if wanted else sum(1 for node in taken if not suits[node])
     link(state, record)
 

@@ -8,7 +8,7 @@ from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.expressions import parse_expression
 from plb.matching import match_slots
 from plb.model import Node, Partition, Replica, Role, Service
-from plb.slots import expected_load, fill_up, link, roles_of, trim_waiting
+from plb.slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
 from plb.state import ClusterState, PartitionRecord, Suit
 
 
@@ -68,10 +68,7 @@ def _replace_service(state: ClusterState, index: int, service: Service, suit: in
 
 def _follow_service(state: ClusterState, record: PartitionRecord, service: Service) -> None:
     """Give a partition the slots that a higher target asks for, and replicas without a report their default loads."""
-    defaults = {
-        role: state.steps.loads(service.name, "default_load", service.default_load.get(role, {}))
-        for role in roles_of(service)
-    }
+    defaults = default_loads(state.steps, service, service.name)
     for row in record.rows:
         role = Role(state.rows.role[row])
         keeps = state.rows.reported[row] or state.rows.leaving[row]
@@ -110,9 +107,7 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
     described = state.services[service]
     placed = _on_nodes(state, item, partition, described)
     steps = state.steps.copy()
-    defaults = {
-        role: steps.loads(item, "default_load", described.default_load.get(role, {})) for role in roles_of(described)
-    }
+    defaults = default_loads(steps, described, item)
     record = state.partitions.get(partition.name)
     if record is not None and record.service != service:
         raise ConflictError(f"{item}: belongs to service {state.services[record.service].name}; it cannot change")
