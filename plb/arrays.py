@@ -81,6 +81,8 @@ class Problem(NamedTuple):
     """(S, D) most replicas of a partition in one domain of each level; 0: as even as possible, -1: any number."""
     domain_rule: Int
     """(D,) constraint that each level belongs to."""
+    upgraded: Bool
+    """(N,) whether the node's upgrade domain is done in an upgrade that goes on: a preferred location."""
     suits: Bool
     """(X, N) whether the node is not blocked and its properties satisfy the expression."""
     chains: bool
@@ -101,7 +103,7 @@ class Problem(NamedTuple):
     kind: Int
     """(M,) first index of `receives`."""
     prefers_siblings: Bool
-    """(M,) whether the row prefers nodes where its partition has a replica or a standby."""
+    """(M,) whether the row prefers nodes where its partition has a replica or a standby, and upgraded ones."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
     standbys: int
@@ -120,8 +122,8 @@ class Problem(NamedTuple):
     """(M,) whether primaries of child and parent stand together."""
     loose: Bool
     """(M,) whether the child has more replicas than its parent."""
-    parents_move: bool
-    """Whether a parent may move to mend what parts it from its children."""
+    parents_move: float
+    """Share of the repairs, the last ones, in which a parent may move to mend what parts it from its children."""
     movable: Bool
     """(M,) whether a plan may move the row."""
     mendable: Bool
@@ -136,6 +138,11 @@ class Problem(NamedTuple):
     """(M+1, R, K) steps: the largest demand of each sampled trace; the last row is zero."""
     peak_ceiling: Int
     """(M+1, R) steps: the largest peak over the repetitions; the last row is zero."""
+    # balancing
+    guided: bool
+    """Whether random steps only propose what may even out one of the metrics below."""
+    uneven: Bool
+    """(1 + L, R) metrics that call for balancing: over all services, then in each local domain."""
     # energy
     metric_weight: Float
     """(R,)"""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from plb.arrays import NOWHERE
 from plb.errors import ConflictError
 from plb.model import Role
 from plb.plan import Move, MoveKind
-from plb.slots import link, new_slot, remove_slot, slots_of
+from plb.slots import default_loads, link, new_slot, note_promotion, remove_slot, slots_of, trim_waiting
 from plb.state import ClusterState, PartitionRecord
 
 
@@ -22,6 +22,9 @@ def check_moves(state: ClusterState, moves: Iterable[Move], *, leaving: bool) ->
         source = NOWHERE if move.source is None else state.node(move.source)
         target = NOWHERE if move.target is None else state.node(move.target)
         at = {row: node.get(row, int(table.node[row])) for row in record.rows}
+        if move.kind in (MoveKind.PROMOTE, MoveKind.VOID):
+            _check_order(state, record, move, at, max(source, target))
+            continue
         drops = move.kind is MoveKind.DROP
         standing = record.rows if drops else slots_of(state, record)
         fitting = [row for row in standing if table.role[row] == move.role and at[row] == source]
@@ -41,6 +44,18 @@ def check_moves(state: ClusterState, moves: Iterable[Move], *, leaving: bool) ->
         node[row] = target
 
 
+def _check_order(state: ClusterState, record: PartitionRecord, move: Move, at: Mapping[int, int], node: int) -> None:
+    """Raise `ConflictError` if the replica whose role changes, or cannot, is not on `node`, or has no need to."""
+    table = state.rows
+    standing = [row for row in slots_of(state, record) if at[row] != NOWHERE]
+    if not any(table.role[row] == move.role and at[row] == node for row in standing):
+        raise ConflictError(f"{move}: no such replica is there any more; make a new plan")
+    primary = next((row for row in standing if table.role[row] == Role.PRIMARY), NOWHERE)
+    if move.kind is MoveKind.PROMOTE and primary != NOWHERE:
+        at_node = state.nodes[at[primary]].name
+        raise ConflictError(f"{move}: a primary stands on {at_node}; make a new plan")
+
+
 def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
     """Let the replica of a move stand on its target; with `leaving`, keep a departing end on the source."""
     record = state.partition(move.partition)
@@ -52,9 +67,17 @@ def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
     if move.kind is MoveKind.DROP:
         _drop(state, record, source, move)
         return
+    if move.kind is MoveKind.VOID:
+        table.swaps_out[record.rows] = table.regains[record.rows] = False
+        return
+    if move.kind is MoveKind.PROMOTE:
+        _promote(state, record, target)
+        return
     row = _slot_on(state, record, move.role, source, move.index)
     if move.kind is MoveKind.SWAP:
-        table.node[_slot_on(state, record, Role.SECONDARY, target)] = source
+        partner = _slot_on(state, record, Role.SECONDARY, target)
+        table.node[partner] = source
+        table.swaps_out[row] = table.regains[partner] = False
     else:
         _replace_standby(state, record, target)
     table.node[row] = target
@@ -63,6 +86,21 @@ def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
         table.node[end], table.leaving[end] = source, True
         table.arriving[row] = end
         link(state, record)
+
+
+def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:
+    """Let the secondary on `node` become the primary: the primary's slot takes its node, and its own is empty."""
+    service, table = state.services[record.service], state.rows
+    secondary = _slot_on(state, record, Role.SECONDARY, node)
+    primary = _slot_on(state, record, Role.PRIMARY, NOWHERE)
+    if primary == NOWHERE:
+        default = default_loads(state.steps, service, service.name)[Role.PRIMARY]
+        primary = new_slot(state, record, Role.PRIMARY, default)
+    table.node[primary], table.node[secondary] = node, NOWHERE
+    table.still[primary] = table.still[secondary]
+    table.regains[secondary] = False
+    note_promotion(state, record, primary)
+    trim_waiting(state, record)
 
 
 def _replace_standby(state: ClusterState, record: PartitionRecord, node: int) -> None:

@@ -96,6 +96,7 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "exchange_probability": 0.0,
         "allow_chained_moves": True,
         "correct_spread": True,
+        "guide_balancing": True,
         "one_action_per_refresh": True,
         "w_failovers": 0.0,
     }
@@ -158,6 +159,9 @@ class PlbConfig(
     correct_spread : switch, default False
         Whether balancing, where a move would break the spread over domains, lets other replicas of the partition move
         on until the spread holds again, as Service Fabric does; one step then makes several moves.
+    guide_balancing : switch, default False
+        Whether balancing proposes only moves that may even out a metric that calls for it, off nodes above its mean to
+        nodes below, as Service Fabric does; slow balancing then searches both ways.
     max_moves : moves, default None
         Most moves of one plan, not counting the placement of new replicas; None: no limit.
     max_moves_per_node : moves, default None
@@ -182,6 +186,7 @@ class PlbConfig(
     exchange_probability: float = share(0.1)
     allow_chained_moves: bool = switch(False)
     correct_spread: bool = switch(False)
+    guide_balancing: bool = switch(False)
     max_moves: int | None = count(None, unit="moves", none=True)
     max_moves_per_node: int | None = count(None, unit="moves", none=True)
     checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -29,7 +29,7 @@ from plb.plan import MoveKind, Phase, Plan
 from plb.scheduler import node_event
 from plb.search.budget import Budget
 from plb.state import ClusterState
-from plb.updates import put_node, put_partition, put_service, remove_partition, remove_service
+from plb.updates import put_node, put_partition, put_service, put_upgraded_domains, remove_partition, remove_service
 from plb.violations import NodeViolation, Violation
 
 if TYPE_CHECKING:
@@ -174,6 +174,14 @@ class PlacementAndLoadBalancing:
             If a role does not suit the service.
         """
         put_partition(self._state, partition)
+
+    def update_upgraded_domains(self, domains: Iterable[str]) -> None:
+        """Say which upgrade domains are done in the upgrade that goes on; none: there is no upgrade.
+
+        They are preferred locations: what has to move or to be placed goes there rather than where it would soon have
+        to leave again (semantics.md section 4; `prefer_upgraded_uds`).
+        """
+        put_upgraded_domains(self._state, domains)
 
     def remove_partition(self, name: str) -> None:
         """Forget a partition and its replicas."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from plb.arrays import NOWHERE, Int
-from plb.model import Replica, ReplicaState, Role
-from plb.slots import fill_up, link, new_slot, release, slot_key, slots_of, trim
+from plb.model import Replica, ReplicaState, Role, UpgradeMark
+from plb.slots import fill_up, link, new_slot, note_promotion, release, slots_of, trim
 from plb.state import ClusterState, PartitionRecord
 
 End = tuple[Role, int, bool]
@@ -51,7 +51,7 @@ def match_slots(
     for role, rows in free.items():
         for row in rows:
             table.node[row], table.still[row] = NOWHERE, record.still
-            table.pinned[row] = table.building[row] = False
+            table.pinned[row] = table.building[row] = table.swaps_out[row] = table.regains[row] = False
         trim(state, record, role, rows, len(standing))
     fill_up(state, record, defaults)
     record.rows += kept.values()
@@ -61,6 +61,7 @@ def match_slots(
         _describe(state, kept[key], replica)
     if record.still:
         table.still[record.rows] = True
+    table.upgrading[record.rows] = record.upgrading
     link(state, record)
 
 
@@ -124,6 +125,8 @@ def _take_seats(
         table.node[row], table.pinned[row] = seat.node, replica.pinned
         table.still[row] = record.still or replica.state is not ReplicaState.READY
         table.building[row] = replica.state is ReplicaState.IN_BUILD
+        table.swaps_out[row] = replica.upgrade is UpgradeMark.SWAP_OUT
+        table.regains[row] = replica.upgrade is UpgradeMark.PRIMARY_RETURNS and replica.role is Role.SECONDARY
 
 
 def _note_promotion(
@@ -140,8 +143,7 @@ def _note_promotion(
         return
     others = {at for other, at in before.items() if other != row}
     if node in others and came_from not in secondaries:
-        record.promotions += 1
-        state.rows.key[row] = slot_key(record, record.rows.index(row))
+        note_promotion(state, record, row)
 
 
 def _note_departure(
@@ -180,5 +182,6 @@ def _holds_slot(replica: Replica) -> bool:
 
 
 def _leaves(replica: Replica) -> bool:
-    """Return whether a replica without a slot is on its way out; else it is a standby."""
-    return replica.leaving or replica.state is ReplicaState.DROPPED
+    """Return whether a replica without a slot is on its way out; else it is a standby, or holds a place for one."""
+    gone = replica.state is ReplicaState.DROPPED and replica.upgrade is UpgradeMark.NONE
+    return replica.leaving or gone

@@ -73,6 +73,18 @@ class ReplicaState(Enum):
     """On its way out; it carries nothing, and no other replica of the partition may come to its node."""
 
 
+class UpgradeMark(Enum):
+    """What an upgrade asks for a replica (semantics.md section 6, upgrade pass)."""
+
+    NONE = "none"
+    SWAP_OUT = "swap_out"
+    """Its node is about to be upgraded: this primary is to swap roles with a secondary."""
+    PRIMARY_RETURNS = "primary_returns"
+    """The primary stood here before the upgrade, and is to come back."""
+    REPLICA_RETURNS = "replica_returns"
+    """A replica stood here before the upgrade: a missing one is to come here first."""
+
+
 @attrs.frozen
 class Metric(MetricSettings):
     """A resource that replicas use and nodes have, in a unit of the user's choice.
@@ -276,6 +288,9 @@ class Replica:
         checked, not in the balance statistics.
     state
         How it is.
+    upgrade
+        What an upgrade asks for it: an `UpgradeMark` or its value. While a replica is marked, no other phase moves any
+        of its partition. One that is gone is described as dropped with a mark: it holds a place for a new one.
     """
 
     role: Role
@@ -283,14 +298,22 @@ class Replica:
     state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True, converter=ReplicaState)
     pinned: bool = attrs.field(default=False, kw_only=True)
     leaving: bool = attrs.field(default=False, kw_only=True)
+    upgrade: UpgradeMark = attrs.field(default=UpgradeMark.NONE, kw_only=True, converter=UpgradeMark)
 
     def __attrs_post_init__(self) -> None:
         check_name("replica", self.node)
         if self.role not in list(Role):
             raise InvalidValueError(f"replica on {self.node}", "role", self.role, f"one of {[r.name for r in Role]}")
         object.__setattr__(self, "role", Role(self.role))
+        item = f"replica on {self.node}"
         for field in ("pinned", "leaving"):
-            check_switch(f"replica on {self.node}", field, getattr(self, field))
+            check_switch(item, field, getattr(self, field))
+        if self.upgrade is UpgradeMark.SWAP_OUT and self.role is not Role.PRIMARY:
+            raise InvalidValueError(item, "upgrade", self.upgrade.value, "a mark other than swap_out, unless a primary")
+        if self.upgrade is not UpgradeMark.NONE and self.role is Role.INSTANCE:
+            raise InvalidValueError(
+                item, "upgrade", self.upgrade.value, "none, as instances have no roles to hand over"
+            )
 
 
 def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:

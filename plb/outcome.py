@@ -35,6 +35,7 @@ class Held(Enum):
 
     PINNED = "pinned"
     IN_TRANSITION = "in a partition in transition or quorum loss"
+    UPGRADING = "in a partition that is being upgraded"
     NOT_READY = "not ready"
     UNDER_WAY = "still arriving by an earlier move"
     NODE_OUT_OF_SERVICE = "on a node that is down or deactivated"

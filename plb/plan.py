@@ -25,6 +25,10 @@ class MoveKind(Enum):
     """The primary on `source` and the secondary on `target` change roles."""
     DROP = "drop"
     """The replica on `source`, one too many, goes."""
+    PROMOTE = "promote"
+    """The secondary on `target` becomes the primary of a partition that has none."""
+    VOID = "void"
+    """The primary on `source` cannot hand over its role: the upgrade has to go on without that, and its marks end."""
 
 
 class Phase(Enum):
@@ -44,10 +48,10 @@ class Reason:
     phase
         The phase that made it.
     rule
-        The rule or term behind it: ``"new replica"``, ``"surplus"``, ``"make room"``, ``"placement"``, ``"capacity"``,
-        ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"`` or ``"energy"``.
+        The rule or term behind it: ``"new replica"``, ``"surplus"``, ``"make room"``, ``"upgrade"``, ``"upgraded"``,
+        ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"`` or ``"energy"``.
     node
-        Node where the rule was broken, if it was, or where room is made.
+        Node where the rule was broken, if it was, or where room is made, or that is or was upgraded.
     metric
         Metric of a broken capacity, or the one whose imbalance fell most.
     numbers
@@ -85,6 +89,8 @@ class Reason:
             "make room": self._of_room,
             "capacity": self._of_capacity,
             "energy": self._of_energy,
+            "upgrade": lambda: f"node {self.node} is about to be upgraded",
+            "upgraded": lambda: f"node {self.node} has been upgraded, and the primary stood there before",
         }
         if self.rule in words:
             return words[self.rule]()
@@ -148,6 +154,10 @@ class Move:
             return f"add {role} of {self.partition} on {self.target}"
         if self.kind is MoveKind.DROP:
             return f"drop {role} of {self.partition} from {self.source}"
+        if self.kind is MoveKind.PROMOTE:
+            return f"promote {role} of {self.partition} on {self.target}"
+        if self.kind is MoveKind.VOID:
+            return f"leave {role} of {self.partition} on {self.source}, as no secondary can take its role"
         if self.kind is MoveKind.SWAP:
             return f"swap primary of {self.partition} from {self.source} to {self.target}"
         return f"move {role} of {self.partition} from {self.source} to {self.target}"

@@ -21,7 +21,6 @@ from plb.rest import Occasion, Rest
 from plb.risk.demand import DemandHistory
 from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
 from plb.search.budget import Budget
-from plb.search.dropping import Surplus
 from plb.search.held import concerned
 from plb.search.inspection import Inspection
 from plb.search.run import Run, rule_priorities
@@ -30,7 +29,7 @@ from plb.service_tables import ServiceTables, build_tables, tables_version
 from plb.slots import fill_every_node
 from plb.state import ClusterState
 from plb.topology import Topology, build_topology, topology_version
-from plb.work import WorkToPlace
+from plb.work import Work, WorkToPlace
 
 
 class Planner:
@@ -171,9 +170,9 @@ class Planner:
         plans = []
         for domain in self.domains():
             run = self.search(domain, at, budget, runs)
-            missing, surpluses = work.of(domain)
+            todo = work.of(domain)
             if Phase.PLACEMENT in phases:
-                _place(run, missing, surpluses)
+                _place(run, todo)
             if Phase.REPAIR in phases:
                 self._rest.search(Phase.REPAIR, run, self._occasion(domain, budget))
             if Phase.BALANCING in phases and not run.changed:
@@ -183,7 +182,7 @@ class Planner:
             for phase in Phase:
                 run.note_idle(phase, otherwise)
             runs.append(run)
-            plans.append(run.plan(missing if Phase.PLACEMENT in phases else [], domain))
+            plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
         return merged(plans)
 
     def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
@@ -205,11 +204,11 @@ class Planner:
             if not self.scheduler.is_under_way(record, self.state.partition_version, at):
                 run = self.search(domain, at, budget, runs)
                 runs.append(run)
-                missing, surpluses = work.of(domain)
+                todo = work.of(domain)
                 versions = self.state.versions_of(domain.services)
-                refresh = Refresh(self.scheduler, record, domain, run, missing, surpluses, *versions, at, replicas)
+                refresh = Refresh(self.scheduler, record, domain, run, todo, *versions, at, replicas)
                 action = record.last_action = refresh.act()
-                plan = run.plan(missing if action in PLACEMENTS else [], domain, action.value)
+                plan = run.plan(todo.missing if action in PLACEMENTS else [], domain, action.value)
                 self._note_issued(record, action, plan, at)
                 plans.append(plan)
             else:
@@ -238,12 +237,13 @@ class Planner:
         )
 
 
-def _place(run: Run, missing: list[int], surpluses: list[Surplus]) -> None:
-    """Drop what there is too much of and place what is missing, or note that there is neither."""
-    run.drop(surpluses)
-    if missing:
-        run.place(missing)
-    elif not surpluses:
+def _place(run: Run, work: Work) -> None:
+    """Hand roles over, drop what there is too much of and place what is missing, or note that there is nothing."""
+    run.hand_over(work.handovers)
+    run.drop(work.surpluses)
+    if work.missing:
+        run.place(work.missing)
+    elif not work.is_any:
         run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
 
 

@@ -52,6 +52,7 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
         **_energy(state, topology, outlook, int((member & ~table.leaving).sum())),
         metric_weight=tables.metric_weight,
         **local_domains(state, topology, tables.services),
+        guided=False,
         **tables.groups,
         **costs_of_moves(state),
         **_budgets(state),
@@ -96,6 +97,7 @@ def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> di
         "most_in_domain": tables.most_in_domain,
         "domain_rule": topology.domain_rule,
         "suits": topology.suits,
+        "upgraded": topology.upgraded,
         "chains": state.config.allow_chained_moves,
     }
 
@@ -182,6 +184,7 @@ def local_domains(state: ClusterState, topology: Topology, services: Iterable[in
         "local_weight": np.array(weights).reshape(len(weights), len(config.metrics)),
         "local_counted": nodes,
         "local_nodes": nodes.sum(axis=1),
+        "uneven": np.zeros((1 + len(weights), len(config.metrics)), np.bool_),
     }
 
 

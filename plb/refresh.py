@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import attrs
 
 from plb.outcome import Idle
 from plb.plan import Phase
 from plb.scheduler import Action, DomainRecord, Scheduler, Stage
-from plb.search.dropping import Surplus
 from plb.search.run import Run
 from plb.service_domains import ServiceDomain
+from plb.work import Work
 
 PHASES = {
     Stage.PLACEMENT: Phase.PLACEMENT,
@@ -33,8 +31,8 @@ class Refresh:
         The domain.
     run
         Its search, at the start.
-    missing, surpluses
-        Rows to place and partitions to cut.
+    work
+        What placement has to do.
     state_version, load_version
         What the domain's state and loads are at; equal versions mean that nothing has changed.
     now
@@ -47,8 +45,7 @@ class Refresh:
     record: DomainRecord
     domain: ServiceDomain
     run: Run
-    missing: Sequence[int]
-    surpluses: Sequence[Surplus]
+    work: Work
     state_version: object
     load_version: object
     now: float
@@ -80,16 +77,17 @@ class Refresh:
         return Action.NONE_NEEDED
 
     def _place(self) -> Action:
-        if not (self.missing or self.surpluses):
+        if not self.work.is_any:
             return self._idle(Stage.PLACEMENT, Idle.NOTHING_TO_PLACE)
         config = self.scheduler.config
         again = self.scheduler.variant(self.record, Stage.PLACEMENT, self.state_version)
         with_moves = again and config.move_existing_replica_for_placement
-        self.run.drop(self.surpluses)
+        self.run.hand_over(self.work.handovers)
+        self.run.drop(self.work.surpluses)
         if with_moves:
             self.run.limit_moves(self.scheduler.allowance(Action.PLACEMENT_WITH_MOVE, self.replicas, self.now))
-        if self.missing:
-            self.run.place(list(self.missing), with_moves=with_moves)
+        if self.work.missing:
+            self.run.place(self.work.missing, with_moves=with_moves)
         return Action.PLACEMENT_WITH_MOVE if with_moves else Action.PLACEMENT
 
     def _check_constraints(self) -> Action:

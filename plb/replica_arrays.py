@@ -25,6 +25,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, member: Bool) ->
     table = state.rows
     suit = _by_service(state, state.service_suit, np.int64)
     free = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
+    free &= ~table.upgrading
     free &= ~_is_blocked(state, table.node, suit)
     return {
         "load": table.load,
@@ -65,7 +66,7 @@ def affinities(state: ClusterState) -> dict[str, Any]:
         "affinity": np.zeros(room, np.int64),
         "aligned": np.zeros(room, np.bool_),
         "loose": np.zeros(room, np.bool_),
-        "parents_move": state.config.move_parent_to_fix_affinity_violation,
+        "parents_move": _share_with_parents(state.config),
     }
     if not any(service.affinity_to is not None for service in state.services):
         return found
@@ -78,6 +79,13 @@ def affinities(state: ClusterState) -> dict[str, Any]:
             for record in records:
                 _tie(state, found, record, partitions.get(state.service_index[parent], []))
     return found
+
+
+def _share_with_parents(config: PlbConfig) -> float:
+    """Return `Problem.parents_move`."""
+    if not config.move_parent_to_fix_affinity_violation:
+        return 0.0
+    return config.move_parent_to_fix_affinity_violation_transition_percentage
 
 
 def _tie(state: ClusterState, found: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
@@ -139,13 +147,17 @@ def _kinds(state: ClusterState) -> Int:
 def _prefers_siblings(state: ClusterState) -> Bool:
     """Return `Problem.prefers_siblings`: all that stand, and new ones where the partition has a standby.
 
-    Without `prefer_existing_replica_locations`, only those of partitions with a standby.
+    Without `prefer_existing_replica_locations`, only those of partitions with a standby. While upgrade domains are done
+    in an upgrade that goes on, all new ones.
     """
-    table = state.rows
+    table, config = state.rows, state.config
     everywhere = _by_service(state, [s.on_every_node for s in state.services], np.bool_)
-    if state.config.preferred_location_constraint_priority < 0:
+    if config.preferred_location_constraint_priority < 0:
         return np.zeros(table.room, np.bool_)
-    prefers: Bool = (table.node != NOWHERE) & ~everywhere & state.config.prefer_existing_replica_locations
+    stands = table.node != NOWHERE
+    prefers: Bool = stands & ~everywhere & config.prefer_existing_replica_locations
+    if state.upgraded_domains and config.prefer_upgraded_uds:
+        prefers |= ~stands & ~everywhere
     for row in np.flatnonzero(table.standby).tolist():
         prefers[state.partitions[state.row_partition[row]].rows] = True
     return prefers

@@ -6,6 +6,21 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Float, Int
 
+FLAGS = (
+    "leaving",
+    "pinned",
+    "standby",
+    "moving",
+    "still",
+    "building",
+    "swaps_out",
+    "regains",
+    "upgrading",
+    "used",
+    "reported",
+)
+"""Arrays that are true or false of each row; a row that is given back has none."""
+
 
 class RowTable:
     """Arrays with one row a replica slot, grown by doubling; the last row stays zero and is what NOWHERE selects."""
@@ -25,6 +40,12 @@ class RowTable:
         """Not ready, so it does not move."""
         self.building: Bool = np.zeros(room, np.bool_)
         """In build."""
+        self.swaps_out: Bool = np.zeros(room, np.bool_)
+        """A primary that is to hand over its role, as its node is about to be upgraded."""
+        self.regains: Bool = np.zeros(room, np.bool_)
+        """A secondary that is to become the primary again, as its node has been upgraded."""
+        self.upgrading: Bool = np.zeros(room, np.bool_)
+        """Of a partition with a replica that an upgrade has marked: no phase but the upgrade's own moves it."""
         self.arriving: Int = np.full(room, NOWHERE, np.int64)
         """Row of the departing end while a move of the row is under way, else NOWHERE; such a row does not move."""
         self.used: Bool = np.zeros(room, np.bool_)
@@ -58,9 +79,8 @@ class RowTable:
         self.node[row] = NOWHERE
         self.arriving[row] = NOWHERE
         self.sibling[row] = row
-        for flags in (self.leaving, self.pinned, self.standby, self.moving, self.still, self.building, self.used):
-            flags[row] = False
-        self.reported[row] = False
+        for name in FLAGS:
+            getattr(self, name)[row] = False
         self._free.append(row)
 
     def _grow(self) -> None:
@@ -70,21 +90,7 @@ class RowTable:
         self.arriving = np.concatenate([self.arriving, np.full(old, NOWHERE, np.int64)])
         self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int64)])
         self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
-        for name in (
-            "role",
-            "leaving",
-            "pinned",
-            "standby",
-            "moving",
-            "still",
-            "building",
-            "used",
-            "service",
-            "created",
-            "key",
-            "generation",
-            "reported",
-        ):
+        for name in (*FLAGS, "role", "service", "created", "key", "generation"):
             array = getattr(self, name)
             setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         self._free = list(range(new - 1, old - 1, -1))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plb.arrays import NOWHERE, Int
+from plb.arrays import NOWHERE, Bool, Int
 from plb.model import Role, Service
 from plb.risk.counter import replica_key
 from plb.state import ClusterState, PartitionRecord
@@ -49,6 +50,14 @@ def slots_of(state: ClusterState, record: PartitionRecord) -> list[int]:
     return [row for row in record.rows if not (table.leaving[row] or table.standby[row])]
 
 
+def may_change_role(state: ClusterState, rows: Sequence[int] | slice = slice(None)) -> Bool:
+    """Return which of `rows` are ready replicas that no move under way and no pin holds, of their shape."""
+    table = state.rows
+    free: Bool = table.used & ~(table.leaving | table.standby | table.still | table.pinned)
+    free &= table.arriving == NOWHERE
+    return free[rows]
+
+
 def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> int:
     """Add an empty slot and return its row.
 
@@ -64,7 +73,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
     table.service[row] = record.service
     table.created[row] = record.created
     table.key[row] = _free_key(state, record)
-    table.still[row] = record.still
+    table.still[row], table.upgrading[row] = record.still, record.upgrading
     record.rows.append(row)
     state.row_partition[row] = record.name
     return row
@@ -81,6 +90,12 @@ def expected_load(state: ClusterState, record: PartitionRecord, role: Role, defa
 def slot_key(record: PartitionRecord, slot: int) -> int:
     """Return the key by which the slot of this number draws its traces; another one after each promotion."""
     return replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
+
+
+def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> None:
+    """Let the primary's slot draw its traces anew, as another replica has become the primary."""
+    record.promotions += 1
+    state.rows.key[row] = slot_key(record, record.rows.index(row))
 
 
 def _free_key(state: ClusterState, record: PartitionRecord) -> int:

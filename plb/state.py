@@ -40,6 +40,8 @@ class PartitionRecord:
     """Of a service on every node: replicas on nodes that do not suit it, where no node misses one."""
     still: bool = False
     """True while it is in transition or in quorum loss: nothing of it moves."""
+    upgrading: bool = False
+    """True while an upgrade has marked one of its replicas."""
     role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
     """Reported loads by role, for replicas that have no report of their own."""
     secondary_load: dict[str, dict[str, float]] = attrs.field(factory=dict)
@@ -73,6 +75,8 @@ class ClusterState:
         metrics = len(config.metrics)
         self.nodes: list[Node] = []
         self.node_index: dict[str, int] = {}
+        self.upgraded_domains: frozenset[str] = frozenset()
+        """Upgrade domains that are done in the upgrade that goes on."""
         self.capacity: Int = np.zeros((0, metrics), np.int64)
         self.services: list[Service] = []
         self.service_index: dict[str, int] = {}

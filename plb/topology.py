@@ -42,6 +42,7 @@ class Topology:
     siblings: Int
     domain_rule: Int
     suits: Bool
+    upgraded: Bool
 
 
 def topology_version(state: ClusterState) -> tuple[object, ...]:
@@ -75,7 +76,14 @@ def build_topology(state: ClusterState) -> Topology:
         siblings=siblings,
         domain_rule=rule,
         suits=suits,
+        upgraded=_upgraded_nodes(state),
     )
+
+
+def _upgraded_nodes(state: ClusterState) -> Bool:
+    """Return `Problem.upgraded`, (N,)."""
+    done = state.upgraded_domains if state.config.prefer_upgraded_uds else frozenset()
+    return np.array([node.upgrade_domain_name in done for node in state.nodes], np.bool_)
 
 
 def receiving_nodes(nodes: Sequence[Node]) -> Bool:

@@ -73,21 +73,26 @@ class Unsuited:
 
 @attrs.frozen
 class NotPreferred:
-    """Nodes without a standby of the partition, while it prefers those that have one.
+    """Nodes that have no standby of the partition and are not upgraded, while it prefers those that have or are.
 
     Parameters
     ----------
     preferred
-        Names of the nodes that it prefers.
+        Names of the nodes with a standby.
+    upgraded
+        Names of the upgrade domains that are done.
     """
 
     rule: ClassVar[str] = "preferred_location"
 
     nodes: int
     preferred: tuple[str, ...]
+    upgraded: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"its partition has standbys on {listed(self.preferred)}"
+        standbys = f"its partition has standbys on {listed(self.preferred)}" if self.preferred else ""
+        upgraded = f"upgraded so far are {listed(self.upgraded)}" if self.upgraded else ""
+        return ", ".join(filter(None, (standbys, upgraded)))
 
 
 @attrs.frozen

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.expressions import parse_expression
 from plb.matching import match_slots
-from plb.model import Node, Partition, Replica, Role, Service
+from plb.model import Node, Partition, Replica, Role, Service, UpgradeMark, check_text
 from plb.slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
 from plb.state import ClusterState, PartitionRecord, Suit
 
@@ -100,6 +102,12 @@ def remove_service(state: ClusterState, name: str) -> None:
     state.services_version += 1
 
 
+def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:
+    """Note which upgrade domains are done."""
+    state.upgraded_domains = frozenset(check_text("engine", "upgraded domain", name) for name in domains)
+    state.node_version += 1
+
+
 def put_partition(state: ClusterState, partition: Partition) -> None:
     """Add a partition, or bring the known one to the replicas given; slots keep age and demand where they can."""
     item = f"partition {partition.name}"
@@ -120,6 +128,7 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
     record.missing, record.described = partition.missing, (partition.version, partition.missing)
     record.version += 1
     record.still = partition.in_transition or partition.in_quorum_loss
+    record.upgrading = any(replica.upgrade is not UpgradeMark.NONE for replica in partition.replicas)
     match_slots(state, record, placed, defaults)
     state.service_version[service] += 1
 

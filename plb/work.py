@@ -1,14 +1,42 @@
-"""What placement has to do for each service domain: rows without a node, services on every node, surplus replicas."""
+"""What placement has to do for each service domain: rows without a node, surplus replicas, roles to hand over."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from plb.arrays import NOWHERE
+from plb.model import Role
 from plb.search.dropping import Surplus
+from plb.search.upgrading import Handover
 from plb.service_domains import ServiceDomain
-from plb.slots import surplus_of
-from plb.state import ClusterState
+from plb.slots import may_change_role, slots_of, surplus_of
+from plb.state import ClusterState, PartitionRecord
+
+
+@attrs.frozen(eq=False)
+class Work:
+    """What placement has to do for a service domain.
+
+    Parameters
+    ----------
+    missing
+        Rows to place, parents before their children.
+    surpluses
+        Partitions to cut, children first.
+    handovers
+        Primaries that hand over their role for an upgrade.
+    """
+
+    missing: list[int]
+    surpluses: list[Surplus]
+    handovers: list[Handover]
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.missing or self.surpluses or self.handovers)
 
 
 class WorkToPlace:
@@ -28,16 +56,38 @@ class WorkToPlace:
             list(state.partitions.values()) if names is None else [state.partition(n) for n in dict.fromkeys(names)]
         )
 
-    def of(self, domain: ServiceDomain | None) -> tuple[list[int], list[Surplus]]:
-        """Return the rows to place, parents before their children, and the surpluses, children first."""
+    def of(self, domain: ServiceDomain | None) -> Work:
+        """Return what there is to do for a domain; None: for all services."""
         records = [r for r in self._records if domain is None or r.service in domain.services]
         if any(service.affinity_to is not None for service in self._state.services):
             records.sort(key=lambda record: self._state.services[record.service].affinity_to is not None)
         node = self._state.rows.node
-        missing = [row for record in records for row in record.rows if node[row] == NOWHERE]
+        handovers = [found for record in records if (found := handover_of(self._state, record)) is not None]
+        promoted = {handover.partition for handover in handovers if handover.primary == NOWHERE}
+        missing = [
+            row
+            for record in records
+            for row in record.rows
+            if node[row] == NOWHERE and not (record.name in promoted and self._state.rows.role[row] == Role.PRIMARY)
+        ]
         surpluses = [
             Surplus([row for row in record.rows if node[row] != NOWHERE], count)
             for record in reversed(records)
             if (count := surplus_of(self._state, record)) > 0
         ]
-        return missing, surpluses
+        return Work(missing, surpluses, handovers)
+
+
+def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None:
+    """Return how a partition's replicas are to change roles for an upgrade; None where they are not."""
+    table = state.rows
+    if record.still or not record.upgrading:
+        return None
+    standing = [row for row in slots_of(state, record) if table.node[row] != NOWHERE]
+    primary = next((row for row in standing if table.role[row] == Role.PRIMARY), NOWHERE)
+    able = may_change_role(state, standing)
+    ready = [row for row, free in zip(standing, able, strict=True) if free and table.role[row] == Role.SECONDARY]
+    back = [row for row in ready if table.regains[row]]
+    if primary != NOWHERE and table.swaps_out[primary]:
+        return Handover(record.name, primary, ready, returns=False)
+    return Handover(record.name, primary, back, returns=True) if back else None

@@ -40,5 +40,7 @@ RULES = len(Rule)
 NO_REFUSAL = -1
 ALL_RULES = (1 << RULES) - 1
 """Bit mask that enforces every rule; bit `rule` enforces one."""
+BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES)
+"""Rules that say how many moves a plan may make, not where a replica may stand."""
 JOINING = 1 << RULES
 """Bit that allows a child only where it stands beside its parent, even if it was apart from it before."""

@@ -57,7 +57,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
         return _EXCLUSION
     if enforced >> _PLACEMENT & 1 and not problem.suits[problem.suit[row], target]:
         return _PLACEMENT
-    prefers = enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]
+    prefers = enforced >> _PREFERRED & 1 and problem.prefers_siblings[row] and not problem.upgraded[target]
     if prefers and standby_on(problem, solution, row, target) == NOWHERE:
         return _PREFERRED
     if problem.throttles and enforced >> _THROTTLING & 1 and is_throttled(problem, solution, row, target):

@@ -18,11 +18,15 @@ from plb.settings.metric import PlacementStrategy
 from plb.steps import MetricSteps
 
 
+def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
+    """Return `Problem.uneven`, (1 + L, R): metrics that call for balancing over all services, and in local domains."""
+    over_all = unbalanced_metrics(problem, solution, config, steps)
+    return np.vstack([over_all, unbalanced_locals(problem, solution, config, steps)])
+
+
 def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> bool:
     """Tell whether some metric calls for balancing, over all services or within one (semantics.md section 3)."""
-    if unbalanced_metrics(problem, solution, config, steps).any():
-        return True
-    return bool(unbalanced_locals(problem, solution, config, steps).any())
+    return bool(uneven_metrics(problem, solution, config, steps).any())
 
 
 def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
@@ -55,7 +59,7 @@ def unbalanced_services(
     for index, service in services.items():
         local = int(problem.local_of[index])
         has_one = bool(names) if service.metrics is None else bool(names & set(service.metrics))
-        if has_one or (local != NOWHERE and within[local]):
+        if has_one or (local != NOWHERE and within[local].any()):
             found.add(index)
     return found
 
@@ -68,8 +72,8 @@ def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) 
 
 
 def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
-    """Return which local domains are out of balance, (L,), where these are asked (LocalBalancingThreshold)."""
-    found = np.zeros(len(problem.local_nodes), np.bool_)
+    """Return which metrics of local domains call for balancing, (L, R); none without `local_balancing_threshold`."""
+    found = np.zeros(problem.local_weight.shape, np.bool_)
     if config.local_balancing_threshold <= 0:
         return found
     for local in range(len(problem.local_nodes)):
@@ -79,7 +83,9 @@ def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, s
                 continue
             loads = steps.in_user_units(metric.name, solution.local_load[local, counted, index])
             highest = steps.to_user(metric.name, int(solution.node_load[counted, index].max()))
-            found[local] |= _is_uneven(loads, config.local_balancing_threshold, metric.activity_threshold, highest)
+            found[local, index] = _is_uneven(
+                loads, config.local_balancing_threshold, metric.activity_threshold, highest
+            )
     return found
 
 
@@ -143,12 +149,15 @@ class Variant:
         See `plb.search.proposal.Choice`.
     only_empties
         Whether replicas move from the less loaded nodes to the fuller ones only (`RestrictedDefragmentationHeuristic`).
+    guided
+        Whether only moves are proposed that may even out a metric that calls for it (`plb.search.guiding`).
     """
 
     mask: int
     swap_probability: float
     exchange_probability: float
     only_empties: bool = False
+    guided: bool = False
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
@@ -181,6 +190,7 @@ def balance(
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
     for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):
         seen, rows = _emptying(problem, start, config, movable) if variant.only_empties else (problem, movable)
+        seen = seen._replace(guided=variant.guided)
         choice = Choice(
             movable[:0],
             rows,

@@ -170,7 +170,9 @@ def _not_preferred(ruled: _Ruled) -> NotPreferred:
     problem, inspection = ruled.problem, ruled.inspection
     standbys = [one for one in inspection.partition_rows(ruled.row) if problem.standby[one]]
     places = [int(inspection.solution.node[one]) for one in standbys]
-    return NotPreferred(len(ruled.nodes), tuple(inspection.state.nodes[node].name for node in places))
+    state = inspection.state
+    upgraded = tuple(sorted({state.nodes[node].upgrade_domain_name for node in np.flatnonzero(problem.upgraded)}))
+    return NotPreferred(len(ruled.nodes), tuple(state.nodes[node].name for node in places), upgraded)
 
 
 def _crowded(ruled: _Ruled) -> Crowded:

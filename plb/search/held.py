@@ -50,6 +50,8 @@ def _why(state: ClusterState, problem: Problem, row: int) -> Held:
         return Held.PINNED
     if state.partitions[state.row_partition[row]].still:
         return Held.IN_TRANSITION
+    if table.upgrading[row]:
+        return Held.UPGRADING
     if table.still[row]:
         return Held.NOT_READY
     if table.arriving[row] != NOWHERE:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
@@ -17,15 +19,26 @@ from plb.search.transition import present_energy
 _CAPACITY = int(Rule.CAPACITY)
 
 
+class Repairs(NamedTuple):
+    """What random repairs may do."""
+
+    mended: int
+    """Rules that are mended."""
+    binding: int
+    """Rules that bind the moves."""
+    attempts: int
+    """Repairs that are tried."""
+    swaps: bool
+    """Whether roles may be swapped where no replica can move."""
+    scores: bool
+    """Whether the energy decides between repairs that mend equally much."""
+
+
 @kernel
 def try_repairs(
     problem: Problem,
     solution: Solution,
-    mended: int,
-    binding: int,
-    attempts: int,
-    swaps: bool,
-    scores: bool,
+    repairs: Repairs,
     load: Int,
     rng: np.random.Generator,
     attempt: Attempt,
@@ -35,25 +48,21 @@ def try_repairs(
 
     Parameters
     ----------
-    mended, binding
-        Rules that are mended, and those that bind the moves.
-    swaps
-        Whether roles may be swapped where no replica can move.
-    scores
-        Whether the energy decides between repairs that mend equally much.
     load
         (N, R) steps that the nodes carry at first.
     """
+    mended, binding, swaps = repairs.mended, repairs.binding, repairs.swaps
     fewest, least = remaining_breaches(problem, solution, mended)
     lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
-    for index in range(attempts):
+    for index in range(repairs.attempts):
+        parents = index >= repairs.attempts * (1.0 - problem.parents_move)
         if index % 2 == 1:
-            _mend(problem, solution, mended, binding & ~(1 << _CAPACITY), swaps, rng, attempt)
-        _mend(problem, solution, mended, binding, swaps, rng, attempt)
+            _mend(problem, solution, mended, binding & ~(1 << _CAPACITY), swaps, parents, rng, attempt)
+        _mend(problem, solution, mended, binding, swaps, parents, rng, attempt)
         broken, overload = remaining_breaches(problem, solution, mended)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
-        better = better or (scores and broken == fewest and overload == least and energy < lowest)
+        better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
         if better and not (mended >> _CAPACITY & 1 and _fills_further(problem, solution, load)):
             fewest = broken
             least = overload
@@ -81,6 +90,7 @@ def _mend(
     enforced: int,
     binding: int,
     swaps: bool,
+    parents: bool,
     rng: np.random.Generator,
     attempt: Attempt,
 ) -> None:
@@ -94,11 +104,13 @@ def _mend(
         Rules that bind the moves: without capacity, nodes may be overfilled, to be unloaded by a second call.
     swaps
         Whether roles may be swapped where no replica can move.
+    parents
+        Whether parents may move to their children.
     """
     if enforced >> _CAPACITY & 1:
         _unload(problem, solution, binding, swaps, rng, attempt)
     _spread(problem, solution, enforced, binding, rng, attempt)
-    _gather(problem, solution, binding, rng, attempt)
+    _gather(problem, solution, binding, parents, rng, attempt)
 
 
 @kernel
@@ -213,14 +225,22 @@ def _swap_with_lighter(
 
 
 @kernel
-def _gather(problem: Problem, solution: Solution, enforced: int, rng: np.random.Generator, attempt: Attempt) -> None:
-    """Move replicas that are astray to where they may stand, and their children after them."""
+def _gather(
+    problem: Problem, solution: Solution, enforced: int, parents: bool, rng: np.random.Generator, attempt: Attempt
+) -> None:
+    """Move replicas that are astray to where they may stand, and their children after them.
+
+    Parameters
+    ----------
+    parents
+        Whether a parent may move where its child cannot.
+    """
     for row in range(solution.node.shape[0]):
         if is_astray(problem, solution, enforced, row) and has_room(solution, attempt):
             before = attempt.length[0]
             head = row
             moved = rejoin(problem, solution, enforced, row, rng, attempt)
-            if not moved and problem.parents_move and problem.parent_row[row] != NOWHERE:
+            if not moved and parents and problem.parent_row[row] != NOWHERE:
                 head = problem.parent_row[row]
                 moved = bring_parent(problem, solution, enforced, row, rng, attempt)
             if moved and not children_follow(problem, solution, enforced, head, before, rng, attempt):

@@ -20,6 +20,7 @@ from plb.energy.score import (
     energy_of,
 )
 from plb.kernel import kernel
+from plb.search.guiding import draw_worth_moving, draw_worth_reaching, is_worth_swapping
 from plb.search.transition import (
     apply_proposal,
     evaluates_failovers,
@@ -103,11 +104,18 @@ def draw_proposal(
     kind = rng.random()
     if kind < choice.swap_probability:
         partner = _swap_partner(problem, row, rng)
+        if problem.guided and partner != NOWHERE and not is_worth_swapping(problem, solution, row, partner):
+            partner = NOWHERE
     elif kind < choice.swap_probability + choice.exchange_probability:
         partner = _random_of(choice.movable, rng)
         too_many = solution.counts[DISPLACED] + 2 > choice.migrations
         if too_many or partner == row or are_siblings(problem, row, partner):
             partner = NOWHERE
+    elif problem.guided:
+        row = draw_worth_moving(problem, solution, choice.movable, row, rng)
+        if row == NOWHERE:
+            return NOWHERE, NOWHERE, NOWHERE
+        return row, draw_worth_reaching(problem, solution, row, rng), NOWHERE
     else:
         return row, _random_of(problem.targets, rng), NOWHERE
     if partner == NOWHERE:

@@ -17,7 +17,7 @@ from plb.search.annealing import Annealed, anneal_chains, new_tally
 from plb.search.attempts import new_attempt
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
-from plb.search.mending import try_repairs
+from plb.search.mending import Repairs, try_repairs
 from plb.search.proposal import Choice
 from plb.search.transition import present_energy
 
@@ -98,7 +98,12 @@ def _repair_randomly(
     room = 8 * len(solution.node) + 8
     attempt, best = new_attempt(room), new_attempt(room)
     load = solution.node_load.copy()
-    attempts = max(1, config.constraint_check_iterations_per_round)
-    swaps, scores = config.enable_preferred_swap_solution_in_constraint_check, config.use_score_in_constraint_check
-    try_repairs(problem, solution, mended, binding, attempts, swaps, scores, load, rng, attempt, best)
+    repairs = Repairs(
+        mended,
+        binding,
+        attempts=max(1, config.constraint_check_iterations_per_round),
+        swaps=config.enable_preferred_swap_solution_in_constraint_check,
+        scores=config.use_score_in_constraint_check,
+    )
+    try_repairs(problem, solution, repairs, load, rng, attempt, best)
     return bool(best.length[0] > 0)

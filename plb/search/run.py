@@ -11,15 +11,15 @@ import numpy as np
 
 from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
 from plb.config import Checks, PlbConfig
-from plb.constraints import ALL_RULES, Rule
+from plb.constraints import ALL_RULES, BUDGETS, Rule
 from plb.gathering import packs
 from plb.in_build import most_in_build
-from plb.model import DeactivationIntent
+from plb.model import DeactivationIntent, Role
 from plb.outcome import DomainOutcome, Idle
-from plb.plan import Phase, Plan, Proposals, Reason
+from plb.plan import Move, MoveKind, Phase, Plan, Proposals, Reason
 from plb.problem import NO_BUDGET, start_solution
 from plb.search.annealing import Annealed, new_tally
-from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced, unbalanced_services
+from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.checks import compare_with_fresh
@@ -33,11 +33,11 @@ from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
 from plb.search.repair import repair
 from plb.search.result import energy_of_solution, moves_of, proposals_of
+from plb.search.upgrading import Handover, HandoverEnd, hand_over, promoted
 from plb.service_domains import ServiceDomain
+from plb.slots import default_loads, expected_load, may_change_role
 from plb.state import ClusterState
 from plb.unplaced import Together, Unplaced
-
-BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES)
 
 
 def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
@@ -73,6 +73,7 @@ class Run:
         self.solution: Solution = self.start
         self._seeds = dict(zip(Phase, seed.spawn(len(Phase)), strict=True))
         self._reasons: dict[int, Reason] = {}
+        self._orders: list[Move] = []
         self._phases: list[Phase] = []
         self._tally = new_tally()
         self._end = EndReason.NOTHING_TO_DO
@@ -207,6 +208,60 @@ class Run:
             reason = Reason(Phase.PLACEMENT, "surplus", numbers=numbers)
             self._reasons.update({row: reason for row in dropped if row in surplus.rows})
 
+    def hand_over(self, handovers: Sequence[Handover]) -> None:
+        """Let primaries hand over their roles for an upgrade; what cannot be is said by a move that changes nothing."""
+        if not handovers:
+            return
+        config = self.config
+        masks = [mask & ~(1 << Rule.AFFINITY) for mask in self._masks()]
+        if config.relax_capacity_constraint_for_upgrade:
+            masks.append(masks[-1] & ~(1 << Rule.CAPACITY))
+        able, solution = may_change_role(self.state), self.solution.copy()
+        for handover in handovers:
+            if handover.primary == NOWHERE:
+                self._promote(handover, solution)
+                continue
+            if solution.node[handover.primary] != self.problem.origin[handover.primary]:
+                continue  # swapped with the rest of its family
+            before = solution.node.copy()
+            together = config.check_aligned_affinity_for_upgrade
+            end = hand_over(self.problem, solution, handover, masks, able, together=together)
+            if end is HandoverEnd.IMPOSSIBLE:
+                self._orders.append(self._order(MoveKind.VOID, handover, handover.primary))
+            for row in np.flatnonzero(solution.node != before).tolist():
+                self._reasons[row] = self._upgrade_reason(handover)
+        swapped = np.flatnonzero(solution.node != self.solution.node).tolist()
+        self.leave_alone({self.state.row_partition[row] for row in swapped})
+        self.solution = solution
+        self._check("hand over")
+        self._phases.append(Phase.PLACEMENT)
+
+    def _promote(self, handover: Handover, solution: Solution) -> None:
+        """Order that a secondary becomes the primary of a partition that has none."""
+        state = self.state
+        record = state.partition(handover.partition)
+        service = state.services[record.service]
+        load = expected_load(state, record, Role.PRIMARY, default_loads(state.steps, service, "")[Role.PRIMARY])
+        growth = {row: load - state.rows.load[row] for row in handover.takers}
+        suit = state.service_suit[record.service]
+        if len(self.problem.suits) > len(state.suits):
+            suit += len(state.suits)  # primaries ask for more than the others
+        relaxed = self.config.relax_capacity_constraint_for_upgrade
+        row = promoted(self.problem, solution, handover, suit, growth, relaxed=relaxed)
+        if row != NOWHERE:
+            self._orders.append(self._order(MoveKind.PROMOTE, handover, row))
+
+    def _order(self, kind: MoveKind, handover: Handover, row: int) -> Move:
+        """Return a move that changes a role, or nothing, but no node."""
+        node = self.state.nodes[int(self.problem.origin[row])].name
+        role = Role(int(self.problem.role[row]))
+        source, target = (None, node) if kind is MoveKind.PROMOTE else (node, None)
+        return Move(kind, handover.partition, role, source, target, self._upgrade_reason(handover), 0.0, row)
+
+    def _upgrade_reason(self, handover: Handover) -> Reason:
+        rule, row = ("upgraded", handover.takers[0]) if handover.returns else ("upgrade", handover.primary)
+        return Reason(Phase.PLACEMENT, rule, self.state.nodes[int(self.problem.origin[row])].name)
+
     @property
     def _stays(self) -> Bool:
         """Which rows must not be dropped, (M,): those that are pinned, or on a paused node."""
@@ -240,7 +295,10 @@ class Run:
             config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
         seed, problem = self._seeds[Phase.BALANCING], self._problem_of(Phase.BALANCING)
         services = self._unbalanced_services if config.one_action_per_refresh else None
-        result = balance(problem, self.solution, config, self._variants(), seed, self.budget.within(timeout), services)
+        uneven = uneven_metrics(problem, self.solution, self.config, self.state.steps)
+        problem = problem._replace(uneven=uneven)
+        variants = self._variants(slow=slow)
+        result = balance(problem, self.solution, config, variants, seed, self.budget.within(timeout), services)
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         limit = most_displaced(self.problem, self.solution, self.config)
@@ -265,7 +323,7 @@ class Run:
         """
         outcome = self._outcome(domain, action)
         return Plan(
-            moves=tuple(moves_of(self.state, self.problem, self.solution, self._reasons)),
+            moves=(*self._orders, *moves_of(self.state, self.problem, self.solution, self._reasons)),
             energy_before=energy_of_solution(self.problem, self.start),
             energy_after=energy_of_solution(self.problem, self.solution),
             unplaced=tuple(self._unplaced(missing)),
@@ -338,12 +396,20 @@ class Run:
         given_up = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]
         return list(dict.fromkeys(ALL_RULES & ~off & ~given for given in given_up))
 
-    def _variants(self) -> list[Variant]:
+    def _variants(self, *, slow: bool) -> list[Variant]:
         """Return what balancing tries side by side (semantics.md section 6, balancing).
 
         While preferred locations are enforced, nothing but swaps of roles is possible; a search without them, and one
-        with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes.
+        with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes. Where
+        balancing is guided, a slow one runs each of them unguided as well.
         """
+        variants = self._unguided_variants()
+        if not self.config.guide_balancing:
+            return variants
+        guided = [attrs.evolve(variant, guided=True) for variant in variants]
+        return [*guided, *variants] if slow else guided
+
+    def _unguided_variants(self) -> list[Variant]:
         config, masks = self.config, self._masks()
         usual = Variant(masks[0], config.swap_primary_probability, config.exchange_probability)
         free = attrs.evolve(usual, mask=masks[0] & ~(1 << Rule.PREFERRED_LOCATION))

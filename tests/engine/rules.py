@@ -23,7 +23,10 @@ Breaches = dict[tuple[Hashable, ...], Fraction]
 
 @attrs.frozen
 class Seat:
-    """A replica slot; `node` is None while it waits, `fixed` says that no plan may move it, `load` is in steps of 1."""
+    """A replica slot; `node` is None while it waits, `load` is in steps of 1.
+
+    `fixed` says that no plan may move it, `marked` that only an upgrade may change its role.
+    """
 
     index: int
     partition: str
@@ -33,6 +36,7 @@ class Seat:
     standby: bool
     fixed: bool
     load: Mapping[str, int]
+    marked: bool = False
 
     @property
     def counts(self) -> bool:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from plb import Checks, Metric, Move, MoveCost, MoveKind, Partition, Phase, PlbConfig, Reason, Replica, Role, Service
-from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
+from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
 
 from .whole_strategies import (
     NODES,
@@ -135,6 +135,31 @@ class EngineMachine(RuleBasedStateMachine):
             )
         said = self.world.partitions[name]
         self.world.put_partition(attrs.evolve(said, replicas=replicas, missing=missing, in_transition=still))
+
+    @rule(domains=st.sets(st.sampled_from(["u0", "u1", "u2"])))
+    def domains_are_upgraded(self, domains: set[str]) -> None:
+        """Say which upgrade domains are done."""
+        self.world.tell(lambda engine: engine.update_upgraded_domains(domains))
+
+    @rule(name=some_partition, place=st.integers(0, 2), lost=st.booleans(), budget=budgets, then=what_follows)
+    def role_is_to_change(self, name: str, place: int, lost: bool, budget: int | None, then: str) -> None:
+        """Let an upgrade ask a primary to hand over its role, or for the role to come back, and ask what to do.
+
+        With `lost` the primary is gone before its role comes back.
+        """
+        if name not in self.world.partitions or not self.world.said.service_of(name).stateful:
+            return
+        replicas = [
+            Replica(r.role, r.node, leaving=r.leaving) for r in self.world.one.replicas(name) if r.node is not None
+        ]
+        if place < len(replicas):
+            primary = replicas[place].role == Role.PRIMARY
+            mark = UpgradeMark.SWAP_OUT if primary else UpgradeMark.PRIMARY_RETURNS
+            replicas[place] = attrs.evolve(replicas[place], upgrade=mark)
+            if lost and not primary:
+                replicas = [r for r in replicas if r.role != Role.PRIMARY]
+            self.world.put_partition(attrs.evolve(self.world.partitions[name], replicas=replicas))
+            self.place(budget, None, then)
 
     @rule(name=some_partition)
     def remove_partition(self, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from plb import Metric, MoveCost, Node, Partition, Replica, Role, Service
-from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
+from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
 
 NODES = tuple(f"n{index}" for index in range(7))
 SERVICES = tuple(f"s{index}" for index in range(4))
@@ -31,6 +31,12 @@ TESTS = {
     "PlacePolicy ~ NonPartially": lambda *_: True,
 }
 """Placement constraints, and what they mean for a node in a zone, with or without an SSD, and a primary or not."""
+
+MARKS = {
+    Role.PRIMARY: (UpgradeMark.SWAP_OUT, UpgradeMark.NONE),
+    Role.SECONDARY: (UpgradeMark.NONE, UpgradeMark.PRIMARY_RETURNS, UpgradeMark.REPLICA_RETURNS),
+}
+"""What an upgrade may ask for a replica of each role."""
 
 loads_of_a_replica = st.integers(0, 12).map(float)
 budgets = st.sampled_from([None, 240, 60, 0])
@@ -117,6 +123,7 @@ def whole_partitions(draw: st.DrawFn, name: str, service: Service, nodes: Sequen
     replicas = []
     standing = draw(st.integers(0, min(len(free), max(2, service.target_replicas + 1))))
     has_primary = service.stateful and draw(mostly(True, True, False))
+    marked = service.stateful and draw(mostly(False, True))
     for index in range(standing):
         role = (Role.PRIMARY if has_primary and index == 0 else Role.SECONDARY) if service.stateful else Role.INSTANCE
         state = draw(mostly(ReplicaState.READY, *ReplicaState))
@@ -127,6 +134,7 @@ def whole_partitions(draw: st.DrawFn, name: str, service: Service, nodes: Sequen
                 state=state,
                 pinned=draw(mostly(False, True)),
                 leaving=draw(mostly(False, True)),
+                upgrade=draw(st.sampled_from(MARKS[role])) if marked else UpgradeMark.NONE,
             )
         )
     return Partition(
@@ -190,6 +198,11 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "allow_higher_child_target_replica_count_for_affinity": draw(st.booleans()),
         "place_child_without_parent": draw(st.booleans()),
         "move_parent_to_fix_affinity_violation": draw(st.booleans()),
+        "move_parent_to_fix_affinity_violation_transition_percentage": draw(st.sampled_from([0.2, 1.0, 0.0])),
+        "prefer_upgraded_uds": draw(st.booleans()),
+        "check_aligned_affinity_for_upgrade": draw(st.booleans()),
+        "relax_capacity_constraint_for_upgrade": draw(st.booleans()),
+        "guide_balancing": draw(st.booleans()),
         "move_existing_replica_for_placement": draw(st.booleans()),
         "partially_place_services": draw(mostly(True, False)),
         "relax_constraint_for_placement": draw(mostly(True, False)),

@@ -16,7 +16,7 @@ import pytest
 from plb import Metric, Move, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
 from plb.energy.fresh import fresh_solution
 from plb.errors import PlbError
-from plb.model import ReplicaState
+from plb.model import ReplicaState, UpgradeMark
 from plb.plan import Energy
 from plb.problem import start_solution
 from plb.risk import DemandHistory
@@ -25,6 +25,8 @@ from plb.search.result import energy_of_solution
 from .rules import Said, Seat, breaches, lets_go, limit_of, node_loads, receives, suits
 
 DOMAINS = ("fault_domain", "upgrade_domain")
+UPGRADE = ("upgrade", "upgraded")
+"""Reasons of moves that an upgrade asks for."""
 CONSTRAINTS = ("placement", "capacity", "affinity", *DOMAINS)
 
 
@@ -88,14 +90,16 @@ class World:
         self.tell(lambda engine: engine.update_partition(partition))
         self.partitions[partition.name] = partition
         told = self.one.replicas(partition.name)
-        gone = {r.node for r in partition.replicas if r.leaving or r.state is ReplicaState.DROPPED}
+        dropped = {r.node for r in partition.replicas if r.state is ReplicaState.DROPPED}
+        held = {r.node for r in partition.replicas if r.upgrade is not UpgradeMark.NONE}
+        gone = {r.node for r in partition.replicas if r.leaving} | dropped - held
         expected = Counter((r.role, r.node, r.node in gone) for r in partition.replicas)
         assert Counter((r.role, r.node, r.leaving) for r in told if r.node is not None) == expected
         at = {r.node: r.index for r in told if r.node is not None}
         unready = [r for r in partition.replicas if r.pinned or r.leaving or r.state is not ReplicaState.READY]
         self.fixed[partition.name] = {at[r.node] for r in unready}
-        standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY and not r.leaving]
-        self.standbys[partition.name] = {at[r.node] for r in standbys}
+        standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY or r.node in dropped & held]
+        self.standbys[partition.name] = {at[r.node] for r in standbys if not r.leaving}
 
     def remove_partition(self, name: str) -> None:
         """Remove a partition."""
@@ -142,7 +146,10 @@ class World:
                 load = dict(zip(metrics, table.load[r.index].tolist(), strict=True))
                 fixed = still or blocked or arriving or r.index in self.fixed[name]
                 standby = r.index in self.standbys[name]
-                found[r.index] = Seat(r.index, name, r.role, r.node, r.leaving, standby, fixed or r.leaving, load)
+                marked = any(one.upgrade is not UpgradeMark.NONE for one in partition.replicas)
+                found[r.index] = Seat(
+                    r.index, name, r.role, r.node, r.leaving, standby, fixed or r.leaving, load, marked
+                )
             found |= self._seats_on_every_node(name, found)
         return found
 
@@ -195,16 +202,26 @@ class World:
         rules = self.hard_rules(balancing=balancing)
         if any(move.kind is MoveKind.DROP for move in plan.moves):
             rules = [rule for rule in rules if rule != "affinity"]  # dropping spares pairs only where it can
+        if any(move.reason.rule in UPGRADE for move in plan.moves):
+            relaxed = ("affinity", "capacity") if self.config.relax_capacity_constraint_for_upgrade else ("affinity",)
+            rules = [rule for rule in rules if rule not in relaxed]
         before, then = (breaches(self.said, known.values(), rules) for known in (seats, after))
         worse = {key: (before.get(key, 0), much) for key, much in then.items() if much > before.get(key, 0)}
         resized = {move.partition for move in plan.moves if self._changes_number(move)}
         for key in [key for key in worse if key[0] in DOMAINS and key[1] in resized and key in before]:
             del worse[key]  # how uneven another number of replicas stands does not compare
+        placed = {self.partitions[move.partition].service for move in plan.moves if move.kind is MoveKind.ADD}
+        for key in [key for key in worse if key[0] == "affinity" and self._parent_of(str(key[1])) in placed]:
+            del worse[key]  # parents are placed freely; their children follow by the next repair
         assert not worse, (worse, plan.moves)
         if "ActionSkipped" not in plan.actions.values():
             self._check_energy(plan, problems, after)
         self.plan, self.planned_at = plan, self.version
         return plan
+
+    def _parent_of(self, partition: str) -> str | None:
+        """Return the service that the service of a partition follows."""
+        return self.said.service_of(partition).affinity_to
 
     def _problems(self) -> list[Any]:
         """Return the arrays of each service domain as they are before a plan."""
@@ -244,6 +261,10 @@ class World:
         start = Counter(loads)
         for number, move in enumerate(plan.moves):
             moved = at[move.index]
+            if move.kind in (MoveKind.PROMOTE, MoveKind.VOID):
+                self._check_order(move, moved, at)
+                continue
+            for_upgrade = move.reason.rule in UPGRADE
             assert (moved.partition, moved.role, moved.node) == (move.partition, move.role, move.source), move
             if move.kind is MoveKind.DROP:
                 loads.subtract(node_loads([at.pop(move.index)]))
@@ -262,13 +283,35 @@ class World:
                     assert seat.standby, f"{move}: a replica of the partition is there"
                     loads.subtract(node_loads([at.pop(seat.index)]))
             for seat in changed:
-                assert not (seat.fixed and at[seat.index].node is not None), f"{move}: it may not move"
+                held = not self._may_hand_over(seat) if for_upgrade else seat.fixed or seat.marked
+                assert not (held and at[seat.index].node is not None), f"{move}: it may not move"
                 loads.subtract(node_loads([at[seat.index]]))
                 at[seat.index] = seat
                 loads.update(node_loads([seat]))
-            if self.config.capacity_constraint_priority == 0:
+            relaxed = for_upgrade and self.config.relax_capacity_constraint_for_upgrade
+            if self.config.capacity_constraint_priority == 0 and not relaxed:
                 self._check_room(changed, loads, start, number, plan)
         return at
+
+    def _check_order(self, move: Move, seat: Seat, at: dict[int, Seat]) -> None:
+        """Look whether a move that changes no node says what is so."""
+        primaries = [s for s in at.values() if s.partition == move.partition and s.role == Role.PRIMARY and s.counts]
+        assert (seat.partition, seat.role, seat.marked) == (move.partition, move.role, True), move
+        if move.kind is MoveKind.VOID:
+            assert (primaries, seat.node) == ([seat], move.source), move
+            return
+        assert (primaries, seat.role, seat.node) == ([], Role.SECONDARY, move.target), move
+        node = self.nodes[str(move.target)]
+        assert receives(node, new=False, everywhere=False), move
+        assert self._may_hand_over(seat), move
+        if self.config.placement_constraint_priority == 0:
+            assert suits(self.said.service_of(seat.partition), node, primary=True), move
+
+    def _may_hand_over(self, seat: Seat) -> bool:
+        """Tell whether a replica may change its role for an upgrade, wherever it stands: it is ready and not pinned."""
+        partition = self.partitions[seat.partition]
+        free = seat.index not in self.fixed[seat.partition] and not seat.leaving
+        return free and not (partition.in_transition or partition.in_quorum_loss)
 
     def _check_target(self, moved: Seat, target: str) -> None:
         """Look whether the target takes the replica and suits it."""
@@ -347,11 +390,18 @@ class World:
             self.two.apply(attrs.evolve(self.plan, moves=(move,)), leaving=leaving)
         self.version += 1
         self._forget_replaced(after)
+        promoted = {move.partition: move.target for move in self.plan.moves if move.kind is MoveKind.PROMOTE}
         stand, told = (
-            {i: (s.partition, s.role, s.node) for i, s in known.items() if s.node is not None and not s.leaving}
+            {
+                (i if s.partition not in promoted else 0, s.partition, s.role, s.node)
+                for i, s in known.items()
+                if s.node is not None and not s.leaving
+            }
             for known in (after, self.seats())
         )
-        assert told == stand
+        secondaries = {(0, name, Role.SECONDARY, node) for name, node in promoted.items()}
+        assert secondaries <= stand
+        assert told == stand - secondaries | {(0, name, Role.PRIMARY, node) for _, name, _, node in secondaries}
         assert self.snapshot(self.one) == self.snapshot(self.two)
 
     def _forget_replaced(self, after: dict[int, Seat]) -> None:
