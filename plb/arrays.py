@@ -6,7 +6,7 @@ then the upgrade domains), X suits (what a service asks of nodes), S services, L
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -250,7 +250,8 @@ class Solution(NamedTuple):
 
     def copy(self) -> Solution:
         """Return a copy that shares nothing with this one."""
-        return self._replace(**{name: array.copy() for name, array in self._asdict().items()})
+        copies: list[Any] = [array.copy() for array in self]
+        return type(self)(*copies)
 
 
 SCRATCH = ("hit", "picked", "uses")

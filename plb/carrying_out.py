@@ -27,7 +27,7 @@ def check_moves(state: ClusterState, moves: Iterable[Move], *, leaving: bool) ->
             continue
         drops = move.kind is MoveKind.DROP
         standing = record.rows if drops else slots_of(state, record)
-        fitting = [row for row in standing if table.role[row] == move.role and at[row] == source]
+        fitting = [row for row in standing if at[row] == source and table.role[row] == move.role]
         row = _preferred(fitting, move.index)
         on_target = [row for row in record.rows if at[row] == target and not table.standby[row]]
         if row == NOWHERE:

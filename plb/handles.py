@@ -41,7 +41,7 @@ class Handle:
 
         self._numba_type_ = _type_of(members)
         self._words = np.zeros(WORDS_PER_FIELD * len(members), np.int64)
-        self.address = self._words.ctypes.data
+        self.address: int = self._words.__array_interface__["data"][0]
         kind: Any = type(members)
         packer_of(kind)(members, np.uint64(self.address))
 

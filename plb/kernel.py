@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
@@ -72,12 +72,12 @@ class Kernel(Generic[Arguments, Result]):
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call the compiled function; arguments that go by pointer are handed over so."""
         dispatcher = self.dispatcher
-        handed: list[Any] = list(args)
+        handed: Sequence[Any] = args
         if dispatcher is not self.py_func:
             handed = [value.handle if isinstance(value, ByPointer) else value for value in args]
         return cast("Result", dispatcher(*handed, **kwargs))
 
-    @property
+    @cached_property
     def dispatcher(self) -> Any:
         """The Numba dispatcher for calls from Python, made when first asked for."""
         return _dispatcher(self.py_func)

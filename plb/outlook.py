@@ -7,7 +7,7 @@ import numpy as np
 from plb.arrays import Float, Int, Int32
 from plb.config import PlbConfig, Replay
 from plb.errors import UnknownNameError
-from plb.risk.anchoring import anchor_peaks, recorded_peaks
+from plb.risk.anchoring import anchor_peaks, mark_above, recorded_peaks
 from plb.risk.demand import DemandHistory
 from plb.risk.sampling import NONE, TraceDraws, TraceSampler
 from plb.state import ClusterState
@@ -44,6 +44,8 @@ class Outlook:
             self._curves = np.stack([curve[:, columns] for curve in curves], axis=2)
         self._steps: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
+        self._classes: Int = np.zeros(0, np.int64)
+        self._classes_version = -1
         self._allocate(0)
 
     def _allocate(self, room: int) -> None:
@@ -58,7 +60,7 @@ class Outlook:
         self._drawn_demand: Float = np.zeros((room, self._metrics))
         self._valid_age: Float = np.full(room, -1.0)
         self._valid_demand: Float = np.full((room, self._metrics), -1.0)
-        self._settled_age: Float = np.full(room, np.inf)
+        self._settled_age: Float = np.full((room, self._metrics), np.inf)
         self._anchored_age: Float = np.full(room, -1.0)
         self._anchored_demand: Float = np.full((room, self._metrics), -1.0)
 
@@ -73,13 +75,15 @@ class Outlook:
             self._allocate(table.room)
             self._steps = state.steps.steps
             self._level = np.ascontiguousarray(self._levels())
-        classes = np.array([_class_code(self.history, s.tenant_class) for s in state.services] or [-1])
+        classes = self._classes_of(state, self.history)
         group = classes[table.service] * 4 + table.role
         age = np.maximum(0.0, now - table.created)
         other = (table.key != self._key) | (group != self._group) | (table.generation != self._generation)
-        other |= (age < self._drawn_age) | (table.largest_demand < self._drawn_demand).any(axis=1)
+        other |= age < self._drawn_age
+        mark_above(self._drawn_demand, table.largest_demand, other)
         self._widening[other] = NONE
-        stale = other | (age > self._valid_age) | (table.largest_demand > self._valid_demand).any(axis=1)
+        stale = other | (age > self._valid_age)
+        mark_above(table.largest_demand, self._valid_demand, stale)
         rows = np.flatnonzero(stale & table.used & ~table.leaving)
         if len(rows):
             self._draw(rows, state, classes, age)
@@ -92,24 +96,20 @@ class Outlook:
     def _anchor(self, state: ClusterState, age: Float) -> None:
         """Anchor the peaks of rows that have reported, where demand or draws changed or the traces still grow."""
         table = state.rows
-        growing = self._anchored_age < np.minimum(age, self._settled_age)
-        changed = growing | (age < self._anchored_age) | (self._anchored_demand != table.largest_demand).any(axis=1)
-        rows = np.flatnonzero(changed & table.used & table.reported & ~table.leaving)
-        if len(rows):
-            anchor_peaks(
-                self.peak,
-                self.peak_ceiling,
-                self._settled_age,
-                rows,
-                self.trace,
-                age,
-                table.largest_demand,
-                self._curves,
-                self._trend,
-                self._steps,
-            )
-            self._anchored_age[rows] = age[rows]
-            self._anchored_demand[rows] = table.largest_demand[rows]
+        anchor_peaks(
+            self.peak,
+            self.peak_ceiling,
+            self._settled_age,
+            self._anchored_age,
+            self._anchored_demand,
+            np.flatnonzero(table.used & table.reported & ~table.leaving),
+            self.trace,
+            age,
+            table.largest_demand,
+            self._curves,
+            self._trend,
+            self._steps,
+        )
 
     def _draw(self, rows: Int, state: ClusterState, classes: Int, age: Float) -> None:
         assert self._sampler is not None
@@ -125,8 +125,16 @@ class Outlook:
         self._drawn_age[rows], self._drawn_demand[rows] = age[rows], table.largest_demand[rows]
         self._valid_age[rows] = draws.valid_age
         self._valid_demand[rows] = draws.valid_demand[:, self._columns]
-        recorded_peaks(self.peak, self.peak_ceiling, rows, self.trace, self._level)
         self._settled_age[rows], self._anchored_age[rows] = np.inf, -1.0
+        recorded = rows[~table.reported[rows]] if self._anchored else rows  # the others are anchored next
+        recorded_peaks(self.peak, self.peak_ceiling, recorded, self.trace, self._level)
+
+    def _classes_of(self, state: ClusterState, history: DemandHistory) -> Int:
+        """Return the class of every service in the history, (S,); looked up only when a service changes."""
+        if self._classes_version != state.services_version:
+            codes = [_class_code(history, service.tenant_class) for service in state.services]
+            self._classes, self._classes_version = np.array(codes or [-1]), state.services_version
+        return self._classes
 
     def _levels(self) -> Int32:
         """Return the level of every trace in steps, (T, R) in the order of the engine's metrics."""

@@ -15,9 +15,8 @@ from plb.energy.fresh import fresh_solution
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.gathering import gathers
-from plb.in_build import is_any_build_limited, most_in_build, replicas_in_build
+from plb.in_build import replicas_in_build
 from plb.outlook import Outlook
-from plb.plan import Phase
 from plb.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.service_tables import ServiceTables
 from plb.state import ClusterState
@@ -75,9 +74,9 @@ def _capacity(state: ClusterState, topology: Topology) -> dict[str, Any]:
         "tight": config.prevent_transient_overcommit or topology.buffered,
         "keeps_departed": config.prevent_transient_overcommit,
         "counts_departed": config.prevent_transient_overcommit,
-        "throttles": is_any_build_limited(config),
+        "throttles": topology.throttles,
         "in_build": replicas_in_build(state),
-        "most_in_build": most_in_build(state, Phase.PLACEMENT),
+        "most_in_build": topology.most_in_build,
     }
 
 

@@ -15,7 +15,9 @@ import numpy as np
 from plb.arrays import Bool, Float, Int, Int32
 from plb.config import CapacityLimit
 from plb.constraints import Rule
+from plb.in_build import is_any_build_limited, most_in_build
 from plb.model import DeactivationIntent, DeactivationStatus, Node
+from plb.plan import Phase
 from plb.state import ClusterState, Suit
 from plb.steps import UNLIMITED
 
@@ -43,6 +45,8 @@ class Topology:
     domain_rule: Int
     suits: Bool
     upgraded: Bool
+    throttles: bool
+    most_in_build: Int
 
 
 def topology_version(state: ClusterState) -> tuple[object, ...]:
@@ -77,6 +81,8 @@ def build_topology(state: ClusterState) -> Topology:
         domain_rule=rule,
         suits=suits,
         upgraded=_upgraded_nodes(state),
+        throttles=is_any_build_limited(state.config),
+        most_in_build=most_in_build(state, Phase.PLACEMENT),
     )
 
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from plb.arrays import IMBALANCE, LOCAL_SCORES, NOWHERE, Int, Int32, Problem, Solution
+from plb.arrays import (
+    DISPLACED,
+    FRAGMENTATION,
+    IMBALANCE,
+    LOCAL_SCORES,
+    MOVEMENT,
+    MOVES,
+    NOWHERE,
+    VIOLATIONS,
+    Int,
+    Int32,
+    Problem,
+    Solution,
+)
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy.failovers import count_all_violations
 from plb.energy.fragmentation import fragmentation_after
 from plb.energy.score import PLAIN_SPREAD
-from plb.energy.spread import PARTS, change_domains, local_score, spread
+from plb.energy.spread import change_domains, counted_as, local_score, spread
 from plb.kernel import kernel
 from plb.model import Role
+
+_PRIMARY = int(Role.PRIMARY)
+_SECONDARY = int(Role.SECONDARY)
 
 
 def fresh_solution(problem: Problem, node: Int) -> Solution:
@@ -25,103 +39,129 @@ def fresh_solution(problem: Problem, node: Int) -> Solution:
     node
         (M,) node of each row, or NOWHERE; not copied.
     """
-    standing = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
-    displaced = np.flatnonzero((problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin))
-    node_load = np.zeros(problem.limit.shape, np.int64)
-    np.add.at(node_load, node[standing], problem.load[standing])
-    counted = _as_counted(problem, node_load)
-    peaks = _peaks(problem, node, standing)
-    movement = total_movement(problem, node, problem.move_cost, problem.swap_cost, problem.add_cost)
-    moves = total_movement(problem, node, problem.unit_cost, int(problem.unit_cost[0]), 0)
-    none = problem.load[NOWHERE]
-    fragmentation = fragmentation_after(
-        problem.held_out, problem.inverse_capacity, node_load, none, none, NOWHERE, NOWHERE
-    )
-    solution = Solution(
-        node=node,
-        node_load=node_load,
-        total=counted.sum(axis=0),
-        squares=(counted * counted).sum(axis=0),
-        **peaks,
-        terms=np.array([0.0, fragmentation]),
-        counts=np.array([peaks["violating"].sum(), movement, moves, len(displaced), 0], np.int64),
-        **_displacements(problem, node, displaced),
-        **_empty_books(problem),
-    )
-    _sum_spread(problem, solution, standing)
-    _fill_books(problem, solution)
-    solution.terms[IMBALANCE] = spread(problem, solution)
+    solution = _without_sums(problem, node)
+    _sum_up(problem, solution)
     return solution
 
 
-def _peaks(problem: Problem, node: Int, standing: Int) -> dict[str, Any]:
-    """Return what `Solution` says of the repetitions: the peaks summed by node, and the violations."""
+def _without_sums(problem: Problem, node: Int) -> Solution:
+    """Return a solution whose sums are all zero; arrays that nobody asks for have no room."""
     nodes, metrics = problem.limit.shape
     repetitions = problem.peak.shape[2]
-    aggregate = np.zeros((nodes, metrics, repetitions), np.int32)
-    ceiling = np.zeros((nodes, metrics), np.int64)
-    violating = np.zeros(nodes, np.int64)
-    if repetitions:
-        _sum_peaks(aggregate, problem.peak, node, standing)
-        np.add.at(ceiling, node[standing], problem.peak_ceiling[standing])
-        count_all_violations(aggregate, problem.threshold, problem.counted, violating)
-    return {"aggregate": aggregate, "ceiling": ceiling, "violating": violating}
-
-
-def _displacements(problem: Problem, node: Int, displaced: Int) -> dict[str, Any]:
-    """Return what `Solution` says of the `displaced` rows: their list, and the moves by node and by service."""
-    listed = np.zeros(len(node), np.int64)
-    listed[: len(displaced)] = displaced
-    displaced_at = np.full(len(node), NOWHERE, np.int64)
-    displaced_at[displaced] = np.arange(len(displaced))
-    node_moves = np.zeros(len(problem.limit), np.int64)
-    for ends in (node, problem.origin):
-        np.add.at(node_moves, ends[displaced], 1)
-    service_moves = np.zeros(len(problem.max_service_moves), np.int64)
-    np.add.at(service_moves, problem.service[displaced], 1)
-    return {
-        "displaced": listed,
-        "displaced_at": displaced_at,
-        "node_moves": node_moves,
-        "service_moves": service_moves,
-    }
-
-
-def _empty_books(problem: Problem) -> dict[str, Any]:
-    """Return the arrays of `Solution` that are filled row by row, and scratch; without room where nobody asks."""
-    nodes, metrics = problem.limit.shape
     locals_ = len(problem.local_nodes)
     groups = int(problem.groups.max()) if problem.defragmented.any() else 0
     picks = bool(problem.reserving.any())
-    return {
-        "departed": np.zeros((nodes if problem.keeps_departed else 0, metrics), np.int64),
-        "arrivals": np.zeros(nodes if problem.throttles else 0, np.int64),
-        "local_load": np.zeros((locals_, nodes, metrics), np.int64),
-        "local_total": np.zeros((locals_, metrics), np.int64),
-        "local_squares": np.zeros((locals_, metrics), np.int64),
-        "local_score": np.zeros(locals_, np.int64),
-        "group_load": np.zeros((2, groups, metrics), np.int64),
-        "hit": np.zeros(problem.peak.shape[2], np.int32),
-        "picked": np.zeros(nodes if picks else 0, np.int64),
-        "uses": np.zeros((2, max(1, int(problem.groups.max())) if picks else 0), np.int64),
-    }
+    return Solution(
+        node=node,
+        node_load=np.zeros((nodes, metrics), np.int64),
+        total=np.zeros(metrics, np.int64),
+        squares=np.zeros(metrics, np.int64),
+        aggregate=np.zeros((nodes, metrics, repetitions), np.int32),
+        ceiling=np.zeros((nodes, metrics), np.int64),
+        violating=np.zeros(nodes, np.int64),
+        terms=np.zeros(2),
+        counts=np.zeros(5, np.int64),
+        displaced=np.zeros(len(node), np.int64),
+        displaced_at=np.full(len(node), NOWHERE, np.int64),
+        node_moves=np.zeros(nodes, np.int64),
+        service_moves=np.zeros(len(problem.max_service_moves), np.int64),
+        departed=np.zeros((nodes if problem.keeps_departed else 0, metrics), np.int64),
+        arrivals=np.zeros(nodes if problem.throttles else 0, np.int64),
+        local_load=np.zeros((locals_, nodes, metrics), np.int64),
+        local_total=np.zeros((locals_, metrics), np.int64),
+        local_squares=np.zeros((locals_, metrics), np.int64),
+        local_score=np.zeros(locals_, np.int64),
+        group_load=np.zeros((2, groups, metrics), np.int64),
+        hit=np.zeros(repetitions, np.int32),
+        picked=np.zeros(nodes if picks else 0, np.int64),
+        uses=np.zeros((2, max(1, int(problem.groups.max())) if picks else 0), np.int64),
+    )
 
 
 @kernel
-def _sum_spread(problem: Problem, solution: Solution, standing: Int) -> None:
+def _sum_up(problem: Problem, solution: Solution) -> None:
+    """Form every sum of a solution in which all of them are zero."""
+    for row in range(solution.node.shape[0]):
+        if solution.node[row] != NOWHERE:
+            _note_displacement(problem, solution, row)
+            if not problem.leaving[row]:
+                _add_row(problem, solution, row, solution.node[row])
+    _sum_nodes(problem, solution)
+    count_all_violations(solution.aggregate, problem.threshold, problem.counted, solution.violating)
+    solution.counts[VIOLATIONS] = solution.violating.sum()
+    solution.counts[MOVEMENT] = total_movement(
+        problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost
+    )
+    solution.counts[MOVES] = total_movement(problem, solution.node, problem.unit_cost, problem.unit_cost[0], 0)
+    _sum_spread(problem, solution)
+    _fill_books(problem, solution)
+    none = problem.load[NOWHERE]
+    solution.terms[FRAGMENTATION] = fragmentation_after(
+        problem.held_out, problem.inverse_capacity, solution.node_load, none, none, NOWHERE, NOWHERE
+    )
+    solution.terms[IMBALANCE] = spread(problem, solution)
+
+
+@kernel
+def _note_displacement(problem: Problem, solution: Solution, row: int) -> None:
+    """Note a row that stands elsewhere than before the search."""
+    origin = problem.origin[row]
+    at = solution.node[row]
+    if origin in (NOWHERE, at):
+        return
+    solution.displaced[solution.counts[DISPLACED]] = row
+    solution.displaced_at[row] = solution.counts[DISPLACED]
+    solution.counts[DISPLACED] += 1
+    solution.node_moves[at] += 1
+    solution.node_moves[origin] += 1
+    solution.service_moves[problem.service[row]] += 1
+
+
+@kernel
+def _add_row(problem: Problem, solution: Solution, row: int, at: int) -> None:
+    """Add load and peaks of a row to those of its node."""
+    for metric in range(problem.load.shape[1]):
+        solution.node_load[at, metric] += problem.load[row, metric]
+        solution.ceiling[at, metric] += problem.peak_ceiling[row, metric]
+        _add_peaks(solution.aggregate[at, metric], problem.peak[row, metric])
+
+
+@kernel
+def _add_peaks(aggregate: Int32, peak: Int32) -> None:
+    """Add one row's peaks to its node's, (K,) each: apart from the other arrays, so that the loop runs in parallel."""
+    for k in range(aggregate.shape[0]):
+        aggregate[k] += peak[k]
+
+
+@kernel
+def _sum_nodes(problem: Problem, solution: Solution) -> None:
+    """Form Σx and Σx² over the nodes that count."""
+    for node in range(solution.node_load.shape[0]):
+        for metric in range(solution.node_load.shape[1]):
+            if problem.counted_for[node, metric]:
+                counted = counted_as(problem, node, metric, solution.node_load[node, metric])
+                solution.total[metric] += counted
+                solution.squares[metric] += counted * counted
+
+
+@kernel
+def _sum_spread(problem: Problem, solution: Solution) -> None:
     """Form the sums of local domains and of groups of nodes; the local scores follow from them."""
     if problem.weights[PLAIN_SPREAD] > 0.0:
         return
     for local in range(solution.local_score.shape[0]):
         solution.local_score[local] = local_score(problem, solution, local)
         solution.counts[LOCAL_SCORES] += solution.local_score[local]
-    for row in standing:
-        change_domains(problem, solution, row, solution.node[row], 1)
+    for row in range(solution.node.shape[0]):
+        if solution.node[row] != NOWHERE and not problem.leaving[row]:
+            change_domains(problem, solution, row, solution.node[row], 1)
 
 
 @kernel
 def _fill_books(problem: Problem, solution: Solution) -> None:
     """Note what leaves each node and what is built there by the moves so far, where that is asked for."""
+    if not (problem.keeps_departed or problem.throttles):
+        return
     for row in range(solution.node.shape[0]):
         if problem.keeps_departed:
             leave_behind(problem, solution, row, 1)
@@ -129,34 +169,41 @@ def _fill_books(problem: Problem, solution: Solution) -> None:
             arrive(problem, solution, row, 1)
 
 
-def _as_counted(problem: Problem, node_load: Int) -> Int:
-    """Return the x of Σx and Σx² of every node, (N, R), 0 where it does not count (`plb.energy.spread.counted_as`)."""
-    share = problem.by_percentage
-    counted = node_load >> problem.coarseness
-    counted[:, share] = node_load[:, share] * PARTS // problem.capacity[:, share]
-    return np.where(problem.counted_for, counted, 0)
+@kernel
+def total_movement(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
+    """Return m of a whole solution: displaced rows at their cost, swapped pairs at that of a swap, adds at theirs.
+
+    Parameters
+    ----------
+    node
+        (M,) where the rows stand.
+    cost
+        (M,) tenths that a move of each row costs.
+    swap_cost, add_cost
+        Tenths.
+    """
+    movement = 0
+    for row in range(node.shape[0]):
+        if node[row] in (NOWHERE, problem.origin[row]):
+            continue
+        if problem.origin[row] == NOWHERE:
+            movement += add_cost
+            continue
+        movement += cost[row]
+        if problem.role[row] == _PRIMARY:
+            other = _swapped_with(problem, node, row)
+            if other != NOWHERE:
+                movement += swap_cost - cost[row] - cost[other]
+    return int(movement)
 
 
 @kernel
-def _sum_peaks(aggregate: Int32, peak: Int32, node: Int, standing: Int) -> None:
-    for row in standing:
-        for metric in range(peak.shape[1]):
-            for k in range(peak.shape[2]):
-                aggregate[node[row], metric, k] += peak[row, metric, k]
-
-
-def total_movement(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
-    """Return m of a whole solution: displaced rows at their cost, swapped pairs at that of a swap, adds at theirs."""
-    added = (problem.origin == NOWHERE) & (node != NOWHERE)
-    displaced = (problem.origin != NOWHERE) & (node != NOWHERE) & (node != problem.origin)
-    movement = int(cost[displaced].sum()) + add_cost * int(added.sum())
-    for primary in np.flatnonzero(displaced & (problem.role == Role.PRIMARY)):
-        other = int(problem.sibling[primary])
-        while other != primary:
-            secondary = problem.role[other] == Role.SECONDARY and not problem.leaving[other]
-            crossed = node[other] == problem.origin[primary] and node[primary] == problem.origin[other]
-            if secondary and crossed:
-                movement += swap_cost - int(cost[primary]) - int(cost[other])
-                break
-            other = int(problem.sibling[other])
-    return movement
+def _swapped_with(problem: Problem, node: Int, primary: int) -> int:
+    """Return the secondary that changed places with a displaced primary, or NOWHERE."""
+    other = problem.sibling[primary]
+    while other != primary:
+        secondary = problem.role[other] == _SECONDARY and not problem.leaving[other]
+        if secondary and node[other] == problem.origin[primary] and node[primary] == problem.origin[other]:
+            return int(other)
+        other = problem.sibling[other]
+    return NOWHERE

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from plb.arrays import Float, Float32, Int, Int32
+from plb.arrays import Bool, Float, Float32, Int, Int32
 from plb.kernel import kernel
 from plb.risk.demand import LARGEST_LEVEL
 
@@ -22,6 +22,23 @@ from plb.risk.demand import LARGEST_LEVEL
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
 RECORD_SECONDS = 86_400.0
 """Seconds after which the largest demand of a metric without trend has shown itself: a day."""
+
+
+@kernel
+def mark_above(values: Float, bounds: Float, marked: Bool) -> None:
+    """Mark the rows of `values` that are above `bounds` in some column.
+
+    Parameters
+    ----------
+    values, bounds
+        (M, R) each.
+    marked
+        (M,) set to true for such rows; the others stay as they are.
+    """
+    for row in range(values.shape[0]):
+        for metric in range(values.shape[1]):
+            if values[row, metric] > bounds[row, metric]:
+                marked[row] = True
 
 
 @kernel
@@ -45,6 +62,8 @@ def anchor_peaks(
     peak: Int32,
     peak_ceiling: Int,
     settled_age: Float,
+    anchored_age: Float,
+    anchored_demand: Float,
     rows: Int,
     trace: Int32,
     age: Float,
@@ -53,19 +72,19 @@ def anchor_peaks(
     trend: Int,
     steps: Float,
 ) -> None:
-    """Fill in the peaks of `rows`.
-
-    With trend ``peak = LBMax + M − demand(age)``, with the curve of `plb.risk.demand`; without trend
-    ``peak = w·U90·LBMax/max + (1 − w)·U90``, w the share of `RECORD_SECONDS` that has passed.
+    """Fill in the peaks of `rows`, as far as they are no longer what they were when last filled in.
 
     Parameters
     ----------
     peak, peak_ceiling
         (M+1, R, K) and (M+1, R) steps; changed.
     settled_age
-        (M,) age in seconds after which the peaks of a row no longer change by themselves; changed.
+        (M, R) age in seconds after which the peaks of a metric no longer change by themselves; infinite where they are
+        not anchored yet; changed.
+    anchored_age, anchored_demand
+        (M,) and (M, R) age and largest demand at which the peaks were last filled in; changed.
     rows
-        (m,) rows to fill in.
+        (m,) rows to look at.
     trace
         (M, K) rows of the history.
     age, largest_demand
@@ -78,23 +97,79 @@ def anchor_peaks(
         (R,) user units a step.
     """
     for row in rows:
-        settled_age[row] = 0.0
+        before = anchored_age[row]
+        any_changed = False
         for metric in range(peak.shape[1]):
-            highest = 0
-            for k in range(peak.shape[2]):
-                at = trace[row, k]
-                expected = float(curves[at, metric, LEVEL])
-                if trend[metric]:
-                    left = expected - curves[at, metric, INITIAL]
-                    duration = float(curves[at, metric, GROWTH])
-                    settled_age[row] = max(settled_age[row], duration)
-                    left *= 1.0 - age[row] / duration if age[row] < duration else 0.0
-                    expected = largest_demand[row, metric] + left
-                elif curves[at, metric, MAXIMUM] > 0.0:
-                    settled_age[row] = max(settled_age[row], RECORD_SECONDS)
-                    known = min(1.0, age[row] / RECORD_SECONDS)
-                    expected *= 1.0 - known + known * largest_demand[row, metric] / curves[at, metric, MAXIMUM]
-                steps_up = min(math.ceil(expected / steps[metric]), LARGEST_LEVEL)
-                peak[row, metric, k] = steps_up
-                highest = max(highest, steps_up)
+            grows = before < min(age[row], settled_age[row, metric])
+            demand = largest_demand[row, metric]
+            if not (grows or age[row] < before or anchored_demand[row, metric] != demand):
+                continue
+            any_changed = True
+            anchored_demand[row, metric] = demand
+            own = peak[row, metric]
+            if trend[metric]:
+                highest, settled = anchor_growing(own, trace[row], curves, metric, age[row], demand, steps[metric])
+            else:
+                highest, settled = anchor_level(own, trace[row], curves, metric, age[row], demand, steps[metric])
             peak_ceiling[row, metric] = highest
+            settled_age[row, metric] = settled
+        if any_changed:
+            anchored_age[row] = age[row]
+
+
+@kernel
+def anchor_growing(
+    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, step: float
+) -> tuple[int, float]:
+    """Fill in the peaks of a metric with trend: ``peak = LBMax + M − demand(age)``, the curve of `plb.risk.demand`.
+
+    Parameters
+    ----------
+    peak, trace
+        (K,) steps, changed, and rows of the history.
+    age, demand
+        Of the replica: seconds, and largest demand in user units.
+    step
+        User units.
+
+    Returns
+    -------
+    tuple
+        The largest peak, and the age after which the peaks no longer change by themselves.
+    """
+    highest = 0
+    settled = 0.0
+    for k in range(peak.shape[0]):
+        at = trace[k]
+        duration = float(curves[at, metric, GROWTH])
+        settled = max(settled, duration)
+        left = float(curves[at, metric, LEVEL]) - curves[at, metric, INITIAL]
+        left *= 1.0 - age / duration if age < duration else 0.0
+        steps_up = min(math.ceil((demand + left) / step), LARGEST_LEVEL)
+        peak[k] = steps_up
+        highest = max(highest, steps_up)
+    return highest, settled
+
+
+@kernel
+def anchor_level(
+    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, step: float
+) -> tuple[int, float]:
+    """Fill in the peaks of a metric without trend; parameters and result as in `anchor_growing`.
+
+    ``peak = w·U90·LBMax/max + (1 − w)·U90``, w the share of `RECORD_SECONDS` that has passed.
+    """
+    highest = 0
+    settled = 0.0
+    known = min(1.0, age / RECORD_SECONDS)
+    for k in range(peak.shape[0]):
+        at = trace[k]
+        expected = float(curves[at, metric, LEVEL])
+        maximum = curves[at, metric, MAXIMUM]
+        if maximum > 0.0:
+            settled = RECORD_SECONDS
+            expected *= 1.0 - known + known * demand / maximum
+        steps_up = min(math.ceil(expected / step), LARGEST_LEVEL)
+        peak[k] = steps_up
+        highest = max(highest, steps_up)
+    return highest, settled

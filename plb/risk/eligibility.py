@@ -119,11 +119,15 @@ def row_range(level: int, code: int, role: int, group_start: Any) -> tuple[int, 
 
 @kernel
 def is_eligible(row: int, level: int, age: float, largest_demand: Floats, table: TraceTable) -> bool:
-    """Return whether a row within the level's range meets its criteria; `largest_demand` has shape (R,)."""
-    if CRITERIA[level, LIFETIME] and table.lifetime[row] < age:
-        return False
+    """Return whether a row within the level's range meets its criteria; `largest_demand` has shape (R,).
+
+    All metrics are looked at although the first may settle it: which one does is random, and a processor that guesses
+    wrong loses more time than the comparisons take.
+    """
+    fits = True
+    if CRITERIA[level, LIFETIME]:
+        fits = table.lifetime[row] >= age
     if CRITERIA[level, MAXIMA]:
         for metric in range(len(largest_demand)):
-            if table.maximum[row, metric] < largest_demand[metric]:
-                return False
-    return True
+            fits &= table.maximum[row, metric] >= largest_demand[metric]
+    return bool(fits)

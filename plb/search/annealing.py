@@ -69,12 +69,13 @@ def anneal_chains(
         problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
     settings = _settings(config, budget)
     threads = _threads(config, settings)
+    room = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
     begun = time.perf_counter()
 
     def run(chain: int, stream: np.random.SeedSequence) -> _Chain:
         share = 1.0 if threads > 1 else (chain + 1) / config.chains
         deadline = budget.deadline(begun, share)
-        return _run_chain(problem, start.copy(), choice, settings, config.checks, stream, deadline)
+        return _run_chain(problem, start.copy(), choice, settings, config.checks, stream, deadline, room)
 
     streams = seed.spawn(config.chains)
     if threads > 1:
@@ -119,15 +120,22 @@ def _run_chain(
     checks: Checks,
     stream: np.random.SeedSequence,
     deadline: float | None,
+    room: int,
 ) -> _Chain:
-    """Run one chain on `solution` to its end; its journal leads back to the best it saw."""
+    """Run one chain on `solution` to its end; its journal leads back to the best it saw.
+
+    Parameters
+    ----------
+    room
+        Moves that one proposal may call for; 0 where none calls for others.
+    """
     rng = np.random.Generator(np.random.PCG64(stream))
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
     proposals = settings.rounds * settings.simulated_annealing_iterations_per_round
-    attempt = new_attempt(3 * len(solution.node) + 2 if _is_compound(problem, choice) else 0)
-    room = min(proposals, JOURNAL_ROOM) + len(attempt.row) + 1
-    journal = Journal(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
+    attempt = new_attempt(room)
+    entries = min(proposals, JOURNAL_ROOM) + room + 1
+    journal = Journal(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
     tally = new_tally()
     stretch = 1 if checks is Checks.STEP else (proposals if deadline is None else TIMED_STRETCH)
     timed_out = False

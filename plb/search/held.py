@@ -18,8 +18,8 @@ from plb.state import ClusterState
 def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, tuple[str, ...]]:
     """Return the name of a service domain, that of its first service, and the names of its partitions."""
     if domain is None:
-        first = next((service.name for service in state.living_services() if service is not None), "")
-        return first, tuple(state.partitions)
+        living = state.living_indices()
+        return state.services[living[0]].name if living else "", tuple(state.partitions)
     services = set(domain.services)
     names = tuple(record.name for record in state.partitions.values() if record.service in services)
     return state.services[domain.key].name, names

@@ -19,6 +19,7 @@ from plb.search.budget import Budget, EndReason
 from plb.search.narrowing import narrowed
 from plb.search.proposal import Choice, migration_slots
 from plb.search.room import make_room
+from plb.search.streams import stream_of
 from plb.search.transition import apply_proposal, present_energy
 
 
@@ -54,14 +55,13 @@ def place_rows(
     tries = 1 if last else max(1, config.placement_search_iterations_per_round)
     few = narrowed(problem, start, config, left)
     stages = [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
-    for (seen, mask), stream in zip(stages, seed.spawn(len(stages)), strict=True):
-        walk, annealing = stream.spawn(2)
-        rng = np.random.Generator(np.random.PCG64(walk))
+    for stage, (seen, mask) in enumerate(stages):
+        rng = np.random.Generator(np.random.PCG64(stream_of(seed, stage, 0)))
         _walk(seen, solution, left, wholly, mask, tries, last, rng, new_attempt(len(left)), left.copy())
         placed = left[solution.node[left] != NOWHERE]
         if len(placed) and not last:
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
-            result = anneal_chains(seen, solution, choice, config, annealing, budget)
+            result = anneal_chains(seen, solution, choice, config, stream_of(seed, stage, 1), budget)
             solution = result.solution
             reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
@@ -70,7 +70,7 @@ def place_rows(
         if not len(left):
             break
     if len(left) and with_moves:
-        rng = np.random.Generator(np.random.PCG64(seed.spawn(1)[0]))
+        rng = np.random.Generator(np.random.PCG64(stream_of(seed, len(stages))))
         slots = migration_slots(problem, start, config.max_percentage_to_move_for_placement)
         make_room(problem, solution, left, wholly, masks[-1], slots, tries, rng)
     return Annealed(solution, present_energy(problem, solution), tally, reason)

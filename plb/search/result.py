@@ -15,6 +15,9 @@ from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REACHED
 from plb.search.transition import present_energy
 from plb.state import ClusterState
 
+RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
+"""Names of the rules, in the order in which tallies count them."""
+
 
 def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
     """Return the energy of a solution with its terms."""
@@ -29,15 +32,16 @@ def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
 
 def proposals_of(tally: Int) -> Proposals:
     """Return a tally as a value with names."""
-    rules = {rule.name.lower(): int(tally[FIRST_RULE + rule]) for rule in Rule}
-    terms = {name: int(tally[FIRST_TERM + index]) for index, name in enumerate(TERM_NAMES)}
+    counts = tally.tolist()
+    rules = zip(RULE_NAMES, counts[FIRST_RULE:FIRST_TERM], strict=True)
+    terms = zip(TERM_NAMES, counts[FIRST_TERM:], strict=True)
     return Proposals(
-        drawn=int(tally[DRAWN]),
-        scored=int(tally[SCORED]),
-        reached_monte_carlo=int(tally[REACHED_MONTE_CARLO]),
-        accepted=int(tally[ACCEPTED]),
-        refused_by_rule={name: count for name, count in rules.items() if count},
-        rejected_by_term={name: count for name, count in terms.items() if count},
+        drawn=counts[DRAWN],
+        scored=counts[SCORED],
+        reached_monte_carlo=counts[REACHED_MONTE_CARLO],
+        accepted=counts[ACCEPTED],
+        refused_by_rule={name: count for name, count in rules if count},
+        rejected_by_term={name: count for name, count in terms if count},
     )
 
 
@@ -52,7 +56,7 @@ def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons:
     changed = np.flatnonzero((solution.node != problem.origin) & (solution.node != NOWHERE))
     swaps = _swapped(problem, solution, changed)
     partners = set(swaps.values())
-    steps = [(int(r), swaps.get(int(r), NOWHERE)) for r in changed if r not in partners]
+    steps = [(row, swaps.get(row, NOWHERE)) for row in changed.tolist() if row not in partners]
     moves = []
     for row, other in _executable_order(problem, solution, steps):
         if other != NOWHERE:
@@ -74,8 +78,8 @@ def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
 def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, int]:
     """Return the primaries that changed nodes with a secondary of their partition, and that secondary."""
     pairs = {}
-    for primary in changed:
-        if problem.role[primary] != Role.PRIMARY or problem.origin[primary] == NOWHERE:
+    for primary in changed.tolist():
+        if problem.origin[primary] == NOWHERE or problem.role[primary] != Role.PRIMARY:
             continue
         other = int(problem.sibling[primary])
         while other != primary:
@@ -83,7 +87,7 @@ def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, in
                 solution.node[other] == problem.origin[primary] and solution.node[primary] == problem.origin[other]
             )
             if problem.role[other] == Role.SECONDARY and crossed and not problem.leaving[other]:
-                pairs[int(primary)] = other
+                pairs[primary] = other
                 break
             other = int(problem.sibling[other])
     return pairs
@@ -99,8 +103,10 @@ def _executable_order(problem: Problem, solution: Solution, steps: Sequence[tupl
     steps
         Rows that move, each with the row it swaps roles with, or NOWHERE.
     """
-    changes = {step: _load_changes(problem, solution, step) for step in steps}
     load = solution.node_load + problem.leaving_load
+    if _is_any_order_right(problem, solution, load, [row for row, _ in steps]):
+        return sorted(steps)
+    changes = {step: _load_changes(problem, solution, step) for step in steps}
     for change in changes.values():
         for node, growth in change.items():
             load[node] -= growth
@@ -114,6 +120,18 @@ def _executable_order(problem: Problem, solution: Solution, steps: Sequence[tupl
         for node, growth in changes[step].items():
             load[node] += growth
     return ordered
+
+
+def _is_any_order_right(problem: Problem, solution: Solution, load: Int, rows: Sequence[int]) -> bool:
+    """Tell whether all rows are new and have room together: none frees a place, and none waits for room.
+
+    Parameters
+    ----------
+    load
+        (N, R) steps of the nodes in the end.
+    """
+    nodes = solution.node[rows]
+    return bool((problem.origin[rows] == NOWHERE).all() and (load[nodes] <= problem.limit[nodes]).all())
 
 
 def _load_changes(problem: Problem, solution: Solution, step: tuple[int, int]) -> dict[int, Int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
@@ -33,6 +34,7 @@ from plb.search.placement import place_rows
 from plb.search.proposal import FIRST_RULE
 from plb.search.repair import repair
 from plb.search.result import energy_of_solution, moves_of, proposals_of
+from plb.search.streams import stream_of
 from plb.search.upgrading import Handover, HandoverEnd, hand_over, promoted
 from plb.service_domains import ServiceDomain
 from plb.slots import default_loads, expected_load, may_change_role
@@ -71,7 +73,7 @@ class Run:
         self.config = state.config
         self.start = start_solution(problem)
         self.solution: Solution = self.start
-        self._seeds = dict(zip(Phase, seed.spawn(len(Phase)), strict=True))
+        self._seed = seed
         self._reasons: dict[int, Reason] = {}
         self._orders: list[Move] = []
         self._phases: list[Phase] = []
@@ -164,7 +166,7 @@ class Run:
             self._wholly_placed(rows),
             config,
             self._placement_masks(),
-            self._seeds[Phase.PLACEMENT],
+            self._seed_of(Phase.PLACEMENT),
             self.budget.within(config.placement_search_timeout),
             with_moves=with_moves,
         )
@@ -279,7 +281,7 @@ class Run:
             return
         problem = self._problem_of(Phase.REPAIR)
         budget = self.budget.within(self.config.constraint_check_search_timeout)
-        seed = self._seeds[Phase.REPAIR]
+        seed = self._seed_of(Phase.REPAIR)
         result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over)
         self._take(Phase.REPAIR, result, breaches)
 
@@ -293,7 +295,7 @@ class Run:
         if slow:
             rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
             config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
-        seed, problem = self._seeds[Phase.BALANCING], self._problem_of(Phase.BALANCING)
+        seed, problem = self._seed_of(Phase.BALANCING), self._problem_of(Phase.BALANCING)
         services = self._unbalanced_services if config.one_action_per_refresh else None
         uneven = uneven_metrics(problem, self.solution, self.config, self.state.steps)
         problem = problem._replace(uneven=uneven)
@@ -353,10 +355,12 @@ class Run:
 
         Of a partition that is placed wholly or not at all, the replicas are judged as if they were placed in turn.
         """
+        left = [row for row in missing if self.solution.node[row] == NOWHERE]
+        if not left:
+            return
         masks = self._placement_masks()
         problem = self._problem_of(Phase.PLACEMENT)
         inspection = self._inspection(self.solution, problem)
-        left = [row for row in missing if self.solution.node[row] == NOWHERE]
         groups = zip(self._wholly_placed(left).tolist(), left, strict=True)
         for group, members in groupby(groups, key=itemgetter(0)):
             rows = [row for _, row in members]
@@ -388,9 +392,9 @@ class Run:
 
     def _masks(self, *, light: bool = False) -> list[int]:
         """Return the enforced rules, from all to the hard ones only (semantics.md section 4, priorities)."""
-        priorities = rule_priorities(self.config)
+        priorities = self._priorities
         if light:
-            priorities |= {Rule.FAULT_DOMAIN: -1, Rule.UPGRADE_DOMAIN: -1}
+            priorities = {**priorities, Rule.FAULT_DOMAIN: -1, Rule.UPGRADE_DOMAIN: -1}
         off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
         levels = sorted({0, *(priority for priority in priorities.values() if priority >= 0)}, reverse=True)
         given_up = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]
@@ -440,4 +444,12 @@ class Run:
             compare_with_fresh(self.problem, self.solution, moment)
 
     def _inspection(self, solution: Solution, problem: Problem) -> Inspection:
-        return Inspection(self.state, problem, solution, rule_priorities(self.config))
+        return Inspection(self.state, problem, solution, self._priorities)
+
+    @cached_property
+    def _priorities(self) -> Mapping[Rule, int]:
+        return rule_priorities(self.config)
+
+    def _seed_of(self, phase: Phase) -> np.random.SeedSequence:
+        """Return the seed of a phase; it takes part in no other."""
+        return stream_of(self._seed, list(Phase).index(phase))
