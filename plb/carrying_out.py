@@ -100,7 +100,10 @@ def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:
     table.still[primary] = table.still[secondary]
     table.regains[secondary] = False
     note_promotion(state, record, primary)
-    trim_waiting(state, record)
+    if service.on_every_node:
+        link(state, record)
+    else:
+        trim_waiting(state, record)
 
 
 def _replace_standby(state: ClusterState, record: PartitionRecord, node: int) -> None:
