@@ -128,6 +128,7 @@ class _Parser:
         self.binds_primary_only = False
 
     def parse(self) -> Expression:
+        """Return the expression that the whole text is; raise `InvalidValueError` at what does not fit."""
         test = self._any(_Scope())
         if self.next < len(self.tokens):
             raise self._error(self._place(), "an operator or the end")

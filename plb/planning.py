@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -23,13 +23,17 @@ from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
 from plb.search.budget import Budget
 from plb.search.held import concerned
 from plb.search.inspection import Inspection
-from plb.search.run import Run, rule_priorities
+from plb.search.priorities import rule_priorities
+from plb.search.run import Run
 from plb.service_domains import ServiceDomain, service_domains
 from plb.service_tables import ServiceTables, build_tables, tables_version
 from plb.slots import fill_every_node
 from plb.state import ClusterState
 from plb.topology import Topology, build_topology, topology_version
 from plb.work import Work, WorkToPlace
+
+NOT_ASKED = dict.fromkeys(Phase, Idle.NOT_ASKED)
+"""Why phases do not run where a host asks for others."""
 
 
 class Planner:
@@ -139,10 +143,10 @@ class Planner:
         if self.state.config.one_action_per_refresh:
             return self._refresh_domains(at, budget)
         due = self.scheduler.stages_due(self.batch, at)
-        config = self.state.config
-        switches = {Phase.REPAIR: config.constraint_check_enabled, Phase.BALANCING: config.load_balancing_enabled}
-        phases = [PHASES[stage] for stage in due if switches.get(PHASES[stage], True)]
-        plan = self.run(phases, at, budget, None, otherwise=Idle.NOT_DUE)
+        off = {phase for stage, phase in PHASES.items() if self.scheduler.is_switched_off(stage)}
+        phases = [PHASES[stage] for stage in due if PHASES[stage] not in off]
+        idle = {phase: Idle.SWITCHED_OFF if phase in off else Idle.NOT_DUE for phase in Phase}
+        plan = self.run(phases, at, budget, None, idle=idle)
         self.batch.last_run.update(dict.fromkeys(due, at))
         return plan
 
@@ -153,7 +157,7 @@ class Planner:
         budget: Budget,
         names: Sequence[str] | None,
         *,
-        otherwise: Idle = Idle.NOT_ASKED,
+        idle: Mapping[Phase, Idle] = NOT_ASKED,
     ) -> Plan:
         """Run phases for each service domain.
 
@@ -161,8 +165,8 @@ class Planner:
         ----------
         names
             Partitions to place; None: all.
-        otherwise
-            Why the other phases do not run.
+        idle
+            Why each phase that does not run does not.
         """
         self.fill_every_node()
         work = WorkToPlace(self.state, names)
@@ -180,7 +184,7 @@ class Planner:
             elif Phase.BALANCING in phases:
                 run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
             for phase in Phase:
-                run.note_idle(phase, otherwise)
+                run.note_idle(phase, idle[phase])
             runs.append(run)
             plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
         return merged(plans)

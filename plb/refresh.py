@@ -91,9 +91,8 @@ class Refresh:
         return Action.PLACEMENT_WITH_MOVE if with_moves else Action.PLACEMENT
 
     def _check_constraints(self) -> Action:
-        config = self.scheduler.config
         light = self.scheduler.is_light(self.domain.services, self.now)
-        if not config.constraint_check_enabled:
+        if self.scheduler.is_switched_off(Stage.CONSTRAINT_CHECK):
             return self._idle(Stage.CONSTRAINT_CHECK, Idle.SWITCHED_OFF)
         if not self.run.is_anything_movable:
             return self._idle(Stage.CONSTRAINT_CHECK, Idle.NOTHING_MOVABLE)
@@ -103,8 +102,7 @@ class Refresh:
         return Action.CONSTRAINT_CHECK
 
     def _balance(self) -> Action:
-        config = self.scheduler.config
-        if not config.load_balancing_enabled or config.max_percentage_to_move == 0.0:
+        if self.scheduler.is_switched_off(Stage.BALANCING):
             return self._idle(Stage.BALANCING, Idle.SWITCHED_OFF)
         if not self.run.is_anything_movable:
             return self._idle(Stage.BALANCING, Idle.NOTHING_MOVABLE)

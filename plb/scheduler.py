@@ -116,6 +116,13 @@ class Scheduler:
                 due.append((last, stage in record.last_run, stage))
         return [stage for _, _, stage in sorted(due, key=lambda entry: entry[:2])]
 
+    def is_switched_off(self, stage: Stage) -> bool:
+        """Tell whether the settings leave no room for a stage."""
+        config = self.config
+        if stage is Stage.CONSTRAINT_CHECK:
+            return not config.constraint_check_enabled
+        return stage is Stage.BALANCING and not (config.load_balancing_enabled and config.max_percentage_to_move > 0.0)
+
     def is_under_way(self, record: DomainRecord, version_of: Callable[[str], int | None], now: float) -> bool:
         """Forget moves that are done or too old; tell whether any is left.
 

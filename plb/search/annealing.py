@@ -27,6 +27,7 @@ from plb.search.chain import (
     RUNNING,
     SCHEDULE_SIZE,
     TEMPERATURE,
+    Course,
     Journal,
     Settings,
     anneal,
@@ -133,14 +134,14 @@ def _run_chain(
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
     proposals = settings.rounds * settings.simulated_annealing_iterations_per_round
-    attempt = new_attempt(room)
     entries = min(proposals, JOURNAL_ROOM) + room + 1
     journal = Journal(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
     tally = new_tally()
+    course = Course(schedule, journal, tally, new_attempt(room))
     stretch = 1 if checks is Checks.STEP else (proposals if deadline is None else TIMED_STRETCH)
     timed_out = False
     while schedule[END] == RUNNING and not timed_out:
-        anneal(problem, solution, choice, settings, schedule, journal, rng, tally, attempt, stretch)
+        anneal(problem, solution, choice, settings, course, rng, stretch)
         if checks is Checks.STEP:
             compare_with_fresh(problem, solution, f"proposal {tally[DRAWN]}")
         timed_out = deadline is not None and time.perf_counter() >= deadline

@@ -73,38 +73,49 @@ class Journal(NamedTuple):
     partner: Int
 
 
+class Course(NamedTuple):
+    """Where a chain stands, and what it writes down by the way."""
+
+    schedule: Float
+    """(SCHEDULE_SIZE,) state of the chain; TEMPERATURE = NOT_STARTED at first, END tells if it has ended."""
+    journal: Journal
+    """Where it is full, the chain goes on from its best solution."""
+    tally: Int
+    """(TALLY_SIZE,) what became of the proposals."""
+    attempt: Attempt
+    """Scratch for steps of several moves; without room where there are none."""
+
+
+class Step(NamedTuple):
+    """A proposal that passed the constraints."""
+
+    row: int
+    target: int
+    partner: int
+    corrects: bool
+    """Whether siblings have to move on for the sake of the spread over domains."""
+    highest: float
+    """Highest energy that is accepted."""
+
+
 @kernel
 def anneal(
     problem: Problem,
     solution: Solution,
     choice: Choice,
     settings: Settings,
-    schedule: Float,
-    journal: Journal,
+    course: Course,
     rng: np.random.Generator,
-    tally: Int,
-    attempt: Attempt,
     proposals: int,
 ) -> None:
-    """Run a chain for at most `proposals` further proposals; `schedule` tells where it stands and if it has ended.
-
-    Parameters
-    ----------
-    schedule
-        (SCHEDULE_SIZE,) state of the chain; TEMPERATURE = NOT_STARTED at first.
-    journal
-        Where it is full, the chain goes on from its best solution.
-    tally
-        (TALLY_SIZE,) counts; changed.
-    attempt
-        Scratch for steps that move children with their parents; without room where there are none.
-    """
+    """Run a chain for at most `proposals` further proposals."""
+    schedule = course.schedule
     if schedule[TEMPERATURE] == NOT_STARTED:
-        _start(problem, solution, choice, settings, schedule, rng, tally)
+        _start(problem, solution, choice, settings, schedule, rng, course.tally)
     for _ in range(proposals):
         if schedule[END] != RUNNING:
             return
-        _step(problem, solution, choice, schedule, journal, rng, tally, attempt)
+        _step(problem, solution, choice, course, rng)
         schedule[STEP] += 1.0
         if schedule[STEP] >= settings.simulated_annealing_iterations_per_round:
             _end_round(settings, schedule)
@@ -160,18 +171,10 @@ def first_temperature(settings: Settings, slots: int, imbalance: float) -> float
 
 
 @kernel(inline=True)
-def _step(
-    problem: Problem,
-    solution: Solution,
-    choice: Choice,
-    schedule: Float,
-    journal: Journal,
-    rng: np.random.Generator,
-    tally: Int,
-    attempt: Attempt,
-) -> None:
+def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, rng: np.random.Generator) -> None:
     """Draw one proposal and take it or leave it."""
-    if schedule[JOURNAL] + attempt.row.shape[0] >= journal.row.shape[0]:
+    schedule, journal, tally = course.schedule, course.journal, course.tally
+    if schedule[JOURNAL] + course.attempt.row.shape[0] >= journal.row.shape[0]:
         return_to_best(problem, solution, schedule, journal)
     row, target, partner = draw_proposal(problem, solution, choice, rng)
     tally[DRAWN] += 1
@@ -188,9 +191,7 @@ def _step(
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
     has_children = problem.first_child[row] != NOWHERE
     if corrects or has_children or (partner != NOWHERE and problem.first_child[partner] != NOWHERE):
-        _compound_step(
-            problem, solution, choice, schedule, journal, rng, tally, attempt, row, target, partner, corrects, highest
-        )
+        _compound_step(problem, solution, choice, course, rng, Step(row, target, partner, corrects, highest))
         return
     movement = solution.counts[MOVEMENT]
     after = judge(problem, solution, highest, row, target, partner, tally)
@@ -211,26 +212,21 @@ def _compound_step(
     problem: Problem,
     solution: Solution,
     choice: Choice,
-    schedule: Float,
-    journal: Journal,
+    course: Course,
     rng: np.random.Generator,
-    tally: Int,
-    attempt: Attempt,
-    row: int,
-    target: int,
-    partner: int,
-    corrects: bool,
-    highest: float,
+    step: Step,
 ) -> None:
     """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, of children."""
+    schedule, tally, attempt = course.schedule, course.tally, course.attempt
+    row, partner = step.row, step.partner
     movement = solution.counts[MOVEMENT]
     displaced = solution.counts[DISPLACED]
     here = solution.node[row]
     attempt.length[0] = 0
-    try_move(problem, solution, attempt, row, target)
+    try_move(problem, solution, attempt, row, step.target)
     if partner != NOWHERE:
         try_move(problem, solution, attempt, partner, here)
-    if corrects and not siblings_correct(problem, solution, choice.enforced, row, rng, attempt):
+    if step.corrects and not siblings_correct(problem, solution, choice.enforced, row, rng, attempt):
         tally[FIRST_RULE + _FAULT_DOMAIN] += 1
         undo_attempt(problem, solution, attempt, 0)
         return
@@ -245,12 +241,12 @@ def _compound_step(
     tally[SCORED] += 1
     after = present_energy(problem, solution)
     idle = schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement
-    if after > highest or idle:
+    if after > step.highest or idle:
         undo_attempt(problem, solution, attempt, 0)
         return
     tally[ACCEPTED] += 1
     for entry in range(attempt.length[0]):
-        _note(schedule, journal, attempt.row[entry], attempt.source[entry], NOWHERE)
+        _note(schedule, course.journal, attempt.row[entry], attempt.source[entry], NOWHERE)
     _remember(solution, schedule, after)
 
 

@@ -11,16 +11,15 @@ import attrs
 import numpy as np
 
 from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
-from plb.config import Checks, PlbConfig
-from plb.constraints import ALL_RULES, BUDGETS, Rule
-from plb.gathering import packs
+from plb.config import Checks
+from plb.constraints import BUDGETS, Rule
 from plb.in_build import most_in_build
 from plb.model import DeactivationIntent, Role
 from plb.outcome import DomainOutcome, Idle
 from plb.plan import Move, MoveKind, Phase, Plan, Proposals, Reason
 from plb.problem import NO_BUDGET, start_solution
 from plb.search.annealing import Annealed, new_tally
-from plb.search.balancing import Variant, balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
+from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.checks import compare_with_fresh
@@ -31,6 +30,7 @@ from plb.search.held import concerned, held_replicas
 from plb.search.inspection import Inspection
 from plb.search.motives import Motives
 from plb.search.placement import place_rows
+from plb.search.priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
 from plb.search.proposal import FIRST_RULE
 from plb.search.repair import repair
 from plb.search.result import energy_of_solution, moves_of, proposals_of
@@ -40,19 +40,6 @@ from plb.service_domains import ServiceDomain
 from plb.slots import default_loads, expected_load, may_change_role
 from plb.state import ClusterState
 from plb.unplaced import Together, Unplaced
-
-
-def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
-    """Return the priority of every constraint that may be soft: 0 hard, 1 soft, 2 wished for, -1 off."""
-    return {
-        Rule.PLACEMENT: config.placement_constraint_priority,
-        Rule.PREFERRED_LOCATION: config.preferred_location_constraint_priority,
-        Rule.THROTTLING: config.throttling_constraint_priority,
-        Rule.FAULT_DOMAIN: config.fault_domain_constraint_priority,
-        Rule.UPGRADE_DOMAIN: config.upgrade_domain_constraint_priority,
-        Rule.CAPACITY: config.capacity_constraint_priority,
-        Rule.AFFINITY: config.affinity_constraint_priority,
-    }
 
 
 class Run:
@@ -127,7 +114,9 @@ class Run:
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
-        return bool(find_breaches(self._problem_of(Phase.REPAIR), self.solution, self._masks(light=light)[0]))
+        return bool(
+            find_breaches(self._problem_of(Phase.REPAIR), self.solution, rule_masks(self.config, light=light)[0])
+        )
 
     @property
     def is_unbalanced(self) -> bool:
@@ -165,7 +154,7 @@ class Run:
             rows,
             self._wholly_placed(rows),
             config,
-            self._placement_masks(),
+            placement_masks(self.config),
             self._seed_of(Phase.PLACEMENT),
             self.budget.within(config.placement_search_timeout),
             with_moves=with_moves,
@@ -197,7 +186,7 @@ class Run:
             return
         solution, left = self.solution.copy(), list(surpluses)
         dropped: list[int] = []
-        for mask in self._masks():
+        for mask in rule_masks(self.config):
             rows = drop_surplus(self.problem, solution, left, mask, self.state.rows.moving, self._stays)
             left, dropped = still_surplus(left, rows), dropped + rows
             if rows and self.config.one_action_per_refresh:
@@ -215,7 +204,7 @@ class Run:
         if not handovers:
             return
         config = self.config
-        masks = [mask & ~(1 << Rule.AFFINITY) for mask in self._masks()]
+        masks = [mask & ~(1 << Rule.AFFINITY) for mask in rule_masks(self.config)]
         if config.relax_capacity_constraint_for_upgrade:
             masks.append(masks[-1] & ~(1 << Rule.CAPACITY))
         able, solution = may_change_role(self.state), self.solution.copy()
@@ -274,7 +263,7 @@ class Run:
     def repair(self, *, light: bool = False) -> None:
         """Mend broken constraints, if any are; `light`: the spread over domains aside."""
         passed_over = SPREADING if light else 0
-        masks = self._masks()
+        masks = rule_masks(self.config)
         breaches = find_breaches(self._problem_of(Phase.REPAIR), self.solution, masks[0] & ~passed_over)
         if not breaches:
             self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
@@ -299,7 +288,7 @@ class Run:
         services = self._unbalanced_services if config.one_action_per_refresh else None
         uneven = uneven_metrics(problem, self.solution, self.config, self.state.steps)
         problem = problem._replace(uneven=uneven)
-        variants = self._variants(slow=slow)
+        variants = balancing_variants(self.config, slow=slow)
         result = balance(problem, self.solution, config, variants, seed, self.budget.within(timeout), services)
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
@@ -358,7 +347,7 @@ class Run:
         left = [row for row in missing if self.solution.node[row] == NOWHERE]
         if not left:
             return
-        masks = self._placement_masks()
+        masks = placement_masks(self.config)
         problem = self._problem_of(Phase.PLACEMENT)
         inspection = self._inspection(self.solution, problem)
         groups = zip(self._wholly_placed(left).tolist(), left, strict=True)
@@ -373,10 +362,6 @@ class Run:
             for row in rows:
                 yield unplaced_row(inspection if row in found else filled, row, masks, together)
 
-    def _placement_masks(self) -> list[int]:
-        """Return the rules that placement enforces, from all to the last that it tries."""
-        return self._masks() if self.config.relax_constraint_for_placement else self._masks()[:1]
-
     def _problem_of(self, phase: Phase) -> Problem:
         """Return the problem as a phase sees it: with its limits on replicas in build.
 
@@ -389,40 +374,6 @@ class Run:
         if phase is Phase.REPAIR:
             problem = problem._replace(counts_departed=False, movable=problem.mendable)
         return problem
-
-    def _masks(self, *, light: bool = False) -> list[int]:
-        """Return the enforced rules, from all to the hard ones only (semantics.md section 4, priorities)."""
-        priorities = self._priorities
-        if light:
-            priorities = {**priorities, Rule.FAULT_DOMAIN: -1, Rule.UPGRADE_DOMAIN: -1}
-        off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
-        levels = sorted({0, *(priority for priority in priorities.values() if priority >= 0)}, reverse=True)
-        given_up = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]
-        return list(dict.fromkeys(ALL_RULES & ~off & ~given for given in given_up))
-
-    def _variants(self, *, slow: bool) -> list[Variant]:
-        """Return what balancing tries side by side (semantics.md section 6, balancing).
-
-        While preferred locations are enforced, nothing but swaps of roles is possible; a search without them, and one
-        with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes. Where
-        balancing is guided, a slow one runs each of them unguided as well.
-        """
-        variants = self._unguided_variants()
-        if not self.config.guide_balancing:
-            return variants
-        guided = [attrs.evolve(variant, guided=True) for variant in variants]
-        return [*guided, *variants] if slow else guided
-
-    def _unguided_variants(self) -> list[Variant]:
-        config, masks = self.config, self._masks()
-        usual = Variant(masks[0], config.swap_primary_probability, config.exchange_probability)
-        free = attrs.evolve(usual, mask=masks[0] & ~(1 << Rule.PREFERRED_LOCATION))
-        emptying = []
-        if config.restricted_defragmentation_heuristic_enabled and any(packs(metric) for metric in config.metrics):
-            emptying = [attrs.evolve(free, only_empties=True)]
-        if config.preferred_location_constraint_priority < 0:
-            return [usual, *emptying]
-        return [Variant(masks[0], 1.0, 0.0), usual, free, *emptying]
 
     def _take(self, phase: Phase, result: Annealed, breaches: Breaches | None) -> None:
         """Go on from the result of a phase, and note why each row moved."""

@@ -16,6 +16,7 @@ from plb.gathering import emptiness_weights, packs, reserves, strategy_of, wante
 from plb.search.balancing import Variant, balance
 from plb.search.budget import Budget
 from plb.search.narrowing import narrowed
+from plb.search.priorities import balancing_variants
 from plb.settings.metric import PlacementStrategy
 
 from .stories import add_instance, engine_with, search_of
@@ -266,4 +267,4 @@ def test_restricted_search_only_empties_nodes():
 def test_restricted_search_stands_beside_the_others_where_a_metric_is_packed(enabled, metric, searches):
     """By default it does not run."""
     engine = engine_with({"n0": 10}, {}, metric=metric, restricted_defragmentation_heuristic_enabled=enabled)
-    assert len(search_of(engine)._variants(slow=False)) == searches
+    assert len(balancing_variants(engine.config, slow=False)) == searches
