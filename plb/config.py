@@ -28,7 +28,8 @@ class Combination(Enum):
     ADDITIVE = "additive"
     """E = (m + w_f·V) + w_I·I + w_F·F: the expected failovers join the first component, as [1] section 7 says."""
     SERVICE_FABRIC = "service_fabric"
-    """E = (I + w_F·F + 0.001)·(R + 1000 + m + w_f·V): the product form of the open-source code."""
+    """E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V)): the product form of the open-source code; minus where the first
+    factor is negative, as it may be where load is packed."""
 
 
 class CapacityLimit(Enum):
