@@ -41,6 +41,9 @@ from plb.slots import default_loads, expected_load, may_change_role
 from plb.state import ClusterState
 from plb.unplaced import Together, Unplaced
 
+LEAST_BINDING = 1
+"""The last priority that is more than a wish: balancing also searches without the rules after it."""
+
 
 def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
     """Return the priority of every constraint that may be soft: 0 hard, 1 soft, 2 wished for, -1 off."""
@@ -403,9 +406,9 @@ class Run:
     def _variants(self, *, slow: bool) -> list[Variant]:
         """Return what balancing tries side by side (semantics.md section 6, balancing).
 
-        While preferred locations are enforced, nothing but swaps of roles is possible; a search without them, and one
-        with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes. Where
-        balancing is guided, a slow one runs each of them unguided as well.
+        While preferred locations are enforced, nothing but swaps of roles is possible; a search without what is only
+        wished for, and one with nothing but swaps, stand beside that; where it is asked for, another that only empties
+        nodes. Where balancing is guided, a slow one runs each of them unguided as well.
         """
         variants = self._unguided_variants()
         if not self.config.guide_balancing:
@@ -416,11 +419,12 @@ class Run:
     def _unguided_variants(self) -> list[Variant]:
         config, masks = self.config, self._masks()
         usual = Variant(masks[0], config.swap_primary_probability, config.exchange_probability)
-        free = attrs.evolve(usual, mask=masks[0] & ~(1 << Rule.PREFERRED_LOCATION))
+        wished_for = sum(1 << rule for rule, priority in self._priorities.items() if priority > LEAST_BINDING)
+        free = attrs.evolve(usual, mask=masks[0] & ~wished_for)
         emptying = []
         if config.restricted_defragmentation_heuristic_enabled and any(packs(metric) for metric in config.metrics):
             emptying = [attrs.evolve(free, only_empties=True)]
-        if config.preferred_location_constraint_priority < 0:
+        if not wished_for:
             return [usual, *emptying]
         return [Variant(masks[0], 1.0, 0.0), usual, free, *emptying]
 
