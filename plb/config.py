@@ -28,7 +28,8 @@ class Combination(Enum):
     ADDITIVE = "additive"
     """E = (m + w_f·V) + w_I·I + w_F·F: the expected failovers join the first component, as [1] section 7 says."""
     SERVICE_FABRIC = "service_fabric"
-    """E = (I + w_F·F + 0.001)·(R + 1000 + m + w_f·V): the product form of the open-source code."""
+    """E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V)): the product form of the open-source code; minus where the first
+    factor is negative, as it may be where load is packed."""
 
 
 class CapacityLimit(Enum):
@@ -97,6 +98,7 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "allow_chained_moves": True,
         "correct_spread": True,
         "guide_balancing": True,
+        "is_singleton_replica_move_allowed_during_upgrade": True,
         "one_action_per_refresh": True,
         "w_failovers": 0.0,
     }
@@ -162,6 +164,9 @@ class PlbConfig(
     guide_balancing : switch, default False
         Whether balancing proposes only moves that may even out a metric that calls for it, off nodes above its mean to
         nodes below, as Service Fabric does; slow balancing then searches both ways.
+    is_singleton_replica_move_allowed_during_upgrade : switch, default False
+        Whether services that want a single replica keep off nodes that are paused or restarted, on which other new
+        replicas may be placed until their safety check is over. A setting of Service Fabric's failover manager.
     max_moves : moves, default None
         Most moves of one plan, not counting the placement of new replicas; None: no limit.
     max_moves_per_node : moves, default None
@@ -187,6 +192,7 @@ class PlbConfig(
     allow_chained_moves: bool = switch(False)
     correct_spread: bool = switch(False)
     guide_balancing: bool = switch(False)
+    is_singleton_replica_move_allowed_during_upgrade: bool = switch(False)
     max_moves: int | None = count(None, unit="moves", none=True)
     max_moves_per_node: int | None = count(None, unit="moves", none=True)
     checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)

@@ -138,9 +138,14 @@ def _is_blocked(state: ClusterState, node: Int, suit: Int) -> Bool:
 
 
 def _kinds(state: ClusterState) -> Int:
-    """Return `Problem.kind`, (M,): 0 for a replica that stands, 1 for a new one, 2 if it is stateless on every node."""
+    """Return `Problem.kind`, (M,): 0 for a replica that stands, 1 for a new one, 2 if it is stateless on every node.
+
+    A new one of a service that wants no other may be as particular as one that stands.
+    """
+    particular = state.config.is_singleton_replica_move_allowed_during_upgrade
+    singleton = _by_service(state, [particular and s.target_replicas == 1 for s in state.services], np.bool_)
     everywhere = _by_service(state, [s.on_every_node and not s.stateful for s in state.services], np.bool_)
-    kinds: Int = np.where(state.rows.node != NOWHERE, 0, np.where(everywhere, 2, 1))
+    kinds: Int = np.where(state.rows.node != NOWHERE, 0, np.where(everywhere, 2, np.where(singleton, 0, 1)))
     return kinds
 
 

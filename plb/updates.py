@@ -57,12 +57,12 @@ def _replace_service(state: ClusterState, index: int, service: Service, suit: in
     state.services[index] = service
     state.service_suit[index] = suit
     state.service_version[index] += 1
+    state.services_version += 1
     for record in state.partitions.values():
         if record.service == index:
             record.version += 1
             trim_waiting(state, record)
             _follow_service(state, record, service)
-    state.services_version += 1
     if service.metrics is not None:
         rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
         state.rows.load[rows] *= state.carries()[index]

@@ -46,7 +46,7 @@ def energy_of(weights: Float, movement: int, imbalance: float, fragmentation: fl
     """Return the energy of a configuration.
 
     additive: ``E = (m + w_f·V) + w_I·I + w_F·F``;
-    service_fabric: ``E = (I + w_F·F + 0.001)·(R + 1000 + m + w_f·V)``.
+    service_fabric: ``E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V))``, minus where the first factor is negative.
     With `ignore_cost_in_scoring` the first loses m, and the second is ``E = I + w_F·F``.
 
     Parameters
@@ -61,5 +61,7 @@ def energy_of(weights: Float, movement: int, imbalance: float, fragmentation: fl
     first = movement / weights[TENTHS_OF_MOVE] + weights[W_FAILOVERS] * (violations / weights[REPETITIONS])
     if weights[PRODUCT_FORM] > 0.0:
         spread = imbalance + weights[W_FRAGMENTATION] * fragmentation + weights[FLOOR_OF_SPREAD]
+        if spread < 0.0:
+            first = -first  # moves cost where packing makes the spread negative, too
         return float(spread * (weights[PRODUCT_OFFSET] + first))
     return float(first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation)

@@ -1,9 +1,10 @@
 """Dropping surplus replicas (semantics.md section 6, new replica placement).
 
 A primary or a pinned replica is never dropped, nor one on a paused node, nor, where these rules bind, one from a domain
-that does not hold more than its share, or one that stands beside a parent or a child. Replicas whose move is under way
-go first, those of them on a blocked node before the others, then those on a blocked node; where preferred locations
-bind, no others go while there are any of these. Among equals the one goes whose loss leaves the least energy.
+that does not hold more than its share, or one that stands beside a child, nor a child beside its parent while others
+can go. Replicas whose move is under way go first, those of them on a blocked node before the others, then those on a
+blocked node; where preferred locations bind, no others go while there are any of these. Among equals the one goes whose
+loss leaves the least energy.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ def drop_surplus(
             if enforced >> Rule.PREFERRED_LOCATION & 1:
                 candidates = _preferred(problem, solution, candidates, moving)
             candidates = [row for row in candidates if _may_go(problem, solution, enforced, row)]
+            if enforced >> Rule.AFFINITY & 1:
+                candidates = _in_no_pair(problem, solution, candidates)
             if not candidates:
                 break
             row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
@@ -88,11 +91,18 @@ def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[
 
 
 def _may_go(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Tell whether no enforced rule keeps `row` where it is."""
-    if enforced >> Rule.AFFINITY & 1 and breaks_pair(problem, solution, row):
-        return False
+    """Tell whether no spread over domains keeps `row` where it is."""
     levels = [level for level, rule in enumerate(problem.domain_rule) if enforced >> rule & 1]
     return all(_is_above_share(problem, solution, level, row) for level in levels)
+
+
+def _in_no_pair(problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
+    """Return the candidates without parent or child beside them; else children beside their parents.
+
+    A child that goes leaves no replica alone, unless its parent's need one each, and its parent's can then go as well.
+    """
+    alone = [row for row in candidates if not breaks_pair(problem, solution, row)]
+    return alone or [row for row in candidates if problem.parent_row[row] != NOWHERE and not problem.loose[row]]
 
 
 def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:

@@ -12,6 +12,9 @@ from plb.constraints import ALL_RULES, Rule
 from plb.gathering import packs
 from plb.search.balancing import Variant
 
+LEAST_BINDING = 1
+"""The last priority that is more than a wish: balancing also searches without the rules after it."""
+
 
 def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
     """Return the priority of every constraint that may be soft: 0 hard, 1 soft, 2 wished for, -1 off."""
@@ -45,9 +48,9 @@ def placement_masks(config: PlbConfig) -> list[int]:
 def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
     """Return what balancing tries side by side (semantics.md section 6, balancing).
 
-    While preferred locations are enforced, nothing but swaps of roles is possible; a search without them, and one
-    with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes. Where balancing
-    is guided, a slow one runs each of them unguided as well.
+    While preferred locations are enforced, nothing but swaps of roles is possible; a search without what is only wished
+    for, and one with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes.
+    Where balancing is guided, a slow one runs each of them unguided as well.
     """
     variants = _unguided_variants(config)
     if not config.guide_balancing:
@@ -59,10 +62,11 @@ def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
 def _unguided_variants(config: PlbConfig) -> list[Variant]:
     mask = rule_masks(config)[0]
     usual = Variant(mask, config.swap_primary_probability, config.exchange_probability)
-    free = attrs.evolve(usual, mask=mask & ~(1 << Rule.PREFERRED_LOCATION))
+    wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
+    free = attrs.evolve(usual, mask=mask & ~wished_for)
     emptying = []
     if config.restricted_defragmentation_heuristic_enabled and any(packs(metric) for metric in config.metrics):
         emptying = [attrs.evolve(free, only_empties=True)]
-    if config.preferred_location_constraint_priority < 0:
+    if not wished_for:
         return [usual, *emptying]
     return [Variant(mask, 1.0, 0.0), usual, free, *emptying]

@@ -68,9 +68,7 @@ class ConstraintSettings(Checked):
     affinity_constraint_priority: int = priority(0, "AffinityConstraintPriority", 0)
     fault_domain_constraint_priority: int = priority(0, "FaultDomainConstraintPriority", 0)
     upgrade_domain_constraint_priority: int = priority(1, "UpgradeDomainConstraintPriority", 1)
-    preferred_location_constraint_priority: int = priority(
-        -1, "PreferredLocationConstraintPriority", 2, lowest_urgency=2
-    )
+    preferred_location_constraint_priority: int = priority(-1, "PreferredLocationConstraintPriority", 2)
     throttling_constraint_priority: int = priority(0, "ThrottlingConstraintPriority", 0)
     fault_domain_enabled: bool = switch(True, "FaultDomainEnabled", True)
     upgrade_domain_enabled: bool = switch(True, "UpgradeDomainEnabled", True)

@@ -134,13 +134,12 @@ def switch(default: bool, name: str = "", original: Any = None) -> Any:
     return _field(default, Setting(name, original, "switch", check_switch))
 
 
-def priority(default: int, name: str, original: int, *, lowest_urgency: int = 1) -> Any:
-    """Declare the priority of a constraint: -1 off, 0 hard, 1 soft and, where allowed, 2 optimisation."""
-    words = PRIORITIES[: lowest_urgency + 2]
+def priority(default: int, name: str, original: int) -> Any:
+    """Declare the priority of a constraint: -1 off, 0 hard, 1 soft, 2 optimisation."""
 
     def check(item: str, field: str, value: Any) -> int:
-        if isinstance(value, bool) or value not in range(-1, lowest_urgency + 1):
-            raise InvalidValueError(item, field, value, f"{', '.join(words[:-1])} or {words[-1]}")
+        if isinstance(value, bool) or value not in range(-1, len(PRIORITIES) - 1):
+            raise InvalidValueError(item, field, value, f"{', '.join(PRIORITIES[:-1])} or {PRIORITIES[-1]}")
         return int(value)
 
     return _field(default, Setting(name, original, "priority", check))

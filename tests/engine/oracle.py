@@ -130,7 +130,7 @@ def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, An
         total = first + config.w_imbalance * imbalance + config.w_fragmentation * fragmentation
     else:
         spread = imbalance + config.w_fragmentation * fragmentation + 0.001
-        total = spread * (replicas + config.move_cost_offset + first)
+        total = spread * (replicas + config.move_cost_offset + (first if spread >= 0 else -first))
     terms = {"movement": m, "imbalance": imbalance, "fragmentation": fragmentation, "expected_failovers": failovers}
     return {"total": total, **terms}
 

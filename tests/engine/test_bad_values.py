@@ -182,9 +182,10 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
     ),
     (
         "a priority that is none",
-        lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_constraint_priority=2),
+        lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_constraint_priority=3),
         InvalidValueError,
-        "PlbConfig: fault_domain_constraint_priority = 2 is not allowed; expected -1 (off), 0 (hard) or 1 (soft)",
+        "PlbConfig: fault_domain_constraint_priority = 3 is not allowed; expected -1 (off), 0 (hard), 1 (soft) or 2 "
+        "(optimisation)",
     ),
     (
         "a seed below zero",

@@ -263,6 +263,15 @@ def test_restricted_search_only_empties_nodes():
     assert set(result.solution.node[moved]) == {0}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_packing_moves_no_more_than_it_must(seed):
+    """Two join the two on n0, although the product form of the energy is negative then and more moves cost, too."""
+    replicas = {"a": ("n0", 2), "b": ("n0", 2), "c": ("n1", 2), "d": ("n2", 2)}
+    engine = engine_with({f"n{index}": 10 for index in range(3)}, replicas, metric=PACKED, combination="service_fabric")
+    engine.seed = seed
+    assert {(move.partition, move.target) for move in engine.balance().moves} == {("c", "n0"), ("d", "n0")}
+
+
 @pytest.mark.parametrize(("enabled", "metric", "searches"), [(True, PACKED, 2), (False, PACKED, 1), (True, PLAIN, 1)])
 def test_restricted_search_stands_beside_the_others_where_a_metric_is_packed(enabled, metric, searches):
     """By default it does not run."""

@@ -232,3 +232,16 @@ def test_standbys_are_preferred_in_any_case(prefers):
     configuration = configuration_of(engine)
     assert configuration.refusal(Proposal(0, 1)) is None
     assert configuration.refusal(Proposal(0, 2)) is Rule.PREFERRED_LOCATION
+
+
+@pytest.mark.parametrize(("priority", "moves"), [(0, 0), (1, 0), (2, 1), (-1, 1)])
+def test_balancing_also_searches_without_what_is_only_wished_for(priority, moves):
+    """An instance may leave the loaded node only for the domain that holds its sibling."""
+    nodes = [Node(f"n{index}", fault_domain=f"fd:/{index // 2}") for index in range(3)]
+    engine = engine_with(nodes, {"fixed": ("n2", 9)}, fault_domain_constraint_priority=priority)
+    replicas = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n2")]
+    engine.update_partition(Partition("pair", service="web", replicas=replicas))
+    for partition, node, load in (("pair", "n0", 4), ("pair", "n2", 4)):
+        engine.report_load(partition, node, {"cpu": load})
+    engine.update_partition(Partition("fixed", service="web", replicas=[Replica(Role.INSTANCE, "n2", pinned=True)]))
+    assert [(move.partition, move.target) for move in engine.balance().moves] == [("pair", "n1")] * moves

@@ -230,7 +230,7 @@ BAD_ORIGINALS = [
     ({"MaxSimulatedAnnealingIterations": -2}, "max_simulated_annealing_iterations = -2 is not allowed"),
     ({"LoadBalancingEnabled": "true"}, "load_balancing_enabled = 'true' is not allowed; expected True or False"),
     ({"PLBActionRetryTimes": 0}, "plb_action_retry_times = 0 is not allowed; expected a whole number >= 1"),
-    ({"AffinityConstraintPriority": 2}, "expected -1 (off), 0 (hard) or 1 (soft)"),
+    ({"AffinityConstraintPriority": -2}, "expected -1 (off), 0 (hard), 1 (soft) or 2 (optimisation)"),
     ({"PreferredLocationConstraintPriority": 3}, "expected -1 (off), 0 (hard), 1 (soft) or 2 (optimisation)"),
     ({"MetricBalancingThresholds": 2.0}, "MetricBalancingThresholds = 2.0 is not allowed; expected a mapping"),
     ({"MetricBalancingThresholds": {"cpu": -1}}, "metric cpu: balancing_threshold = -1 is not allowed"),

@@ -283,3 +283,18 @@ def test_states_by_name() -> None:
     """Marks and states may be given by their values."""
     replica = secondary("n0", state="dropped", upgrade="replica_returns")
     assert (replica.state, replica.upgrade) == (ReplicaState.DROPPED, UpgradeMark.REPLICA_RETURNS)
+
+
+@pytest.mark.parametrize(("keeps_off", "placed"), [(True, 1), (False, 2)])
+def test_services_with_a_single_replica_may_keep_off_nodes_that_are_restarted(*, keeps_off: bool, placed: int) -> None:
+    """Others may be placed there until the safety check is over."""
+    restarting = Node(
+        "n0",
+        deactivation_intent=DeactivationIntent.RESTART,
+        deactivation_status=DeactivationStatus.SAFETY_CHECK_IN_PROGRESS,
+    )
+    engine = engine_on(restarting, is_singleton_replica_move_allowed_during_upgrade=keeps_off)
+    for name, replicas in (("single", 1), ("double", 2)):
+        engine.update_service(Service(name, target_replicas=replicas))
+        stand(engine, f"{name}/0")
+    assert sum(move.kind is MoveKind.ADD for move in engine.place().moves) == placed

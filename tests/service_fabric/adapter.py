@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import attrs
 
 from plb import Checks, PlacementAndLoadBalancing, PlbConfig, Role
+from plb.settings.metric import MetricSettings
+from plb.settings.translation import by_original_name
 from tests.service_fabric.actions import CollectedActions, carried_out, domains_with_moves
 from tests.service_fabric.described import (
     metrics_of,
@@ -22,11 +24,16 @@ from tests.service_fabric.scenario import Scenario, Step
 REAL_CLOCK = 0.0
 """Where the clock of the original stands while a scenario is played: node, partition and load updates happen then."""
 
+MAPS = by_original_name(MetricSettings)
+"""The settings that are maps of metrics; entries for metrics that no service has are left out."""
+
 ROLE_FIELDS = {"primary": Role.PRIMARY, "secondary": Role.SECONDARY, "instance": Role.INSTANCE}
 """The fields of loads and move costs that hold for a whole role."""
 
 FAILOVER_MANAGER = "Failover."
 """How the names of settings begin that belong to the failover manager."""
+SINGLETONS = FAILOVER_MANAGER + "IsSingletonReplicaMoveAllowedDuringUpgrade"
+"""The one of them that the engine acts on."""
 
 
 class ServiceDomain(Protocol):
@@ -103,10 +110,11 @@ class Player:
     # settings
 
     def _config(self) -> PlbConfig:
-        fields = {"checks": Checks.PHASE} if "test_mode_only" in self.scenario.features else {}
-        names = {metric.name for metric in self._metrics}
+        fields: dict[str, Any] = {"checks": Checks.PHASE} if "test_mode_only" in self.scenario.features else {}
+        if SINGLETONS in self._settings:
+            fields["is_singleton_replica_move_allowed_during_upgrade"] = self._settings[SINGLETONS]
         settings = {
-            key: {name: of for name, of in value.items() if name in names} if isinstance(value, dict) else value
+            key: {name: of for name, of in value.items() if name in self._metric_names} if key in MAPS else value
             for key, value in self._settings.items()
             if not key.startswith(FAILOVER_MANAGER)
         }
@@ -222,15 +230,21 @@ class Player:
             self._engine.report_secondary_loads(name_of(step["id"]), loads)
 
     def _report_move_cost(self, step: Step) -> None:
-        if step.get("secondary_per_node"):
-            raise NotImplementedError("move_cost by secondary: not played, as no shared scenario has it")
-        for field, role in self._reported_roles(step).items():
-            self._engine.report_move_cost(name_of(step["id"]), role, step[field])
+        costs = {field: step[field] for field in ROLE_FIELDS if field in step}
+        by_node = {*(step.get("secondary_per_node") or {}).values()}
+        if len(by_node) > 1:
+            raise NotImplementedError("move_cost that differs by secondary: not played, as no shared scenario has it")
+        if by_node:
+            costs["secondary"] = by_node.pop()
+        for field, role in self._reported_roles(costs | {"id": step["id"]}).items():
+            self._engine.report_move_cost(name_of(step["id"]), role, costs[field])
 
     # refreshes
 
     def _refresh(self, step: Step) -> None:
         self._process_pending()
+        if not self._nodes:
+            return  # the engine wants a node; the original finds that there is nothing to do
         plan = self._engine.refresh(seen_at(step["at"], raw=step.get("raw", False)))
         self.actions.collect(plan)
         if plan.moves:

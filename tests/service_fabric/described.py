@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from plb import Metric, Node, Partition, Replica, Role, Service
+from plb.errors import InvalidValueError
+from plb.expressions import parse_expression
 from plb.model import ReplicaState
 from tests.service_fabric.scenario import Scenario, Step
 
@@ -116,7 +118,7 @@ def service_from(step: Step, *, stateful: bool, blocked_nodes: Iterable[int]) ->
         stateful=stateful,
         target_replicas=step["target_replica_set_size"],
         default_load=default_loads(step, stateful=stateful),
-        placement_constraint=step["placement_constraint"],
+        placement_constraint=_parsed(step["placement_constraint"]),
         move_cost=step["default_move_cost"],
         metrics=weights_of(step),
         affinity_to=step["affinity_parent"] or None,
@@ -124,6 +126,14 @@ def service_from(step: Step, *, stateful: bool, blocked_nodes: Iterable[int]) ->
         on_every_node=step["on_every_node"],
         blocked_nodes=blocked,
     )
+
+
+def _parsed(constraint: str) -> str:
+    """Return a placement constraint, or none for one that does not parse: it blocks nothing in the original."""
+    try:
+        return parse_expression(constraint).text
+    except InvalidValueError:
+        return ""
 
 
 def default_loads(step: Step, *, stateful: bool) -> dict[Role, dict[str, float]]:

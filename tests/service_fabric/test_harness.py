@@ -271,6 +271,40 @@ def test_loads_of_secondaries_are_handed_over_by_node(recorder: Recorder) -> Non
     assert recorder.take()[4:] == [("report_secondary_loads", "0", {"1": {"Count": 3}})]
 
 
+def test_one_move_cost_of_all_secondaries_is_that_of_the_role(recorder: Recorder) -> None:
+    """Whether it is given by role or by node; costs that differ by node are refused."""
+    steps = [node(0), service(), partition(), {"op": "process_pending"}]
+    report = {"op": "move_cost", "id": 0, "service": "web", "stateful": True, "primary": "low"}
+    expected = [("report_move_cost", "0", "PRIMARY", "low"), ("report_move_cost", "0", "SECONDARY", "high")]
+    for secondaries in ({"secondary": "high"}, {"secondary_per_node": {"1": "high", "2": "high"}}):
+        player_of(*steps, {**report, **secondaries}, {"op": "process_pending"})
+        assert recorder.take()[3:] == expected
+    with pytest.raises(NotImplementedError, match="differs by secondary"):
+        player_of(*steps, {**report, "secondary_per_node": {"1": "high", "2": "low"}}, {"op": "process_pending"})
+
+
+def test_a_refresh_without_nodes_does_nothing(recorder: Recorder) -> None:
+    """The engine is not asked."""
+    player_of(service(), partition(), {"op": "refresh", "at": 0.0})
+    assert [call[0] for call in recorder.take()] == ["update_service", "update_partition"]
+
+
+def test_maps_of_metrics_lose_unknown_metrics_and_maps_of_node_types_stay() -> None:
+    """The engine refuses entries for metrics that no service has."""
+    settings = {"MetricActivityThresholds": {"CPU": 3, "Other": 4}, "MaximumInBuildReplicasPerNode": {"Big": 2}}
+    one = service(metrics=[{"name": "CPU", "weight": 1.0, "primary": 1, "secondary": 1}])
+    config = Player(scenario(one), settings, seed=0)._config()
+    assert [(metric.name, metric.activity_threshold) for metric in config.metrics] == [("CPU", 3)]
+    assert config.maximum_in_build_replicas_per_node == {"Big": 2}
+
+
+@pytest.mark.parametrize(("written", "kept"), [("zone == a", "zone == a"), ("zone ==", ""), ("&&", "")])
+def test_a_constraint_that_does_not_parse_constrains_nothing(written: str, kept: str) -> None:
+    """As in the original; the engine refuses it."""
+    made = service_from(service(placement_constraint=written), stateful=True, blocked_nodes=())
+    assert made.placement_constraint == kept
+
+
 def test_a_block_list_reaches_services_that_exist(recorder: Recorder) -> None:
     """An updated service type hands its services over again."""
     player_of(service(), {"op": "service_type", "name": "Type", "blocklist": [1]})
