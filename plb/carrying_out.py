@@ -8,7 +8,7 @@ from plb.arrays import NOWHERE
 from plb.errors import ConflictError
 from plb.model import Role
 from plb.plan import Move, MoveKind
-from plb.slots import default_loads, link, new_slot, note_promotion, remove_slot, slots_of, trim_waiting
+from plb.slots import link, load_of_next_primary, new_slot, note_promotion, remove_slot, slots_of, trim_waiting
 from plb.state import ClusterState, PartitionRecord
 
 
@@ -77,7 +77,9 @@ def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
     if move.kind is MoveKind.SWAP:
         partner = _slot_on(state, record, Role.SECONDARY, target)
         table.node[partner] = source
-        table.swaps_out[row] = table.regains[partner] = False
+        table.swaps_out[row] = False
+        if table.regains[partner]:
+            table.regains[record.rows] = False
     else:
         _replace_standby(state, record, target)
     table.node[row] = target
@@ -90,17 +92,18 @@ def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
 
 def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:
     """Let the secondary on `node` become the primary: the primary's slot takes its node, and its own is empty."""
-    service, table = state.services[record.service], state.rows
+    table = state.rows
     secondary = _slot_on(state, record, Role.SECONDARY, node)
     primary = _slot_on(state, record, Role.PRIMARY, NOWHERE)
     if primary == NOWHERE:
-        default = default_loads(state.steps, service, service.name)[Role.PRIMARY]
-        primary = new_slot(state, record, Role.PRIMARY, default)
+        primary = new_slot(state, record, Role.PRIMARY, load_of_next_primary(state, record))
     table.node[primary], table.node[secondary] = node, NOWHERE
-    table.still[primary] = table.still[secondary]
-    table.regains[secondary] = False
+    for flags in (table.still, table.pinned, table.building):
+        flags[primary], flags[secondary] = flags[secondary], False
+    table.still[secondary] = record.still
+    table.regains[record.rows] = False
     note_promotion(state, record, primary)
-    if service.on_every_node:
+    if state.services[record.service].on_every_node:
         link(state, record)
     else:
         trim_waiting(state, record)

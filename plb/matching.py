@@ -11,8 +11,8 @@ from plb.model import Replica, ReplicaState, Role, UpgradeMark
 from plb.slots import fill_up, link, new_slot, note_promotion, release, slots_of, trim
 from plb.state import ClusterState, PartitionRecord
 
-End = tuple[Role, int, bool]
-"""What tells replicas without a slot apart: role, node, and whether it leaves or is a standby."""
+End = tuple[Role, int, bool, bool]
+"""What tells replicas without a slot apart: role, node, whether it leaves or is a standby, and whether that is gone."""
 
 
 @attrs.frozen(eq=False)
@@ -43,7 +43,7 @@ def match_slots(
     slots = slots_of(state, record)
     before = {row: int(table.node[row]) for row in slots}
     standing = [(replica, node) for replica, node in placed if _holds_slot(replica)]
-    others = {(replica.role, node, _leaves(replica)): replica for replica, node in placed if not _holds_slot(replica)}
+    others = {_end_of(replica, node): replica for replica, node in placed if not _holds_slot(replica)}
     kept = _keep_ends(state, record, before, others)
     record.rows = slots
     seats, free = _seats(state, record, standing, before, defaults)
@@ -72,7 +72,7 @@ def _keep_ends(
     table = state.rows
     kept: dict[End, int] = {}
     for row in record.rows:
-        key = (Role(table.role[row]), int(table.node[row]), bool(table.leaving[row]))
+        key = (Role(table.role[row]), int(table.node[row]), bool(table.leaving[row]), bool(table.vacant[row]))
         if row in before:
             continue
         if key in others and key not in kept:
@@ -171,9 +171,14 @@ def _describe(state: ClusterState, row: int, replica: Replica) -> None:
     table.still[row] = True
     table.leaving[row] = _leaves(replica)
     table.standby[row] = not table.leaving[row]
+    table.vacant[row] = _is_vacant(replica)
     table.moving[row] = replica.leaving and replica.state is ReplicaState.READY
     if replica.state is ReplicaState.DROPPED:
         table.load[row] = 0
+
+
+def _end_of(replica: Replica, node: int) -> End:
+    return replica.role, node, _leaves(replica), _is_vacant(replica)
 
 
 def _holds_slot(replica: Replica) -> bool:
@@ -185,3 +190,8 @@ def _leaves(replica: Replica) -> bool:
     """Return whether a replica without a slot is on its way out; else it is a standby, or holds a place for one."""
     gone = replica.state is ReplicaState.DROPPED and replica.upgrade is UpgradeMark.NONE
     return replica.leaving or gone
+
+
+def _is_vacant(replica: Replica) -> bool:
+    """Return whether a replica without a slot is but a place that is kept for one."""
+    return replica.state is ReplicaState.DROPPED and not _leaves(replica)

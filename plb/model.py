@@ -290,7 +290,8 @@ class Replica:
         How it is.
     upgrade
         What an upgrade asks for it: an `UpgradeMark` or its value. While a replica is marked, no other phase moves any
-        of its partition. One that is gone is described as dropped with a mark: it holds a place for a new one.
+        of its partition, until it is described without marks. One that is gone is described as dropped with a mark: it
+        holds a place for a new one.
     """
 
     role: Role

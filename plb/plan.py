@@ -28,7 +28,7 @@ class MoveKind(Enum):
     PROMOTE = "promote"
     """The secondary on `target` becomes the primary of a partition that has none."""
     VOID = "void"
-    """The primary on `source` cannot hand over its role: the upgrade has to go on without that, and its marks end."""
+    """The primary on `source` cannot hand over its role: the upgrade has to go on without, and no plan asks again."""
 
 
 class Phase(Enum):
@@ -157,7 +157,7 @@ class Move:
         if self.kind is MoveKind.PROMOTE:
             return f"promote {role} of {self.partition} on {self.target}"
         if self.kind is MoveKind.VOID:
-            return f"leave {role} of {self.partition} on {self.source}, as no secondary can take its role"
+            return f"leave {role} of {self.partition} on {self.source}, as its role cannot be handed over"
         if self.kind is MoveKind.SWAP:
             return f"swap primary of {self.partition} from {self.source} to {self.target}"
         return f"move {role} of {self.partition} from {self.source} to {self.target}"
@@ -246,7 +246,8 @@ class Plan:
     moves
         In an order in which they can be carried out.
     energy_before, energy_after
-        Energy before and after the moves; `energy_before.movement` is 0.
+        Energy before and after the moves; `energy_before.movement` is 0. What a promoted secondary carries as a primary
+        counts from the next plan on.
     unplaced
         Replicas that found no place.
     end_reason

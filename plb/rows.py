@@ -10,6 +10,7 @@ FLAGS = (
     "leaving",
     "pinned",
     "standby",
+    "vacant",
     "moving",
     "still",
     "building",
@@ -34,6 +35,8 @@ class RowTable:
         self.pinned: Bool = np.zeros(room, np.bool_)
         self.standby: Bool = np.zeros(room, np.bool_)
         """Left from an earlier replica: it carries load, does not move, and a new replica may take its place."""
+        self.vacant: Bool = np.zeros(room, np.bool_)
+        """A standby's place without the standby: it carries nothing."""
         self.moving: Bool = np.zeros(room, np.bool_)
         """Departing end of a move under way: the first to be dropped where there are too many replicas."""
         self.still: Bool = np.zeros(room, np.bool_)

@@ -87,6 +87,20 @@ def expected_load(state: ClusterState, record: PartitionRecord, role: Role, defa
     return load if state.services[record.service].metrics is None else load * state.carries()[record.service]
 
 
+def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
+    """Return what a partition without a primary lets its next one carry, (R,): the load of the slot that waits for it.
+
+    Where none waits, it is that of a new slot.
+    """
+    table = state.rows
+    for row in slots_of(state, record):
+        if table.role[row] == Role.PRIMARY and table.node[row] == NOWHERE:
+            load: Int = table.load[row]
+            return load
+    service = state.services[record.service]
+    return expected_load(state, record, Role.PRIMARY, default_loads(state.steps, service, service.name)[Role.PRIMARY])
+
+
 def slot_key(record: PartitionRecord, slot: int) -> int:
     """Return the key by which the slot of this number draws its traces; another one after each promotion."""
     return replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
@@ -156,7 +170,7 @@ def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
     """Let go of the slots that a lower target leaves without a use."""
     table = state.rows
     waiting = [row for row in record.rows if table.node[row] == NOWHERE and table.role[row] != Role.PRIMARY]
-    standing = sum(1 for row in record.rows if table.node[row] != NOWHERE and not table.leaving[row])
+    standing = sum(1 for row in slots_of(state, record) if table.node[row] != NOWHERE)
     for role in {Role(table.role[row]) for row in waiting}:
         trim(state, record, role, [row for row in waiting if table.role[row] == role], standing)
     link(state, record)
@@ -181,7 +195,7 @@ def fill_every_node(state: ClusterState, topology: Topology) -> None:
 def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRecord) -> None:
     service, table = state.services[record.service], state.rows
     suits = topology.suits[state.service_suit[record.service]]
-    taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE}
+    taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE and not table.vacant[row]}
     wanted = sum(1 for node in np.flatnonzero(topology.receives[0] & suits).tolist() if node not in taken)
     waiting = [row for row in record.rows if table.node[row] == NOWHERE]
     for row in waiting[wanted:]:

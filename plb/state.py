@@ -41,7 +41,7 @@ class PartitionRecord:
     still: bool = False
     """True while it is in transition or in quorum loss: nothing of it moves."""
     upgrading: bool = False
-    """True while an upgrade has marked one of its replicas."""
+    """True while its last description has a replica that an upgrade marks, also when what was asked for is done."""
     role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
     """Reported loads by role, for replicas that have no report of their own."""
     secondary_load: dict[str, dict[str, float]] = attrs.field(factory=dict)

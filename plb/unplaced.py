@@ -92,7 +92,7 @@ class NotPreferred:
     def __str__(self) -> str:
         standbys = f"its partition has standbys on {listed(self.preferred)}" if self.preferred else ""
         upgraded = f"upgraded so far are {listed(self.upgraded)}" if self.upgraded else ""
-        return ", ".join(filter(None, (standbys, upgraded)))
+        return ", ".join(filter(None, (standbys, upgraded))) or "none is in an upgraded domain"
 
 
 @attrs.frozen

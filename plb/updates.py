@@ -104,6 +104,8 @@ def remove_service(state: ClusterState, name: str) -> None:
 
 def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:
     """Note which upgrade domains are done."""
+    if isinstance(domains, str):  # its letters would be taken for names
+        raise InvalidValueError("engine", "upgraded domains", domains, "a collection of names")
     state.upgraded_domains = frozenset(check_text("engine", "upgraded domain", name) for name in domains)
     state.node_version += 1
 

@@ -37,7 +37,7 @@ from plb.search.result import energy_of_solution, moves_of, proposals_of
 from plb.search.streams import stream_of
 from plb.search.upgrading import Handover, HandoverEnd, hand_over, promoted
 from plb.service_domains import ServiceDomain
-from plb.slots import default_loads, expected_load, may_change_role
+from plb.slots import load_of_next_primary, may_change_role
 from plb.state import ClusterState
 from plb.unplaced import Together, Unplaced
 
@@ -180,8 +180,11 @@ class Run:
         """Drop surplus replicas; placement then starts from what is left.
 
         Soft rules are given up one after the other for what cannot be dropped under them. Where a refresh does one
-        thing at a time, it drops what the most rules allow, and the rest has to wait for the next.
+        thing at a time, it drops what the most rules allow, and the rest has to wait for the next; so do partitions
+        whose primary changes in this plan.
         """
+        # without its other end, a swap of roles would be a move
+        surpluses = [surplus for surplus in surpluses if self._reasons.keys().isdisjoint(surplus.rows)]
         if not surpluses:
             return
         solution, left = self.solution.copy(), list(surpluses)
@@ -216,7 +219,7 @@ class Run:
                 continue  # swapped with the rest of its family
             before = solution.node.copy()
             together = config.check_aligned_affinity_for_upgrade
-            end = hand_over(self.problem, solution, handover, masks, able, together=together)
+            end = hand_over(self.problem, solution, handover, masks, able, self._tally, together=together)
             if end is HandoverEnd.IMPOSSIBLE:
                 self._orders.append(self._order(MoveKind.VOID, handover, handover.primary))
             for row in np.flatnonzero(solution.node != before).tolist():
@@ -228,11 +231,10 @@ class Run:
         self._phases.append(Phase.PLACEMENT)
 
     def _promote(self, handover: Handover, solution: Solution) -> None:
-        """Order that a secondary becomes the primary of a partition that has none."""
+        """Order that a secondary becomes the primary of a partition that has none; keep room for what it will carry."""
         state = self.state
         record = state.partition(handover.partition)
-        service = state.services[record.service]
-        load = expected_load(state, record, Role.PRIMARY, default_loads(state.steps, service, "")[Role.PRIMARY])
+        load = load_of_next_primary(state, record)
         growth = {row: load - state.rows.load[row] for row in handover.takers}
         suit = state.service_suit[record.service]
         if len(self.problem.suits) > len(state.suits):
@@ -241,6 +243,10 @@ class Run:
         row = promoted(self.problem, solution, handover, suit, growth, relaxed=relaxed)
         if row != NOWHERE:
             self._orders.append(self._order(MoveKind.PROMOTE, handover, row))
+            self._reasons[row] = self._upgrade_reason(handover)
+            taken = self.problem.leaving_load.copy()
+            taken[self.problem.origin[row]] += np.maximum(0, growth[row])
+            self.problem = self.problem._replace(leaving_load=taken)
 
     def _order(self, kind: MoveKind, handover: Handover, row: int) -> Move:
         """Return a move that changes a role, or nothing, but no node."""

@@ -16,7 +16,7 @@ from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
 from plb.constraints import BUDGETS, NO_REFUSAL
 from plb.constraints.check import are_siblings
 from plb.model import Role
-from plb.search.proposal import refusal
+from plb.search.proposal import FIRST_RULE, refusal
 from plb.search.transition import apply_proposal, present_energy
 
 Swap = tuple[int, int]
@@ -60,6 +60,7 @@ def hand_over(
     handover: Handover,
     masks: Sequence[int],
     able: Bool,
+    tally: Int,
     *,
     together: bool,
 ) -> HandoverEnd:
@@ -71,6 +72,8 @@ def hand_over(
         Enforced rules, from all to those that always hold.
     able
         (M,) whether the row is ready and free to change roles.
+    tally
+        (TALLY_SIZE,) counts of what became of proposals; refusals by budgets are added.
     together
         Whether aligned primaries of its parent and children that stand with the primary swap with it.
     """
@@ -89,6 +92,7 @@ def hand_over(
             refused, energy = _try(opened, solution, swaps, mask)
             if refused in BUDGETS:
                 end = HandoverEnd.NO_BUDGET
+                tally[FIRST_RULE + refused] += 1
             elif refused == NO_REFUSAL and (best is None or energy < best[0]):
                 best = energy, swaps
         if best is not None:

@@ -98,7 +98,7 @@ def test_no_secondary_that_is_pinned_or_unready_or_out_of_service_takes_the_role
     plan = engine.place()
     assert [(m.kind, m.source, m.target) for m in plan.moves] == [(MoveKind.VOID, "n0", None)]
     assert plan.explain("db/0") == (
-        "Leave primary of db/0 on n0, as no secondary can take its role: node n0 is about to be upgraded."
+        "Leave primary of db/0 on n0, as its role cannot be handed over: node n0 is about to be upgraded."
     )
     engine.apply(plan)
     assert not engine.place().moves
@@ -143,7 +143,9 @@ def test_a_budget_of_moves_binds_and_is_no_reason_to_give_up() -> None:
     """The role waits for the next plan, and nothing says that it cannot be handed over."""
     engine = engine_of("n0", "n1", max_moves=0)
     stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
-    assert not engine.place().moves
+    plan = engine.place()
+    assert not plan.moves
+    assert plan.bound_by == ("moves",)
 
 
 def family(engine: PlacementAndLoadBalancing) -> None:
@@ -186,6 +188,97 @@ def test_all_replicas_are_there_and_one_is_promoted() -> None:
     stand(engine, "db/0", secondary("n0"), secondary("n1", upgrade="primary_returns"))
     engine.apply(engine.place())
     assert {(r.role, r.node) for r in engine.replicas("db/0")} == {(P, "n1"), (S2, "n0")}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "kind"),
+    [
+        ((primary("n0", upgrade="swap_out"), secondary("n1")), MoveKind.SWAP),
+        ((secondary("n0", upgrade="primary_returns"), secondary("n1")), MoveKind.PROMOTE),
+    ],
+)
+def test_one_too_many_is_dropped_after_the_role_has_changed(replicas: tuple[Replica, ...], kind: MoveKind) -> None:
+    """Not by the same plan: the primary would move there, or the one that becomes the primary would go."""
+    engine = engine_of("n0", "n1", "n2")
+    stand(engine, "db/0", *replicas, missing=-1)
+    plan = engine.place()
+    assert [move.kind for move in plan.moves] == [kind]
+    engine.apply(plan)
+    plan = engine.place()
+    assert [(move.kind, move.role) for move in plan.moves] == [(MoveKind.DROP, S2)]
+    engine.apply(plan)
+    assert [replica.role for replica in engine.replicas("db/0")] == [P]
+
+
+@pytest.mark.parametrize("state", ["standby", "dropped"])
+def test_a_promotion_leaves_missing_what_is_missing_beside_a_standby(state: str) -> None:
+    """A standby is none of the replicas that the partition should have."""
+    engine = engine_of("n0", "n1", "n2", "n3")
+    kept = secondary("n3", state=state, upgrade="replica_returns")
+    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"), kept)
+    engine.apply(engine.place())
+    assert [(move.kind, move.role) for move in engine.place().moves] == [(MoveKind.ADD, S2)]
+
+
+def test_promotions_and_new_replicas_of_one_plan_share_the_room_of_a_node() -> None:
+    """There is room for one primary beside a secondary, and for no new replica then."""
+    settings = {"relax_capacity_constraint_for_upgrade": False, "capacity_limit": "capacity"}
+    engine = engine_of(limited("n0", 12), limited("n1", 4), **settings)
+    for index in range(2):
+        stand(engine, f"db/{index}", secondary("n0", upgrade="primary_returns"), missing=0)
+    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 5.0}}))
+    stand(engine, "web/0")
+    plan = engine.refresh(0.0)
+    assert texts(plan) == ["promote secondary of db/0 on n0"]
+    assert Phase.BALANCING not in plan.phases
+    engine.apply(plan)
+    assert engine.node_loads()["n0"] == {"cpu": 12.0}
+
+
+def test_a_promoted_replica_carries_what_the_primary_was_reported_to_carry() -> None:
+    """The primary before it had outgrown the node."""
+    settings = {"relax_capacity_constraint_for_upgrade": False, "capacity_limit": "capacity"}
+    engine = engine_of(limited("n0", 12), "n1", **settings)
+    stand(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
+    engine.report_load("db/0", "n1", {"cpu": 50.0})
+    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
+    assert not engine.place().moves
+
+
+def test_a_new_secondary_is_as_free_as_any_although_the_promoted_one_was_pinned_meanwhile() -> None:
+    """The pin stays with the replica that is the primary now."""
+    engine = engine_of("n0", "n1", "n2", w_imbalance=1e6)
+    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
+    plan = engine.place()
+    stand(engine, "db/0", secondary("n0", upgrade="primary_returns", pinned=True), secondary("n1"))
+    engine.apply(plan)
+    engine.apply(engine.place())
+    assert "2 in a partition that is being upgraded, 1 pinned." in engine.balance().explain("db/0")
+
+
+def test_of_two_places_where_the_primary_may_have_stood_one_is_enough() -> None:
+    """The role does not go on to the other."""
+    engine = engine_of("n0", "n1", "n2")
+    back = [secondary(node, upgrade="primary_returns") for node in ("n1", "n2")]
+    stand(engine, "db/0", primary("n0"), *back)
+    engine.apply(engine.place())
+    assert not engine.place().moves
+
+
+def test_a_standby_that_comes_back_carries_its_load_again() -> None:
+    """Its place alone carried nothing."""
+    engine = engine_of("n0", "n1")
+    for state, load in (("standby", 2.0), ("dropped", 0.0), ("standby", 2.0)):
+        stand(engine, "db/0", primary("n0"), secondary("n1", state=state, upgrade="replica_returns"), missing=0)
+        assert engine.node_loads()["n1"] == {"cpu": load}, state
+
+
+def test_a_service_on_every_node_comes_back_to_a_place_that_is_kept() -> None:
+    """The node misses a replica."""
+    engine = engine_of("n0", "n1")
+    engine.update_service(Service("every", on_every_node=True))
+    stand(engine, "every/0", primary("n0"), secondary("n1", state="dropped", upgrade="replica_returns"))
+    assert texts(engine.place()) == ["add secondary of every/0 on n1"]
 
 
 @pytest.mark.parametrize("relaxes", [True, False])
@@ -243,6 +336,14 @@ def test_why_a_replica_is_placed_nowhere_names_the_upgraded_domains() -> None:
     plan = engine.place()
     assert not plan.moves
     assert "upgraded so far are u1" in plan.explain("db/0")
+    engine.update_upgraded_domains(["u9"])
+    assert "by preferred location (none is in an upgraded domain)" in engine.place().explain("db/0")
+
+
+def test_upgraded_domains_are_several() -> None:
+    """One name is not taken for its letters."""
+    with pytest.raises(InvalidValueError, match="collection of names"):
+        engine_of("n0").update_upgraded_domains("u0")
 
 
 def test_refresh_with_one_action_hands_roles_over_as_placement() -> None:

@@ -67,6 +67,10 @@ def carried_out(partition: Step, moves: Iterable[Move]) -> Step:
         elif move.kind is MoveKind.SWAP:
             primary, secondary = replicas[source], replicas[target]
             replicas[source], replicas[target] = {**secondary, "node": source}, {**primary, "node": target}
+        elif move.kind is MoveKind.PROMOTE:
+            replicas[target] = {**replicas[target], "role": "primary", "flags": []}
+        elif move.kind is MoveKind.VOID:
+            replicas[source] = {**replicas[source], "flags": []}
         else:
             moved = replicas.pop(source)
             difference += move.kind is MoveKind.DROP
