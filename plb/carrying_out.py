@@ -8,7 +8,17 @@ from plb.arrays import NOWHERE
 from plb.errors import ConflictError
 from plb.model import Role
 from plb.plan import Move, MoveKind
-from plb.slots import link, load_of_next_primary, new_slot, note_promotion, remove_slot, slots_of, trim_waiting
+from plb.slots import (
+    default_loads,
+    fill_up,
+    link,
+    load_of_next_primary,
+    new_slot,
+    note_promotion,
+    remove_slot,
+    slots_of,
+    trim_waiting,
+)
 from plb.state import ClusterState, PartitionRecord
 
 
@@ -122,6 +132,8 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
     remove_slot(state, record, row)
     if record.missing is not None:
         record.missing = min(0, record.missing + 1)
+    # a plan may be older than the number that the service asks for
+    fill_up(state, record, default_loads(state.steps, state.services[record.service], ""))
     link(state, record)
 
 

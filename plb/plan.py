@@ -28,7 +28,7 @@ class MoveKind(Enum):
     PROMOTE = "promote"
     """The secondary on `target` becomes the primary of a partition that has none."""
     VOID = "void"
-    """The primary on `source` cannot hand over its role: the upgrade has to go on without, and no plan asks again."""
+    """The replica on `source` cannot change its role: the upgrade has to go on without, and no plan asks again."""
 
 
 class Phase(Enum):
@@ -157,7 +157,7 @@ class Move:
         if self.kind is MoveKind.PROMOTE:
             return f"promote {role} of {self.partition} on {self.target}"
         if self.kind is MoveKind.VOID:
-            return f"leave {role} of {self.partition} on {self.source}, as its role cannot be handed over"
+            return f"leave {role} of {self.partition} on {self.source}, as its role cannot change"
         if self.kind is MoveKind.SWAP:
             return f"swap primary of {self.partition} from {self.source} to {self.target}"
         return f"move {role} of {self.partition} from {self.source} to {self.target}"

@@ -14,9 +14,9 @@ from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, So
 from plb.config import Checks
 from plb.constraints import BUDGETS, Rule
 from plb.in_build import most_in_build
-from plb.model import DeactivationIntent, Role
+from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
-from plb.plan import Move, MoveKind, Phase, Plan, Proposals, Reason
+from plb.plan import Move, Phase, Plan, Proposals, Reason
 from plb.problem import NO_BUDGET, start_solution
 from plb.search.annealing import Annealed, new_tally
 from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
@@ -34,10 +34,10 @@ from plb.search.priorities import balancing_variants, placement_masks, rule_mask
 from plb.search.proposal import FIRST_RULE
 from plb.search.repair import repair
 from plb.search.result import energy_of_solution, moves_of, proposals_of
+from plb.search.role_changes import RoleChanges
 from plb.search.streams import stream_of
-from plb.search.upgrading import Handover, HandoverEnd, hand_over, promoted
+from plb.search.upgrading import Handover
 from plb.service_domains import ServiceDomain
-from plb.slots import load_of_next_primary, may_change_role
 from plb.state import ClusterState
 from plb.unplaced import Together, Unplaced
 
@@ -206,58 +206,15 @@ class Run:
         """Let primaries hand over their roles for an upgrade; what cannot be is said by a move that changes nothing."""
         if not handovers:
             return
-        config = self.config
-        masks = [mask & ~(1 << Rule.AFFINITY) for mask in rule_masks(self.config)]
-        if config.relax_capacity_constraint_for_upgrade:
-            masks.append(masks[-1] & ~(1 << Rule.CAPACITY))
-        able, solution = may_change_role(self.state), self.solution.copy()
+        changes = RoleChanges(self.state, self.problem, self.solution, self._tally)
         for handover in handovers:
-            if handover.primary == NOWHERE:
-                self._promote(handover, solution)
-                continue
-            if solution.node[handover.primary] != self.problem.origin[handover.primary]:
-                continue  # swapped with the rest of its family
-            before = solution.node.copy()
-            together = config.check_aligned_affinity_for_upgrade
-            end = hand_over(self.problem, solution, handover, masks, able, self._tally, together=together)
-            if end is HandoverEnd.IMPOSSIBLE:
-                self._orders.append(self._order(MoveKind.VOID, handover, handover.primary))
-            for row in np.flatnonzero(solution.node != before).tolist():
-                self._reasons[row] = self._upgrade_reason(handover)
-        swapped = np.flatnonzero(solution.node != self.solution.node).tolist()
-        self.leave_alone({self.state.row_partition[row] for row in swapped})
-        self.solution = solution
+            changes.make(handover)
+        self.problem, self.solution = changes.problem, changes.solution
+        self._orders += changes.orders
+        self._reasons.update(changes.reasons)
+        self.leave_alone({self.state.row_partition[row] for row in changes.reasons})
         self._check("hand over")
         self._phases.append(Phase.PLACEMENT)
-
-    def _promote(self, handover: Handover, solution: Solution) -> None:
-        """Order that a secondary becomes the primary of a partition that has none; keep room for what it will carry."""
-        state = self.state
-        record = state.partition(handover.partition)
-        load = load_of_next_primary(state, record)
-        growth = {row: load - state.rows.load[row] for row in handover.takers}
-        suit = state.service_suit[record.service]
-        if len(self.problem.suits) > len(state.suits):
-            suit += len(state.suits)  # primaries ask for more than the others
-        relaxed = self.config.relax_capacity_constraint_for_upgrade
-        row = promoted(self.problem, solution, handover, suit, growth, relaxed=relaxed)
-        if row != NOWHERE:
-            self._orders.append(self._order(MoveKind.PROMOTE, handover, row))
-            self._reasons[row] = self._upgrade_reason(handover)
-            taken = self.problem.leaving_load.copy()
-            taken[self.problem.origin[row]] += np.maximum(0, growth[row])
-            self.problem = self.problem._replace(leaving_load=taken)
-
-    def _order(self, kind: MoveKind, handover: Handover, row: int) -> Move:
-        """Return a move that changes a role, or nothing, but no node."""
-        node = self.state.nodes[int(self.problem.origin[row])].name
-        role = Role(int(self.problem.role[row]))
-        source, target = (None, node) if kind is MoveKind.PROMOTE else (node, None)
-        return Move(kind, handover.partition, role, source, target, self._upgrade_reason(handover), 0.0, row)
-
-    def _upgrade_reason(self, handover: Handover) -> Reason:
-        rule, row = ("upgraded", handover.takers[0]) if handover.returns else ("upgrade", handover.primary)
-        return Reason(Phase.PLACEMENT, rule, self.state.nodes[int(self.problem.origin[row])].name)
 
     @property
     def _stays(self) -> Bool:

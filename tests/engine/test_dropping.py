@@ -54,3 +54,14 @@ def test_replicas_of_a_service_whose_metrics_change_carry_the_defaults_of_the_ne
             engine.update_partition(Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
             assert engine.node_loads()["n0"] == {"cpu": 3.0, "disk": 0.0}
     assert engine.node_loads()["n0"] == {"cpu": 0.0, "disk": 5.0}
+
+
+def test_a_drop_that_is_carried_out_late_leaves_a_replica_missing() -> None:
+    """Since the plan was made, the service has come to want as many as there are."""
+    engine = engine_on("n0", "n1", "n2", "n3")
+    engine.update_service(Service("db", target_replicas=2))
+    stand(engine, "db/0", *THREE)
+    plan = engine.place()
+    engine.update_service(Service("db", target_replicas=3))
+    engine.apply(plan)
+    assert [move.kind for move in engine.place().moves] == [MoveKind.ADD]

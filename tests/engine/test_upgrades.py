@@ -98,7 +98,7 @@ def test_no_secondary_that_is_pinned_or_unready_or_out_of_service_takes_the_role
     plan = engine.place()
     assert [(m.kind, m.source, m.target) for m in plan.moves] == [(MoveKind.VOID, "n0", None)]
     assert plan.explain("db/0") == (
-        "Leave primary of db/0 on n0, as its role cannot be handed over: node n0 is about to be upgraded."
+        "Leave primary of db/0 on n0, as its role cannot change: node n0 is about to be upgraded."
     )
     engine.apply(plan)
     assert not engine.place().moves
@@ -229,7 +229,7 @@ def test_promotions_and_new_replicas_of_one_plan_share_the_room_of_a_node() -> N
     engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 5.0}}))
     stand(engine, "web/0")
     plan = engine.refresh(0.0)
-    assert texts(plan) == ["promote secondary of db/0 on n0"]
+    assert [(move.kind, move.partition) for move in plan.moves] == [(MoveKind.PROMOTE, "db/0"), (MoveKind.VOID, "db/1")]
     assert Phase.BALANCING not in plan.phases
     engine.apply(plan)
     assert engine.node_loads()["n0"] == {"cpu": 12.0}
@@ -242,7 +242,20 @@ def test_a_promoted_replica_carries_what_the_primary_was_reported_to_carry() -> 
     stand(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
     engine.report_load("db/0", "n1", {"cpu": 50.0})
     stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
-    assert not engine.place().moves
+    assert [move.kind for move in engine.place().moves] == [MoveKind.VOID]
+
+
+def test_where_no_secondary_can_be_promoted_a_new_primary_is_placed() -> None:
+    """The plan says that the role cannot change; the next one looks for another place."""
+    engine = engine_of(limited("n0", 5), "n1", replicas=2, relax_capacity_constraint_for_upgrade=False)
+    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"))
+    plan = engine.place()
+    assert plan.explain("db/0") == (
+        "Leave secondary of db/0 on n0, as its role cannot change: "
+        "node n0 has been upgraded, and the primary stood there before."
+    )
+    engine.apply(plan)
+    assert texts(engine.place()) == ["add primary of db/0 on n1"]
 
 
 def test_a_new_secondary_is_as_free_as_any_although_the_promoted_one_was_pinned_meanwhile() -> None:
@@ -287,7 +300,7 @@ def test_a_promotion_keeps_to_capacity_as_a_swap_does(*, relaxes: bool) -> None:
     settings = {"relax_capacity_constraint_for_upgrade": relaxes, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 5), limited("n1", 20), **settings)
     stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
-    assert [m.kind for m in engine.place().moves] == ([MoveKind.PROMOTE] if relaxes else [])
+    assert [m.kind for m in engine.place().moves] == [MoveKind.PROMOTE if relaxes else MoveKind.VOID]
 
 
 @pytest.mark.parametrize("state", ["standby", "dropped"])

@@ -298,7 +298,8 @@ class World:
         primaries = [s for s in at.values() if s.partition == move.partition and s.role == Role.PRIMARY and s.counts]
         assert (seat.partition, seat.role, seat.marked) == (move.partition, move.role, True), move
         if move.kind is MoveKind.VOID:
-            assert (primaries, seat.node) == ([seat], move.source), move
+            assert seat.node == move.source, move
+            assert primaries == ([seat] if seat.role == Role.PRIMARY else []), move
             return
         assert (primaries, seat.role, seat.node) == ([], Role.SECONDARY, move.target), move
         node = self.nodes[str(move.target)]
