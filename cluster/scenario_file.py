@@ -14,10 +14,12 @@ import attrs
 import cattrs
 
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.scenario import BUILT_IN_POLICIES, Cluster, Run, Scenario, Workload, check_field
+from cluster.fault_settings import Faults
+from cluster.scenario import BUILT_IN_POLICIES, Cluster, Run, Scenario, Workload
+from cluster.sections import check_field
 from plb import Metric, PlbConfig, PlbError
 
-SECTIONS: Mapping[str, type] = {"cluster": Cluster, "workload": Workload, "run": Run}
+SECTIONS: Mapping[str, type] = {"cluster": Cluster, "workload": Workload, "run": Run, "faults": Faults}
 TOP_LEVEL = ("name", *SECTIONS, "engine", "policies")
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from cluster.failover import Tenancy
 from cluster.ledger import Floats
 from cluster.pools import Source
 from cluster.scenario import Cluster, Scenario
@@ -116,6 +117,11 @@ class Services:
             )
             self._known.add(name)
         return name
+
+    def tenancy(self, tenant: int, partition: str) -> Tenancy:
+        """Return what failing over depends on of a tenant."""
+        stateful = bool(self._traces.series_index[tenant, Role.INSTANCE] < 0)
+        return Tenancy(tenant, partition, self.of(tenant), int(self._traces.replicas[tenant]), stateful)
 
 
 class InitialDemand:

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import simpy
 
+from cluster.availability import Availability
 from cluster.calendar import At, Kind
+from cluster.failover import FailoverManager, Tenancy
+from cluster.faults import make_faults
 from cluster.ledger import Ledger
 from cluster.movement import Movement
 from cluster.pools import Source
@@ -20,8 +23,7 @@ from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
 from cluster.streams import stream_seed
 from cluster.tenants import TenantSequence
 from cluster.violations import classify, needs_repair
-from plb import Partition, Plan
-from plb.model import Role
+from plb import MoveKind, Partition, Plan
 
 Process = Generator[simpy.Event, Any, None]
 
@@ -76,7 +78,8 @@ class Simulation:
         self._sequence, self._progress = sequence, progress
         self._end = round(scenario.run.days * 86400)
         self._interval = cluster.metering_minutes * 60
-        self._node_names = [node.name for node in nodes_of(cluster, metrics)]
+        nodes = nodes_of(cluster, metrics)
+        self._node_names = [node.name for node in nodes]
         self._metric_names = [metric.name for metric in metrics]
         self.env = simpy.Environment(initial_time=0)
         self.engine = make_engine(scenario, source, policy, stream_seed(scenario.run.seed, "engine", repeat))
@@ -85,8 +88,21 @@ class Simulation:
         )
         self.ledger = Ledger(self.engine, self._node_names, sequence)
         capacity, self._threshold = limits_of(cluster, metrics)
-        self.recorder = Recorder(self._node_names, self._metric_names, capacity, sequence, self._interval)
-        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, cluster)
+        availability = Availability()
+        self.recorder = Recorder(self._node_names, self._metric_names, capacity, sequence, self._interval, availability)
+        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, availability, cluster)
+        self.failover = FailoverManager(
+            self.env,
+            self.engine,
+            self.ledger,
+            self._movement,
+            self.recorder,
+            availability,
+            scenario.faults,
+            nodes,
+            cluster.interruption_seconds,
+        )
+        self._node_events = make_faults(scenario, nodes, repeat)
         self._partitions = sequence.traces.tenant_names().tolist()
         self._waiting: dict[int, int] = {}
         self._last_balancing: int | None = None
@@ -94,7 +110,7 @@ class Simulation:
 
     def run(self) -> RunResult:
         """Run to the end, or until Ctrl-C."""
-        for process in (self._arrivals(), self._departures(), self._metering()):
+        for process in (self._arrivals(), self._departures(), self._metering(), self._faults()):
             self.env.process(process)
         complete = True
         try:
@@ -118,11 +134,20 @@ class Simulation:
             yield At(self.env, int(departure[tenant]), Kind.DEPARTURE)
             self._dismiss(tenant)
 
+    def _faults(self) -> Process:
+        for event in self._node_events:
+            yield At(self.env, event.time, Kind.NODE_LOST if event.goes_down else Kind.NODE_BACK)
+            if event.goes_down:
+                self._replace(self.failover.node_lost(event.node), "node fault")
+            else:
+                self.failover.node_back(event.node)
+
     def _metering(self) -> Process:
         for when in range(self._interval, self._end + 1, self._interval):
             yield At(self.env, when, Kind.METERING)
             self._meter()
             yield At(self.env, when, Kind.RETRY)
+            self._replace(self.failover.give_up_waiting(), "rebuild")
             self._retry()
             if self._progress is not None:
                 self._progress(when)
@@ -136,14 +161,24 @@ class Simulation:
     def _admit(self, tenant: int) -> None:
         name = self._partitions[tenant]
         self.engine.update_partition(Partition(name, service=self._services.of(tenant), created=self._now))
+        self.failover.admit(self._services.tenancy(tenant, name))
         with self._timed("placement"):
             plan = self.engine.place(name, now=self._now)
         self.recorder.plan(self._now, "arrival", plan)
         self._carry_out(plan, [tenant])
 
+    def _replace(self, tenancies: list[Tenancy], occasion: str) -> None:
+        """Place what tenants have lost."""
+        if tenancies:
+            with self._timed("placement"):
+                plan = self.engine.place([one.partition for one in tenancies], now=self._now)
+            self.recorder.plan(self._now, occasion, plan)
+            self._carry_out(plan, [one.tenant for one in tenancies])
+
     def _dismiss(self, tenant: int) -> None:
         name = self._partitions[tenant]
         self._waiting.pop(tenant, None)
+        self.failover.dismiss(name)
         self._movement.cancel(name, self._now)
         self.ledger.drop(name)
         self.engine.remove_partition(name)
@@ -186,21 +221,22 @@ class Simulation:
             return
         tenants = sorted(self._waiting)
         for tenant in tenants:
-            if not self._serves(tenant):
+            if not self.failover.serves(self._partitions[tenant]):
                 self.recorder.waiting[tenant] += self._interval
         with self._timed("placement"):
             plan = self.engine.place([self._partitions[tenant] for tenant in tenants], now=self._now)
         self.recorder.plan(self._now, "retry", plan)
         self._carry_out(plan, tenants)
 
-    def _serves(self, tenant: int) -> bool:
-        placed = self.engine.replicas(self._partitions[tenant])
-        return any(replica.node is not None and replica.role != Role.SECONDARY for replica in placed)
-
     def _carry_out(self, plan: Plan, tenants: list[int] | None = None) -> None:
         """Start the moves of a plan, and keep a list of those of `tenants` who still miss a replica."""
         names = {} if tenants is None else {self._partitions[tenant]: tenant for tenant in tenants}
         self._movement.start(plan, names)
+        for move in plan.moves:
+            if move.kind is MoveKind.ADD and self.failover.serves(move.partition):
+                self.failover.build(move)
+        for name in names:
+            self.failover.note_placed(name)
         missing = {unplaced.partition for unplaced in plan.unplaced}
         for name, tenant in names.items():
             if name in missing:
