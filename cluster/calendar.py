@@ -27,6 +27,7 @@ class Kind(IntEnum):
     DEPARTURE = 6
     RETRY = 7
     ARRIVAL = 8
+    UPGRADE = 9
 
 
 class At(simpy.Event):

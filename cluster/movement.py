@@ -64,8 +64,13 @@ class Movement:
         for name in dict.fromkeys([*arrivals, *(move.partition for move in plan.moves)]):
             self._ledger.refresh(name, self._tenant_of[name])
         for move, size in zip(plan.moves, sizes, strict=True):
-            if move.kind is not MoveKind.ADD:
+            if move.kind in (MoveKind.MOVE, MoveKind.SWAP, MoveKind.PROMOTE):
                 self._begin(move, size)
+
+    def follow(self, move: Move) -> None:
+        """Start to copy a replica whose new place has been told to the engine already."""
+        assert move.target is not None
+        self._begin(move, self._size_on(move.partition, move.target))
 
     def cancel(self, partition: str, now: int) -> None:
         """End the copies of a tenant who departs."""
@@ -101,7 +106,7 @@ class Movement:
     def _begin(self, move: Move, size: float) -> None:
         record = MoveRecord(int(self._env.now), move, size)
         self._recorder.move(record, self._tenant_of[move.partition])
-        if move.kind is MoveKind.SWAP:
+        if move.kind is not MoveKind.MOVE:
             self._complete(record)
             return
         self._under_way.setdefault(move.partition, []).append(record)

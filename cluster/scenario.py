@@ -1,7 +1,8 @@
 """What a scenario says: a cluster, a workload, a run and the policies to compare. `read_scenario` reads one from TOML.
 
 Every field stands in the scenario file under the same name, in the section named like the class: ``[cluster]``,
-``[workload]``, ``[run]``, ``[faults]``, ``[engine]`` and ``[policies.NAME]``.
+``[workload]``, ``[run]``, ``[faults]``, ``[upgrades]``,
+``[engine]`` and ``[policies.NAME]``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import attrs
 
 from cluster.fault_settings import Faults
 from cluster.sections import Section, count, number
+from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
 from plb.model import check_number
 
@@ -154,7 +156,7 @@ class Scenario:
     ----------
     name
         Name of the scenario, for tables and plots.
-    cluster, workload, run, faults
+    cluster, workload, run, faults, upgrades
         The sections.
     engine
         Fields of `plb.PlbConfig` for every policy, apart from `metrics`.
@@ -168,6 +170,7 @@ class Scenario:
     workload: Workload = attrs.field(factory=Workload)
     run: Run = attrs.field(factory=Run)
     faults: Faults = attrs.field(factory=Faults)
+    upgrades: Upgrades = attrs.field(factory=Upgrades)
     engine: Mapping[str, Any] = attrs.field(factory=dict)
     policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 

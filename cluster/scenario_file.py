@@ -17,9 +17,16 @@ from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.fault_settings import Faults
 from cluster.scenario import BUILT_IN_POLICIES, Cluster, Run, Scenario, Workload
 from cluster.sections import check_field
+from cluster.upgrade_settings import Upgrades
 from plb import Metric, PlbConfig, PlbError
 
-SECTIONS: Mapping[str, type] = {"cluster": Cluster, "workload": Workload, "run": Run, "faults": Faults}
+SECTIONS: Mapping[str, type] = {
+    "cluster": Cluster,
+    "workload": Workload,
+    "run": Run,
+    "faults": Faults,
+    "upgrades": Upgrades,
+}
 TOP_LEVEL = ("name", *SECTIONS, "engine", "policies")
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
 

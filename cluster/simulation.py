@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,8 +20,9 @@ from cluster.pools import Source
 from cluster.record import Recorder, RunResult
 from cluster.scenario import Scenario
 from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
-from cluster.streams import stream_seed
+from cluster.streams import stream, stream_seed
 from cluster.tenants import TenantSequence
+from cluster.upgrades import RollingUpgrades
 from cluster.violations import classify, needs_repair
 from plb import MoveKind, Partition, Plan
 
@@ -103,6 +104,15 @@ class Simulation:
             cluster.interruption_seconds,
         )
         self._node_events = make_faults(scenario, nodes, repeat)
+        self.upgrades = RollingUpgrades(
+            self.env,
+            self.engine,
+            self.failover,
+            scenario.upgrades,
+            nodes,
+            stream(scenario.run.seed, "upgrades", repeat),
+            self._replace,
+        )
         self._partitions = sequence.traces.tenant_names().tolist()
         self._waiting: dict[int, int] = {}
         self._last_balancing: int | None = None
@@ -110,7 +120,7 @@ class Simulation:
 
     def run(self) -> RunResult:
         """Run to the end, or until Ctrl-C."""
-        for process in (self._arrivals(), self._departures(), self._metering(), self._faults()):
+        for process in self.processes():
             self.env.process(process)
         complete = True
         try:
@@ -122,6 +132,11 @@ class Simulation:
         return self.recorder.result(self._policy, self._repeat, now, self.timings, complete=complete)
 
     # processes
+
+    def processes(self) -> tuple[Process, ...]:
+        """Return what goes on from the start."""
+        ours = (self._arrivals(), self._departures(), self._metering(), self._faults())
+        return (*ours, self.upgrades.process())
 
     def _arrivals(self) -> Process:
         for tenant, when in enumerate(self._sequence.arrival.tolist()):
@@ -167,8 +182,8 @@ class Simulation:
         self.recorder.plan(self._now, "arrival", plan)
         self._carry_out(plan, [tenant])
 
-    def _replace(self, tenancies: list[Tenancy], occasion: str) -> None:
-        """Place what tenants have lost."""
+    def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
+        """Place what tenants miss, and carry out what the engine does about their marks."""
         if tenancies:
             with self._timed("placement"):
                 plan = self.engine.place([one.partition for one in tenancies], now=self._now)
