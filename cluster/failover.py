@@ -118,6 +118,7 @@ class FailoverManager:
             return []
         self.down.add(name)
         self._cause = cause
+        self._recorder.node_events.append((self._now, name, True, cause))
         self._ledger.set_down(name, down=True)
         self._tell_node(name)
         return [tenancy for tenancy in self._tenancies_on(name) if self._lose(tenancy, name)]
@@ -128,6 +129,7 @@ class FailoverManager:
         if self._why_down[name]:
             return
         self.down.discard(name)
+        self._recorder.node_events.append((self._now, name, False, cause))
         self._ledger.set_down(name, down=False)
         self._tell_node(name)
         for partition in [partition for partition, states in self._states.items() if name in states]:

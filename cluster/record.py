@@ -14,6 +14,7 @@ from cluster.availability import Availability
 from cluster.ledger import Floats
 from cluster.tables import frame_of, frame_of_rows
 from cluster.tenants import TenantSequence
+from cluster.upgrade_record import UpgradeRecord
 from cluster.violations import Outcome, Shortage
 from plb.plan import Energy, Move, MoveKind, Phase, Plan
 from plb.unplaced import Unplaced
@@ -101,6 +102,8 @@ class Recorder:
         tenants = len(sequence.arrival)
         self.availability = availability
         self.quorum_losses = 0
+        self.node_events: list[tuple[int, str, bool, str]] = []
+        self.upgrades: list[UpgradeRecord] = []
         self.waiting = np.zeros(tenants, np.int64)
         self.failovers = np.zeros(tenants, np.int64)
         self.refused = np.zeros(tenants, np.bool_)
@@ -155,6 +158,8 @@ class Recorder:
             "moves": [_move_row(record) for record in self.moves],
             "refusals": self._refusals,
             "plans": self._plans,
+            "node_events": self.node_events,
+            "upgrades": [attrs.astuple(record) for record in self.upgrades],
             "interruptions": [
                 (names[one.tenant], one.begin, one.end, one.cause) for one in self.availability.interruptions
             ],
@@ -185,7 +190,11 @@ class Recorder:
             "placement_failures": int(self.refused.sum()),
             "refusals": len(self._refusals),
             "downtime_seconds": float(self._downtime(now).sum()),
+            "availability": self._availability(now),
             "quorum_losses": self.quorum_losses,
+            "node_faults": sum(goes_down and cause == "node fault" for _, _, goes_down, cause in self.node_events),
+            "upgraded_domains": sum(record.outcome == "healthy" and not record.rolls_back for record in self.upgrades),
+            "rolled_back_domains": sum(record.rolls_back for record in self.upgrades),
             "waiting_seconds": int(self.waiting.sum()),
             "plans": len(self._plans),
             "proposals_drawn": int(sum(row[5] for row in self._plans)),
@@ -195,6 +204,11 @@ class Recorder:
     def _downtime(self, now: float) -> Floats:
         """Return the seconds for which each tenant could not be used, (T,)."""
         return self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
+
+    def _availability(self, now: float) -> float | None:
+        """Return the share of all stays together for which tenants could be used; None if there was none."""
+        stay = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None).sum()
+        return 1.0 - float(self._downtime(now).sum()) / float(stay) if stay > 0 else None
 
     def _node_load(self, policy: str, repeat: int) -> pl.DataFrame:
         nodes, metrics, times = len(self.node_names), len(self.metric_names), len(self._load_times)
@@ -213,6 +227,9 @@ class Recorder:
     def _tenants(self, policy: str, repeat: int, now: float) -> pl.DataFrame:
         arrived = int((self._sequence.arrival <= now).sum())
         traces = self._sequence.traces
+        downtime = self._downtime(now)[:arrived]
+        stay = np.minimum(self._sequence.departure[:arrived], now) - self._sequence.arrival[:arrived]
+        availability = np.divide(stay - downtime, stay, out=np.full(arrived, np.nan), where=stay > 0)
         columns = {
             "tenant": traces.tenant_names()[:arrived].tolist(),
             "tenant_class": traces.class_names()[:arrived].tolist(),
@@ -221,7 +238,8 @@ class Recorder:
             "departure_s": self._sequence.departure[:arrived],
             "refused": self.refused[:arrived],
             "waiting_s": self.waiting[:arrived],
-            "downtime_s": self._downtime(now)[:arrived],
+            "downtime_s": downtime,
+            "availability": pl.Series(availability).fill_nan(None),
             "failovers": self.failovers[:arrived],
         }
         return frame_of("tenants", policy, repeat, columns)

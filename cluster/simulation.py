@@ -108,6 +108,7 @@ class Simulation:
             self.env,
             self.engine,
             self.failover,
+            self.recorder,
             scenario.upgrades,
             nodes,
             stream(scenario.run.seed, "upgrades", repeat),

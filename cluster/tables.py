@@ -104,6 +104,23 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "end_s": Column(pl.Float64, "when it could be used again; null if not before the end of the run"),
         "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade or quorum loss"),
     },
+    "node_events": {
+        "time_s": TIME,
+        "node": NODE,
+        "goes_down": Column(pl.Boolean, "whether the node goes down; it comes back if not"),
+        "cause": Column(pl.String, "node fault or upgrade"),
+    },
+    "upgrades": {
+        "upgrade": Column(pl.Int32, "number of the rolling upgrade, from 0"),
+        "domain": Column(pl.String, "upgrade domain"),
+        "begin_s": Column(pl.Int64, "begin, seconds since the start"),
+        "end_s": Column(pl.Int64, "end of its health check; null if not before the end of the run"),
+        "rolls_back": Column(pl.Boolean, "whether the domain is taken back to what it was before"),
+        "outcome": Column(
+            pl.String,
+            "healthy, unhealthy, unsafe (a tenant would have lost its quorum for too long) or under way",
+        ),
+    },
     "node_load": {
         "time_s": TIME,
         "node": NODE,
@@ -120,6 +137,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "refused": Column(pl.Boolean, "whether a replica found no place at the arrival"),
         "waiting_s": Column(pl.Int64, "time without a place for the primary (or all instances)"),
         "downtime_s": Column(pl.Float64, "time for which it could not be used: interruptions, without overlaps"),
+        "availability": Column(pl.Float64, "share of its stay for which it could be used; null for a stay of no time"),
         "failovers": Column(pl.Int32, "failovers of its replicas"),
     },
 }

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 import simpy
 
 from cluster.calendar import At, Kind
 from cluster.failover import UPGRADE, FailoverManager, Tenancy
+from cluster.record import Recorder
+from cluster.upgrade_record import UpgradeRecord
 from cluster.upgrade_settings import Upgrades
 from plb import Node, PlacementAndLoadBalancing
 
@@ -23,39 +24,12 @@ SECONDS_BETWEEN_CHECKS = 60
 """A node looks so often whether it may go down."""
 
 
-@attrs.define(eq=False)
-class UpgradeRecord:
-    """A step of an upgrade: a domain that is upgraded, or rolled back.
-
-    Parameters
-    ----------
-    upgrade
-        Number of the upgrade, from 0.
-    domain
-        The upgrade domain.
-    begin, end
-        Seconds since the start; `end` is None while it lasts.
-    rolls_back
-        Whether the domain is taken back to what it was before.
-    outcome
-        ``"healthy"``, ``"unhealthy"``, ``"unsafe"`` (a tenant would have lost its quorum for too long) or
-        ``"under way"``.
-    """
-
-    upgrade: int
-    domain: str
-    begin: int
-    end: int | None = None
-    rolls_back: bool = False
-    outcome: str = "under way"
-
-
 class RollingUpgrades:
     """The upgrades of one run.
 
     Parameters
     ----------
-    env, engine, failover
+    env, engine, failover, recorder
         The run's.
     settings
         How upgrades go.
@@ -72,6 +46,7 @@ class RollingUpgrades:
         env: simpy.Environment,
         engine: PlacementAndLoadBalancing,
         failover: FailoverManager,
+        recorder: Recorder,
         settings: Upgrades,
         nodes: Sequence[Node],
         rng: np.random.Generator,
@@ -83,7 +58,7 @@ class RollingUpgrades:
         for node in nodes:
             self._domains.setdefault(node.upgrade_domain_name, []).append(node.name)
         self._fails = rng.random((len(settings.starts_hours), len(self._domains))) < settings.failure_probability
-        self.records: list[UpgradeRecord] = []
+        self.records = recorder.upgrades
         self.in_progress: set[str] = set()
 
     def process(self) -> Process:
