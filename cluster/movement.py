@@ -10,9 +10,9 @@ import simpy
 
 from cluster.availability import Availability
 from cluster.calendar import At, Kind
+from cluster.hardware import Cluster
 from cluster.ledger import Ledger
 from cluster.record import MoveRecord, Recorder
-from cluster.scenario import Cluster
 from plb import Move, MoveKind, PlacementAndLoadBalancing, Plan
 from plb.model import Role
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import attrs
 
 from cluster.fault_settings import Faults
+from cluster.hardware import Cluster
 from cluster.sections import Section, count, number
 from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
-from plb.model import check_number
 
 BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -31,55 +31,6 @@ BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_interval": None})
 """Where scenarios differ from `PlbConfig`: [1] section 3.3 lets a replica move only on admission, when fragmentation
 keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""
-
-
-@attrs.frozen(kw_only=True)
-class Cluster(Section):
-    """The nodes of the cluster, all alike ([1] sections 8.1 and 8.2).
-
-    Parameters
-    ----------
-    nodes
-        Number of nodes.
-    upgrade_domains, fault_domains
-        Number of domains, over which the nodes are spread in turn.
-    vcores, memory_gb_per_vcore, disk_gb
-        Capacities of the metrics ``cpu``, ``memory`` and ``disk``.
-    capacities
-        Capacities by metric, instead of the three above; metrics of the workload that are missing are unlimited.
-    violation_threshold
-        Share of a capacity from which on a node is in violation.
-    copy_gbit_per_second
-        Bandwidth at which a move copies data, Gbit/s. Not published; ours.
-    interruption_seconds
-        How long a database cannot be used when its primary changes nodes. Not published; ours.
-    metering_minutes
-        Time between two meterings ([1] section 8.1: 10).
-    """
-
-    nodes: int = count(40, low=1)
-    upgrade_domains: int = count(10, low=1)
-    fault_domains: int = count(5, low=1)
-    vcores: float = number(80.0, low_open=True)
-    memory_gb_per_vcore: float = number(5.1, low_open=True)
-    disk_gb: float = number(5000.0, low_open=True)
-    capacities: dict[str, float] | None = None
-    violation_threshold: float = number(0.95, high=1.0, low_open=True)
-    copy_gbit_per_second: float = number(10.0, low_open=True)
-    interruption_seconds: float = number(30.0)
-    metering_minutes: int = count(10, low=1, high=1440)
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        for name, value in (self.capacities or {}).items():
-            check_number("cluster", f"capacities.{name}", value)
-
-    @property
-    def capacity(self) -> Mapping[str, float]:
-        """Capacity of a node by metric."""
-        if self.capacities is not None:
-            return self.capacities
-        return {"cpu": self.vcores, "memory": self.vcores * self.memory_gb_per_vcore, "disk": self.disk_gb}
 
 
 @attrs.frozen(kw_only=True)
@@ -96,6 +47,8 @@ class Workload(Section):
         Directory of the traces; `plb simulate --traces` overrides it.
     density
         Tenant density: mean over nodes of the sum of MaxUsage by capacity, for `density_metric` ([1] section 8.1).
+    density_end
+        Density at the end of the run; it rises evenly from `density`. None: it stays.
     density_metric
         The metric that density is about.
     history_tenants
@@ -115,6 +68,7 @@ class Workload(Section):
     region: str = "region1"
     path: str | None = None
     density: float = number(2.0, low_open=True)
+    density_end: float | None = number(None, low_open=True)
     density_metric: str = "cpu"
     history_tenants: int = count(20_000, low=1)
     history_share: float = number(0.5, high=0.99, low_open=True)

@@ -15,7 +15,8 @@ import cattrs
 
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.fault_settings import Faults
-from cluster.scenario import BUILT_IN_POLICIES, Cluster, Run, Scenario, Workload
+from cluster.hardware import Cluster
+from cluster.scenario import BUILT_IN_POLICIES, Run, Scenario, Workload
 from cluster.sections import check_field
 from cluster.upgrade_settings import Upgrades
 from plb import Metric, PlbConfig, PlbError

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from cluster.failover import Tenancy
+from cluster.hardware import Cluster
 from cluster.ledger import Floats
 from cluster.pools import Source
-from cluster.scenario import Cluster, Scenario
+from cluster.scenario import Scenario
 from plb import Metric, Node, PlacementAndLoadBalancing, Service
 from plb.model import Role
 from plb.risk import DemandHistory
@@ -48,24 +49,22 @@ def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:
     the fault domain takes the next place whenever the pairs begin to repeat.
     """
     names = {metric.name for metric in metrics}
-    capacity = {name: value for name, value in cluster.capacity.items() if name in names}
     width = len(str(cluster.nodes - 1))
     period = math.lcm(cluster.upgrade_domains, cluster.fault_domains)
     return [
         Node(
             f"n{number:0{width}d}",
-            capacities=capacity,
+            capacities={name: value for name, value in capacity.items() if name in names},
             upgrade_domain=f"ud{number % cluster.upgrade_domains}",
             fault_domain=f"fd:/fd{(number + number // period) % cluster.fault_domains}",
         )
-        for number in range(cluster.nodes)
+        for number, capacity in enumerate(cluster.node_capacities)
     ]
 
 
 def limits_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> tuple[Floats, Floats]:
     """Return capacities and violation thresholds of all nodes, both (H, R); infinite where there is no capacity."""
-    row = np.array([cluster.capacity.get(metric.name, np.inf) for metric in metrics])
-    capacity = np.tile(row, (cluster.nodes, 1))
+    capacity = np.array([[row.get(metric.name, np.inf) for metric in metrics] for row in cluster.node_capacities])
     return capacity, capacity * np.array([metric.violation_threshold for metric in metrics])
 
 
