@@ -23,11 +23,12 @@ class Kind(IntEnum):
     COPY_ENDS = 2
     NODE_BACK = 3
     NODE_LOST = 4
-    METERING = 5
-    DEPARTURE = 6
-    RETRY = 7
-    ARRIVAL = 8
-    UPGRADE = 9
+    GROWTH = 5
+    METERING = 6
+    DEPARTURE = 7
+    RETRY = 8
+    ARRIVAL = 9
+    UPGRADE = 10
 
 
 class At(simpy.Event):

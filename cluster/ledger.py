@@ -64,6 +64,8 @@ class Ledger:
         self._node_index = {name: index for index, name in enumerate(nodes)}
         self._node_count = len(nodes)
         self._rows: dict[str, list[int]] = {}
+        self.growth: Floats = np.ones(len(sequence.arrival))
+        """(T,) what the demand of each tenant is multiplied by at present."""
         self._is_down: npt.NDArray[np.bool_] = np.zeros(len(nodes), np.bool_)
         traces = sequence.traces
         self._step = round(traces.step_seconds)
@@ -115,7 +117,7 @@ class Ledger:
         traces, tenant = self._sequence.traces, self.tenant[rows]
         age = now - self._sequence.arrival[tenant]
         step = np.clip((age - 1) // self._step, 0, traces.lifetime_steps[tenant] - 1)
-        return np.asarray(traces.values[self._start[rows] + step])
+        return np.asarray(traces.values[self._start[rows] + step] * self.growth[tenant][:, None])
 
     def size(self, partition: str, node: str, now: int, metric: int) -> float:
         """Return the demand of the replica of a partition that stands on a node, for one metric."""

@@ -34,6 +34,26 @@ keeps another one out, or on a violation; so balancing is off unless ``[engine]`
 
 
 @attrs.frozen(kw_only=True)
+class Growth(Section):
+    """Tenants of one class whose demand grows at once, for a while.
+
+    Parameters
+    ----------
+    tenant_class
+        The class, or a pattern: ``"BC_*"`` is every class whose name begins so, ``"*"`` every one.
+    at_hours, hours
+        When, since the start, and for how long.
+    factor
+        What their demand is multiplied by.
+    """
+
+    tenant_class: str
+    at_hours: float = number(attrs.NOTHING)
+    hours: float = number(attrs.NOTHING, low_open=True)
+    factor: float = number(attrs.NOTHING)
+
+
+@attrs.frozen(kw_only=True)
 class Workload(Section):
     """Where the tenants come from, and how densely they are packed.
 
@@ -58,6 +78,12 @@ class Workload(Section):
     initial_demand_percentile
         Percentile of the initial demand of its class in the history that is reported for a new replica
         ([1] section 8.2).
+    growth
+        Classes whose demand grows for a while, such as ``[{ tenant_class = "GP_*", at_hours = 24.0, hours = 6.0,
+        factor = 1.5 }]``. The demand history knows nothing of it.
+    pair_share
+        Share of the tenants that come as a pair: the second one follows the first by an aligned affinity, and both have
+        as many replicas.
     window_days
         Longest life of a Bitbrains tenant.
     trace_seed
@@ -73,6 +99,8 @@ class Workload(Section):
     history_tenants: int = count(20_000, low=1)
     history_share: float = number(0.5, high=0.99, low_open=True)
     initial_demand_percentile: float = number(50.0, high=100.0)
+    growth: tuple[Growth, ...] = ()
+    pair_share: float = number(0.0, high=1.0)
     window_days: float = number(7.0, low=1 / 24)
     trace_seed: int = count(0)
 

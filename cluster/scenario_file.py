@@ -214,7 +214,7 @@ def _reason(error: Exception, value: Any, kind: Any) -> str:
 
 def _strict_converter() -> cattrs.Converter:
     """Return a converter that takes no text for a number and no fraction for a whole number."""
-    converter = cattrs.Converter(prefer_attrib_converters=False)
+    converter = cattrs.Converter(prefer_attrib_converters=False, forbid_extra_keys=True)
 
     def expect(words: str, *types: type) -> Any:
         def structure(value: Any, kind: type) -> Any:

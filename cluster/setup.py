@@ -12,10 +12,10 @@ from cluster.hardware import Cluster
 from cluster.ledger import Floats
 from cluster.pools import Source
 from cluster.scenario import Scenario
+from cluster.tenants import TenantSequence
 from plb import Metric, Node, PlacementAndLoadBalancing, Service
 from plb.model import Role
 from plb.risk import DemandHistory
-from workloads.trace import TraceSet
 
 
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
@@ -80,11 +80,13 @@ def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> P
 class Services:
     """The services of an engine: one for all tenants of a class with the same replicas, made when first asked for.
 
+    Tenants of a pair have services of their own, as an affinity ties services.
+
     Parameters
     ----------
     engine
         Gets the services.
-    traces
+    sequence
         The tenants.
     history
         Where the demand of a new replica is estimated from.
@@ -93,9 +95,10 @@ class Services:
     """
 
     def __init__(
-        self, engine: PlacementAndLoadBalancing, traces: TraceSet, history: DemandHistory, percentile: float
+        self, engine: PlacementAndLoadBalancing, sequence: TenantSequence, history: DemandHistory, percentile: float
     ) -> None:
-        self._engine, self._traces = engine, traces
+        self._engine, self._traces = engine, sequence.traces
+        self._parent, self._parents = sequence.parent, {*sequence.parent.tolist()}
         self._estimate = InitialDemand(history, percentile)
         self._known: set[str] = set()
 
@@ -106,12 +109,20 @@ class Services:
         stateful = bool(traces.series_index[tenant, Role.INSTANCE] < 0)
         replicas = int(traces.replicas[tenant])
         name = f"{tenant_class}/{replicas}" if stateful else f"{tenant_class}/{replicas}/instances"
+        parent = int(self._parent[tenant])
+        if parent >= 0 or tenant in self._parents:
+            name = f"{name}/{traces.tenant[tenant]}"
         if name not in self._known:
             roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
             loads = {role: self._estimate.of(tenant_class, role, traces.metric_names) for role in roles}
             self._engine.update_service(
                 Service(
-                    name, stateful=stateful, tenant_class=tenant_class, target_replicas=replicas, default_load=loads
+                    name,
+                    stateful=stateful,
+                    tenant_class=tenant_class,
+                    target_replicas=replicas,
+                    default_load=loads,
+                    affinity_to=self.of(parent) if parent >= 0 else None,
                 )
             )
             self._known.add(name)

@@ -14,11 +14,12 @@ from cluster.availability import Availability
 from cluster.calendar import At, Kind
 from cluster.failover import FailoverManager, Tenancy
 from cluster.faults import make_faults
+from cluster.growth import check_classes, factors
 from cluster.ledger import Ledger
 from cluster.movement import Movement
 from cluster.pools import Source
 from cluster.record import Recorder, RunResult
-from cluster.scenario import Scenario
+from cluster.scenario import Growth, Scenario
 from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
 from cluster.streams import stream, stream_seed
 from cluster.tenants import TenantSequence
@@ -75,7 +76,7 @@ class Simulation:
         cluster = scenario.cluster
         metrics = metrics_of(scenario, source)
         self._began = time.perf_counter()
-        self._policy, self._repeat = policy, repeat
+        self._scenario, self._policy, self._repeat = scenario, policy, repeat
         self._sequence, self._progress = sequence, progress
         self._end = round(scenario.run.days * 86400)
         self._interval = cluster.metering_minutes * 60
@@ -84,9 +85,7 @@ class Simulation:
         self._metric_names = [metric.name for metric in metrics]
         self.env = simpy.Environment(initial_time=0)
         self.engine = make_engine(scenario, source, policy, stream_seed(scenario.run.seed, "engine", repeat))
-        self._services = Services(
-            self.engine, sequence.traces, source.history, scenario.workload.initial_demand_percentile
-        )
+        self._services = Services(self.engine, sequence, source.history, scenario.workload.initial_demand_percentile)
         self.ledger = Ledger(self.engine, self._node_names, sequence)
         capacity, self._threshold = limits_of(cluster, metrics)
         availability = Availability()
@@ -116,6 +115,8 @@ class Simulation:
         )
         self._partitions = sequence.traces.tenant_names().tolist()
         self._waiting: dict[int, int] = {}
+        self._growing: list[Growth] = []
+        check_classes(scenario.workload.growth, sequence.traces)
         self._last_balancing: int | None = None
         self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
 
@@ -137,7 +138,7 @@ class Simulation:
     def processes(self) -> tuple[Process, ...]:
         """Return what goes on from the start."""
         ours = (self._arrivals(), self._departures(), self._metering(), self._faults())
-        return (*ours, self.upgrades.process())
+        return (*ours, self.upgrades.process(), *map(self._growth, self._scenario.workload.growth))
 
     def _arrivals(self) -> Process:
         for tenant, when in enumerate(self._sequence.arrival.tolist()):
@@ -157,6 +158,16 @@ class Simulation:
                 self._replace(self.failover.node_lost(event.node), "node fault")
             else:
                 self.failover.node_back(event.node)
+
+    def _growth(self, growth: Growth) -> Process:
+        """Let the demand of a class grow for a while."""
+        begin = round(growth.at_hours * 3600.0)
+        yield At(self.env, begin, Kind.GROWTH)
+        self._growing.append(growth)
+        self.ledger.growth = factors(self._growing, self._sequence.traces)
+        yield At(self.env, begin + round(growth.hours * 3600.0), Kind.GROWTH)
+        self._growing.remove(growth)
+        self.ledger.growth = factors(self._growing, self._sequence.traces)
 
     def _metering(self) -> Process:
         for when in range(self._interval, self._end + 1, self._interval):

@@ -46,6 +46,8 @@ class TenantSequence:
         Capacity of the whole cluster for the metric of the density.
     density_metric
         Column of that metric.
+    parent
+        (T,) the tenant that each one follows, by an affinity, or -1.
     """
 
     traces: TraceSet
@@ -53,6 +55,7 @@ class TenantSequence:
     first: int
     total_capacity: float
     density_metric: int
+    parent: Ints = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
 
     @property
     def departure(self) -> Ints:
@@ -104,7 +107,24 @@ def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantS
     traces, arrival = admission.traces(), np.array(admission.arrival, np.int64)
     _check_feasible(scenario, traces, len(fill))
     order = np.argsort(arrival, kind="stable")
-    return TenantSequence(traces.select(order), arrival[order], len(fill), total, metric)
+    chosen = traces.select(order)
+    parent = _pairs(chosen, arrival[order], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))
+    return TenantSequence(chosen, arrival[order], len(fill), total, metric, parent)
+
+
+def _pairs(traces: TraceSet, arrival: Ints, share: float, rng: np.random.Generator) -> Ints:
+    """Return the parent of each tenant, or -1: of those who arrive together with as many replicas, pairs by chance."""
+    parent = np.full(len(arrival), -1)
+    waiting: dict[tuple[int, int], int] = {}
+    pairs = rng.random(len(arrival)) < share
+    for tenant in np.flatnonzero(pairs & (traces.series_index[:, Role.INSTANCE] < 0)).tolist():
+        alike = int(arrival[tenant]), int(traces.replicas[tenant])
+        first = waiting.pop(alike, None)
+        if first is None:
+            waiting[alike] = tenant
+        else:
+            parent[tenant] = first
+    return parent
 
 
 class _Admission:
