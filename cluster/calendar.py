@@ -16,14 +16,19 @@ class Kind(IntEnum):
     """Kinds of events in the order in which they happen at one time.
 
     A replica is metered at the times t with creation < t <= creation + lifetime ([1] section 3.3), so metering comes
-    before departures and arrivals; those who could not be placed try again before others arrive.
+    before departures and arrivals; those who could not be placed try again before others arrive. What is complete at
+    the second at which a node fails is not lost.
     """
 
     COPY_ENDS = 2
-    METERING = 3
-    DEPARTURE = 4
-    RETRY = 5
-    ARRIVAL = 6
+    NODE_BACK = 3
+    NODE_LOST = 4
+    GROWTH = 5
+    METERING = 6
+    DEPARTURE = 7
+    RETRY = 8
+    ARRIVAL = 9
+    UPGRADE = 10
 
 
 class At(simpy.Event):

@@ -64,6 +64,9 @@ class Ledger:
         self._node_index = {name: index for index, name in enumerate(nodes)}
         self._node_count = len(nodes)
         self._rows: dict[str, list[int]] = {}
+        self.growth: Floats = np.ones(len(sequence.arrival))
+        """(T,) what the demand of each tenant is multiplied by at present."""
+        self._is_down: npt.NDArray[np.bool_] = np.zeros(len(nodes), np.bool_)
         traces = sequence.traces
         self._step = round(traces.step_seconds)
         self._series = traces.series_start[:-1][np.maximum(traces.series_index, 0)]
@@ -89,6 +92,15 @@ class Ledger:
         self._rows[partition] = [replica.index for replica in placed]
         return [(replica.role, replica.node, replica.leaving) for replica in placed]
 
+    def set_down(self, node: str, *, down: bool) -> None:
+        """Note whether a node is down: nothing is metered there then."""
+        self._is_down[self._node_index[node]] = down
+
+    def partitions_on(self, node: str) -> list[str]:
+        """Return the partitions with a replica, or a departing end, on a node, in the order of their tenants."""
+        tenants = np.unique(self.tenant[self.node == self._node_index[node]])
+        return [str(self._sequence.traces.tenant[tenant]) for tenant in tenants.tolist()]
+
     def drop(self, partition: str) -> None:
         """Forget the rows of a partition."""
         for row in self._rows.pop(partition, ()):
@@ -105,7 +117,7 @@ class Ledger:
         traces, tenant = self._sequence.traces, self.tenant[rows]
         age = now - self._sequence.arrival[tenant]
         step = np.clip((age - 1) // self._step, 0, traces.lifetime_steps[tenant] - 1)
-        return np.asarray(traces.values[self._start[rows] + step])
+        return np.asarray(traces.values[self._start[rows] + step] * self.growth[tenant][:, None])
 
     def size(self, partition: str, node: str, now: int, metric: int) -> float:
         """Return the demand of the replica of a partition that stands on a node, for one metric."""
@@ -114,8 +126,8 @@ class Ledger:
         return float(self.demand(np.array(rows[:1], np.int64), now)[0, metric])
 
     def meter(self, now: int) -> Metering:
-        """Meter all replicas, and both ends of moves under way."""
-        rows = np.flatnonzero(self.node != NOWHERE)
+        """Meter all replicas on nodes that are up, and both ends of moves under way."""
+        rows = np.flatnonzero((self.node != NOWHERE) & ~self._is_down[self.node])
         demand = self.demand(rows, now).astype(np.float64)
         cell = self.node[rows] + self._node_count * self.leaving[rows]
         load = np.column_stack(

@@ -8,10 +8,11 @@ from typing import Any
 
 import simpy
 
+from cluster.availability import Availability
 from cluster.calendar import At, Kind
+from cluster.hardware import Cluster
 from cluster.ledger import Ledger
 from cluster.record import MoveRecord, Recorder
-from cluster.scenario import Cluster
 from plb import Move, MoveKind, PlacementAndLoadBalancing, Plan
 from plb.model import Role
 
@@ -25,7 +26,7 @@ class Movement:
 
     Parameters
     ----------
-    env, engine, ledger, recorder
+    env, engine, ledger, recorder, availability
         The run's.
     cluster
         Bandwidth and interruption.
@@ -37,9 +38,11 @@ class Movement:
         engine: PlacementAndLoadBalancing,
         ledger: Ledger,
         recorder: Recorder,
+        availability: Availability,
         cluster: Cluster,
     ) -> None:
         self._env, self._engine, self._ledger, self._recorder = env, engine, ledger, recorder
+        self._availability = availability
         self._gb_per_second = cluster.copy_gbit_per_second / GBIT_PER_GB
         self._interruption = cluster.interruption_seconds
         names = recorder.metric_names
@@ -61,8 +64,13 @@ class Movement:
         for name in dict.fromkeys([*arrivals, *(move.partition for move in plan.moves)]):
             self._ledger.refresh(name, self._tenant_of[name])
         for move, size in zip(plan.moves, sizes, strict=True):
-            if move.kind is not MoveKind.ADD:
+            if move.kind in (MoveKind.MOVE, MoveKind.SWAP, MoveKind.PROMOTE):
                 self._begin(move, size)
+
+    def follow(self, move: Move) -> None:
+        """Start to copy a replica whose new place has been told to the engine already."""
+        assert move.target is not None
+        self._begin(move, self._size_on(move.partition, move.target))
 
     def cancel(self, partition: str, now: int) -> None:
         """End the copies of a tenant who departs."""
@@ -70,16 +78,35 @@ class Movement:
             record.ended, record.outcome = now, "departed"
         del self._tenant_of[partition]
 
+    def fail(self, partition: str, node: str) -> list[MoveRecord]:
+        """End the copies of a partition from or to a node that is lost, and return their records."""
+        failed = [
+            record for record in self._under_way.get(partition, ()) if node in (record.move.source, record.move.target)
+        ]
+        for record in failed:
+            self._under_way[partition].remove(record)
+            record.ended, record.outcome = int(self._env.now), "failed"
+        return failed
+
+    def copy_seconds(self, partition: str, node: str) -> int:
+        """Return how long it takes to copy what the replica of a partition on a node holds now."""
+        return math.ceil(self._size_on(partition, node) / self._gb_per_second)
+
+    def _size_on(self, partition: str, node: str) -> float:
+        if self._copied is None:
+            return 0.0
+        return self._ledger.size(partition, node, int(self._env.now), self._copied)
+
     def _size(self, move: Move) -> float:
         """Return the GB to copy."""
-        if move.kind is not MoveKind.MOVE or self._copied is None or move.source is None:
+        if move.kind is not MoveKind.MOVE or move.source is None:
             return 0.0
-        return self._ledger.size(move.partition, move.source, int(self._env.now), self._copied)
+        return self._size_on(move.partition, move.source)
 
     def _begin(self, move: Move, size: float) -> None:
         record = MoveRecord(int(self._env.now), move, size)
         self._recorder.move(record, self._tenant_of[move.partition])
-        if move.kind is MoveKind.SWAP:
+        if move.kind is not MoveKind.MOVE:
             self._complete(record)
             return
         self._under_way.setdefault(move.partition, []).append(record)
@@ -88,7 +115,7 @@ class Movement:
     def _copy(self, record: MoveRecord) -> Generator[simpy.Event, Any, None]:
         seconds = math.ceil(record.copied_gb / self._gb_per_second)
         yield At(self._env, record.started + seconds, Kind.COPY_ENDS)
-        if record.outcome == "departed":
+        if record.outcome != "under way":
             return
         partition, source = record.move.partition, record.move.source
         assert source is not None
@@ -100,4 +127,5 @@ class Movement:
     def _complete(self, record: MoveRecord) -> None:
         record.ended, record.outcome = int(self._env.now), "completed"
         if record.move.role == Role.PRIMARY:
-            self._recorder.downtime[self._tenant_of[record.move.partition]] += self._interruption
+            tenant = self._tenant_of[record.move.partition]
+            self._availability.interrupt(tenant, record.ended, self._interruption, record.cause)

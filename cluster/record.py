@@ -10,12 +10,17 @@ import attrs
 import numpy as np
 import polars as pl
 
+from cluster.availability import Availability
 from cluster.ledger import Floats
 from cluster.tables import frame_of, frame_of_rows
 from cluster.tenants import TenantSequence
+from cluster.upgrade_record import UpgradeRecord
 from cluster.violations import Outcome, Shortage
 from plb.plan import Energy, Move, MoveKind, Phase, Plan
 from plb.unplaced import Unplaced
+
+CAUSES = {"capacity": "violation", "make room": "placement", "new replica": "placement", "upgraded": "upgrade"}
+"""What moves are made for, by the rule behind them; other rules stand for themselves."""
 
 
 @attrs.define(eq=False)
@@ -27,6 +32,12 @@ class MoveRecord:
     copied_gb: float
     ended: int | None = None
     outcome: str = "under way"
+
+    @property
+    def cause(self) -> str:
+        """What it was made for: violation, balancing, placement, node fault or upgrade."""
+        reason = self.move.reason
+        return "balancing" if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
 
     @property
     def is_failover(self) -> bool:
@@ -73,6 +84,8 @@ class Recorder:
         The tenants.
     metering_seconds
         Time between two meterings.
+    availability
+        When tenants could not be used.
     """
 
     def __init__(
@@ -82,11 +95,15 @@ class Recorder:
         capacity: Floats,
         sequence: TenantSequence,
         metering_seconds: int,
+        availability: Availability,
     ) -> None:
         self.node_names, self.metric_names = tuple(node_names), tuple(metric_names)
         self.capacity, self._sequence, self._metering_seconds = capacity, sequence, metering_seconds
         tenants = len(sequence.arrival)
-        self.downtime: Floats = np.zeros(tenants)
+        self.availability = availability
+        self.quorum_losses = 0
+        self.node_events: list[tuple[int, str, bool, str]] = []
+        self.upgrades: list[UpgradeRecord] = []
         self.waiting = np.zeros(tenants, np.int64)
         self.failovers = np.zeros(tenants, np.int64)
         self.refused = np.zeros(tenants, np.bool_)
@@ -129,13 +146,23 @@ class Recorder:
         self.moves.append(record)
         self.failovers[tenant] += record.is_failover
 
+    def promotion(self, now: int, move: Move, tenant: int) -> None:
+        """Note that a secondary has become the primary in the stead of one that was lost."""
+        self.move(MoveRecord(now, move, 0.0, now, "completed"), tenant)
+
     def result(self, policy: str, repeat: int, now: float, timings: dict[str, float], *, complete: bool) -> RunResult:
         """Return everything as tables and totals, as of `now`."""
+        names = self._sequence.traces.tenant_names().tolist()
         rows = {
             "shortages": self._shortages,
             "moves": [_move_row(record) for record in self.moves],
             "refusals": self._refusals,
             "plans": self._plans,
+            "node_events": self.node_events,
+            "upgrades": [attrs.astuple(record) for record in self.upgrades],
+            "interruptions": [
+                (names[one.tenant], one.begin, one.end, one.cause) for one in self.availability.interruptions
+            ],
         }
         tables = {name: frame_of_rows(name, policy, repeat, found) for name, found in rows.items()}
         tables["node_load"] = self._node_load(policy, repeat)
@@ -144,7 +171,7 @@ class Recorder:
 
     def _totals(self, now: float) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
-        causes = sorted({record.move.reason.rule for record in failovers})
+        causes = sorted({record.cause for record in failovers})
         steps = {outcome: len(self._outcomes[outcome]) for outcome in Outcome}
         violated = [int(row[0]) for row in self._shortages if row[-1] == Outcome.VIOLATION.value]
         return {
@@ -156,18 +183,32 @@ class Recorder:
             "shortages_unresolved": steps[Outcome.UNRESOLVED],
             "violated_node_minutes": sum(steps.values()) * self._metering_seconds / 60.0,
             "failovers": len(failovers),
-            "failovers_by_cause": {cause: sum(r.move.reason.rule == cause for r in failovers) for cause in causes},
+            "failovers_by_cause": {cause: sum(r.cause == cause for r in failovers) for cause in causes},
             "moves": len(self.moves),
             "swaps": sum(record.move.kind is MoveKind.SWAP for record in self.moves),
             "copied_gb": float(sum(record.copied_gb for record in self.moves)),
             "placement_failures": int(self.refused.sum()),
             "refusals": len(self._refusals),
-            "downtime_seconds": float(self.downtime.sum()),
+            "downtime_seconds": float(self._downtime(now).sum()),
+            "availability": self._availability(now),
+            "quorum_losses": self.quorum_losses,
+            "node_faults": sum(goes_down and cause == "node fault" for _, _, goes_down, cause in self.node_events),
+            "upgraded_domains": sum(record.outcome == "healthy" and not record.rolls_back for record in self.upgrades),
+            "rolled_back_domains": sum(record.rolls_back for record in self.upgrades),
             "waiting_seconds": int(self.waiting.sum()),
             "plans": len(self._plans),
             "proposals_drawn": int(sum(row[5] for row in self._plans)),
             "proposals_scored": int(sum(row[6] for row in self._plans)),
         }
+
+    def _downtime(self, now: float) -> Floats:
+        """Return the seconds for which each tenant could not be used, (T,)."""
+        return self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
+
+    def _availability(self, now: float) -> float | None:
+        """Return the share of all stays together for which tenants could be used; None if there was none."""
+        stay = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None).sum()
+        return 1.0 - float(self._downtime(now).sum()) / float(stay) if stay > 0 else None
 
     def _node_load(self, policy: str, repeat: int) -> pl.DataFrame:
         nodes, metrics, times = len(self.node_names), len(self.metric_names), len(self._load_times)
@@ -186,6 +227,9 @@ class Recorder:
     def _tenants(self, policy: str, repeat: int, now: float) -> pl.DataFrame:
         arrived = int((self._sequence.arrival <= now).sum())
         traces = self._sequence.traces
+        downtime = self._downtime(now)[:arrived]
+        stay = np.minimum(self._sequence.departure[:arrived], now) - self._sequence.arrival[:arrived]
+        availability = np.divide(stay - downtime, stay, out=np.full(arrived, np.nan), where=stay > 0)
         columns = {
             "tenant": traces.tenant_names()[:arrived].tolist(),
             "tenant_class": traces.class_names()[:arrived].tolist(),
@@ -194,7 +238,8 @@ class Recorder:
             "departure_s": self._sequence.departure[:arrived],
             "refused": self.refused[:arrived],
             "waiting_s": self.waiting[:arrived],
-            "downtime_s": self.downtime[:arrived],
+            "downtime_s": downtime,
+            "availability": pl.Series(availability).fill_nan(None),
             "failovers": self.failovers[:arrived],
         }
         return frame_of("tenants", policy, repeat, columns)
@@ -207,5 +252,5 @@ def _energies(energy: Energy) -> tuple[float, ...]:
 def _move_row(record: MoveRecord) -> tuple[Any, ...]:
     move, reason = record.move, record.move.reason
     what = (record.started, move.partition, move.role.name.lower(), move.kind.value, move.source, move.target)
-    why = (reason.phase.value, reason.rule, record.is_failover, reason.metric)
+    why = (reason.phase.value, record.cause, reason.rule, record.is_failover, reason.metric)
     return (*what, *why, record.copied_gb, record.ended, record.outcome)

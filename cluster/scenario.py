@@ -1,22 +1,25 @@
 """What a scenario says: a cluster, a workload, a run and the policies to compare. `read_scenario` reads one from TOML.
 
 Every field stands in the scenario file under the same name, in the section named like the class: ``[cluster]``,
-``[workload]``, ``[run]``, ``[engine]`` and ``[policies.NAME]``.
+``[workload]``, ``[run]``, ``[faults]``, ``[upgrades]``,
+``[engine]`` and ``[policies.NAME]``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
 import attrs
 
+from cluster.fault_settings import Faults
+from cluster.hardware import Cluster
+from cluster.sections import Section, count, number
+from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
-from plb.model import check_count, check_number
 
 BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -30,99 +33,28 @@ ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_inter
 keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""
 
 
-@attrs.frozen
-class Range:
-    """The range of a number in a scenario; ends belong to it unless they are open."""
-
-    low: float = 0.0
-    high: float = math.inf
-    low_open: bool = False
-    whole: bool = False
-
-    def check(self, item: str, field: str, value: float) -> None:
-        """Raise `InvalidValueError` if `value` lies outside."""
-        if self.whole:
-            check_count(item, field, value, low=int(self.low))  # type: ignore[arg-type]
-            check_number(item, field, value, low=self.low, high=self.high)
-        else:
-            check_number(item, field, value, low=self.low, high=self.high, low_open=self.low_open)
-
-
-def _number(default: Any, *, low: float = 0.0, high: float = math.inf, low_open: bool = False) -> Any:
-    return attrs.field(default=default, metadata={"range": Range(low, high, low_open)})
-
-
-def _count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
-    return attrs.field(default=default, metadata={"range": Range(low, high, whole=True)})
-
-
-def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
-    """Raise `InvalidValueError` if `value` lies outside the range of a section's field."""
-    allowed: Range | None = field.metadata.get("range")
-    if allowed is not None and value is not None:
-        allowed.check(item, field.name, value)
-
-
 @attrs.frozen(kw_only=True)
-class _Section:
-    """A section whose fields are checked when it is made."""
-
-    def __attrs_post_init__(self) -> None:
-        for field in attrs.fields(type(self)):
-            check_field(type(self).__name__.lower(), field, getattr(self, field.name))
-
-
-@attrs.frozen(kw_only=True)
-class Cluster(_Section):
-    """The nodes of the cluster, all alike ([1] sections 8.1 and 8.2).
+class Growth(Section):
+    """Tenants of one class whose demand grows at once, for a while.
 
     Parameters
     ----------
-    nodes
-        Number of nodes.
-    upgrade_domains, fault_domains
-        Number of domains, over which the nodes are spread in turn.
-    vcores, memory_gb_per_vcore, disk_gb
-        Capacities of the metrics ``cpu``, ``memory`` and ``disk``.
-    capacities
-        Capacities by metric, instead of the three above; metrics of the workload that are missing are unlimited.
-    violation_threshold
-        Share of a capacity from which on a node is in violation.
-    copy_gbit_per_second
-        Bandwidth at which a move copies data, Gbit/s. Not published; ours.
-    interruption_seconds
-        How long a database cannot be used when its primary changes nodes. Not published; ours.
-    metering_minutes
-        Time between two meterings ([1] section 8.1: 10).
+    tenant_class
+        The class, or a pattern: ``"BC_*"`` is every class whose name begins so, ``"*"`` every one.
+    at_hours, hours
+        When, since the start, and for how long.
+    factor
+        What their demand is multiplied by.
     """
 
-    nodes: int = _count(40, low=1)
-    upgrade_domains: int = _count(10, low=1)
-    fault_domains: int = _count(5, low=1)
-    vcores: float = _number(80.0, low_open=True)
-    memory_gb_per_vcore: float = _number(5.1, low_open=True)
-    disk_gb: float = _number(5000.0, low_open=True)
-    capacities: dict[str, float] | None = None
-    violation_threshold: float = _number(0.95, high=1.0, low_open=True)
-    copy_gbit_per_second: float = _number(10.0, low_open=True)
-    interruption_seconds: float = _number(30.0)
-    metering_minutes: int = _count(10, low=1, high=1440)
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        for name, value in (self.capacities or {}).items():
-            check_number("cluster", f"capacities.{name}", value)
-
-    @property
-    def capacity(self) -> Mapping[str, float]:
-        """Capacity of a node by metric."""
-        if self.capacities is not None:
-            return self.capacities
-        return {"cpu": self.vcores, "memory": self.vcores * self.memory_gb_per_vcore, "disk": self.disk_gb}
+    tenant_class: str
+    at_hours: float = number(attrs.NOTHING)
+    hours: float = number(attrs.NOTHING, low_open=True)
+    factor: float = number(attrs.NOTHING)
 
 
 @attrs.frozen(kw_only=True)
-class Workload(_Section):
+class Workload(Section):
     """Where the tenants come from, and how densely they are packed.
 
     Parameters
@@ -135,6 +67,8 @@ class Workload(_Section):
         Directory of the traces; `plb simulate --traces` overrides it.
     density
         Tenant density: mean over nodes of the sum of MaxUsage by capacity, for `density_metric` ([1] section 8.1).
+    density_end
+        Density at the end of the run; it rises evenly from `density`. None: it stays.
     density_metric
         The metric that density is about.
     history_tenants
@@ -144,6 +78,12 @@ class Workload(_Section):
     initial_demand_percentile
         Percentile of the initial demand of its class in the history that is reported for a new replica
         ([1] section 8.2).
+    growth
+        Classes whose demand grows for a while, such as ``[{ tenant_class = "GP_*", at_hours = 24.0, hours = 6.0,
+        factor = 1.5 }]``. The demand history knows nothing of it.
+    pair_share
+        Share of the tenants that come as a pair: the second one follows the first by an aligned affinity, and both have
+        as many replicas.
     window_days
         Longest life of a Bitbrains tenant.
     trace_seed
@@ -153,17 +93,20 @@ class Workload(_Section):
     kind: Literal["region", "bitbrains", "traces"] = "region"
     region: str = "region1"
     path: str | None = None
-    density: float = _number(2.0, low_open=True)
+    density: float = number(2.0, low_open=True)
+    density_end: float | None = number(None, low_open=True)
     density_metric: str = "cpu"
-    history_tenants: int = _count(20_000, low=1)
-    history_share: float = _number(0.5, high=0.99, low_open=True)
-    initial_demand_percentile: float = _number(50.0, high=100.0)
-    window_days: float = _number(7.0, low=1 / 24)
-    trace_seed: int = _count(0)
+    history_tenants: int = count(20_000, low=1)
+    history_share: float = number(0.5, high=0.99, low_open=True)
+    initial_demand_percentile: float = number(50.0, high=100.0)
+    growth: tuple[Growth, ...] = ()
+    pair_share: float = number(0.0, high=1.0)
+    window_days: float = number(7.0, low=1 / 24)
+    trace_seed: int = count(0)
 
 
 @attrs.frozen(kw_only=True)
-class Run(_Section):
+class Run(Section):
     """How long, how often and which policies.
 
     Parameters
@@ -180,11 +123,11 @@ class Run(_Section):
         Time over which the first tenants arrive; 0: all at once.
     """
 
-    days: float = _number(10.0, low_open=True)
-    seed: int = _count(0)
-    repeats: int = _count(1, low=1)
+    days: float = number(10.0, low_open=True)
+    seed: int = count(0)
+    repeats: int = count(1, low=1)
     policies: tuple[str, ...] = ("original", "modified")
-    fill_hours: float = _number(0.0)
+    fill_hours: float = number(0.0)
 
 
 @attrs.frozen(kw_only=True)
@@ -195,7 +138,7 @@ class Scenario:
     ----------
     name
         Name of the scenario, for tables and plots.
-    cluster, workload, run
+    cluster, workload, run, faults, upgrades
         The sections.
     engine
         Fields of `plb.PlbConfig` for every policy, apart from `metrics`.
@@ -208,6 +151,8 @@ class Scenario:
     cluster: Cluster = attrs.field(factory=Cluster)
     workload: Workload = attrs.field(factory=Workload)
     run: Run = attrs.field(factory=Run)
+    faults: Faults = attrs.field(factory=Faults)
+    upgrades: Upgrades = attrs.field(factory=Upgrades)
     engine: Mapping[str, Any] = attrs.field(factory=dict)
     policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 

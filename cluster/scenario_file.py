@@ -14,10 +14,20 @@ import attrs
 import cattrs
 
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.scenario import BUILT_IN_POLICIES, Cluster, Run, Scenario, Workload, check_field
+from cluster.fault_settings import Faults
+from cluster.hardware import Cluster
+from cluster.scenario import BUILT_IN_POLICIES, Run, Scenario, Workload
+from cluster.sections import check_field
+from cluster.upgrade_settings import Upgrades
 from plb import Metric, PlbConfig, PlbError
 
-SECTIONS: Mapping[str, type] = {"cluster": Cluster, "workload": Workload, "run": Run}
+SECTIONS: Mapping[str, type] = {
+    "cluster": Cluster,
+    "workload": Workload,
+    "run": Run,
+    "faults": Faults,
+    "upgrades": Upgrades,
+}
 TOP_LEVEL = ("name", *SECTIONS, "engine", "policies")
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
 
@@ -204,7 +214,7 @@ def _reason(error: Exception, value: Any, kind: Any) -> str:
 
 def _strict_converter() -> cattrs.Converter:
     """Return a converter that takes no text for a number and no fraction for a whole number."""
-    converter = cattrs.Converter(prefer_attrib_converters=False)
+    converter = cattrs.Converter(prefer_attrib_converters=False, forbid_extra_keys=True)
 
     def expect(words: str, *types: type) -> Any:
         def structure(value: Any, kind: type) -> Any:

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from cluster.failover import Tenancy
+from cluster.hardware import Cluster
 from cluster.ledger import Floats
 from cluster.pools import Source
-from cluster.scenario import Cluster, Scenario
+from cluster.scenario import Scenario
+from cluster.tenants import TenantSequence
 from plb import Metric, Node, PlacementAndLoadBalancing, Service
 from plb.model import Role
 from plb.risk import DemandHistory
-from workloads.trace import TraceSet
 
 
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
@@ -47,24 +49,22 @@ def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:
     the fault domain takes the next place whenever the pairs begin to repeat.
     """
     names = {metric.name for metric in metrics}
-    capacity = {name: value for name, value in cluster.capacity.items() if name in names}
     width = len(str(cluster.nodes - 1))
     period = math.lcm(cluster.upgrade_domains, cluster.fault_domains)
     return [
         Node(
             f"n{number:0{width}d}",
-            capacities=capacity,
+            capacities={name: value for name, value in capacity.items() if name in names},
             upgrade_domain=f"ud{number % cluster.upgrade_domains}",
             fault_domain=f"fd:/fd{(number + number // period) % cluster.fault_domains}",
         )
-        for number in range(cluster.nodes)
+        for number, capacity in enumerate(cluster.node_capacities)
     ]
 
 
 def limits_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> tuple[Floats, Floats]:
     """Return capacities and violation thresholds of all nodes, both (H, R); infinite where there is no capacity."""
-    row = np.array([cluster.capacity.get(metric.name, np.inf) for metric in metrics])
-    capacity = np.tile(row, (cluster.nodes, 1))
+    capacity = np.array([[row.get(metric.name, np.inf) for metric in metrics] for row in cluster.node_capacities])
     return capacity, capacity * np.array([metric.violation_threshold for metric in metrics])
 
 
@@ -80,11 +80,13 @@ def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> P
 class Services:
     """The services of an engine: one for all tenants of a class with the same replicas, made when first asked for.
 
+    Tenants of a pair have services of their own, as an affinity ties services.
+
     Parameters
     ----------
     engine
         Gets the services.
-    traces
+    sequence
         The tenants.
     history
         Where the demand of a new replica is estimated from.
@@ -93,9 +95,10 @@ class Services:
     """
 
     def __init__(
-        self, engine: PlacementAndLoadBalancing, traces: TraceSet, history: DemandHistory, percentile: float
+        self, engine: PlacementAndLoadBalancing, sequence: TenantSequence, history: DemandHistory, percentile: float
     ) -> None:
-        self._engine, self._traces = engine, traces
+        self._engine, self._traces = engine, sequence.traces
+        self._parent, self._parents = sequence.parent, {*sequence.parent.tolist()}
         self._estimate = InitialDemand(history, percentile)
         self._known: set[str] = set()
 
@@ -106,16 +109,29 @@ class Services:
         stateful = bool(traces.series_index[tenant, Role.INSTANCE] < 0)
         replicas = int(traces.replicas[tenant])
         name = f"{tenant_class}/{replicas}" if stateful else f"{tenant_class}/{replicas}/instances"
+        parent = int(self._parent[tenant])
+        if parent >= 0 or tenant in self._parents:
+            name = f"{name}/{traces.tenant[tenant]}"
         if name not in self._known:
             roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
             loads = {role: self._estimate.of(tenant_class, role, traces.metric_names) for role in roles}
             self._engine.update_service(
                 Service(
-                    name, stateful=stateful, tenant_class=tenant_class, target_replicas=replicas, default_load=loads
+                    name,
+                    stateful=stateful,
+                    tenant_class=tenant_class,
+                    target_replicas=replicas,
+                    default_load=loads,
+                    affinity_to=self.of(parent) if parent >= 0 else None,
                 )
             )
             self._known.add(name)
         return name
+
+    def tenancy(self, tenant: int, partition: str) -> Tenancy:
+        """Return what failing over depends on of a tenant."""
+        stateful = bool(self._traces.series_index[tenant, Role.INSTANCE] < 0)
+        return Tenancy(tenant, partition, self.of(tenant), int(self._traces.replicas[tenant]), stateful)
 
 
 class InitialDemand:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import simpy
 
+from cluster.availability import Availability
 from cluster.calendar import At, Kind
+from cluster.failover import FailoverManager, Tenancy
+from cluster.faults import make_faults
+from cluster.growth import check_classes, factors
 from cluster.ledger import Ledger
 from cluster.movement import Movement
 from cluster.pools import Source
 from cluster.record import Recorder, RunResult
-from cluster.scenario import Scenario
+from cluster.scenario import Growth, Scenario
 from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
-from cluster.streams import stream_seed
+from cluster.streams import stream, stream_seed
 from cluster.tenants import TenantSequence
+from cluster.upgrades import RollingUpgrades
 from cluster.violations import classify, needs_repair
-from plb import Partition, Plan
-from plb.model import Role
+from plb import MoveKind, Partition, Plan
 
 Process = Generator[simpy.Event, Any, None]
 
@@ -72,29 +76,53 @@ class Simulation:
         cluster = scenario.cluster
         metrics = metrics_of(scenario, source)
         self._began = time.perf_counter()
-        self._policy, self._repeat = policy, repeat
+        self._scenario, self._policy, self._repeat = scenario, policy, repeat
         self._sequence, self._progress = sequence, progress
         self._end = round(scenario.run.days * 86400)
         self._interval = cluster.metering_minutes * 60
-        self._node_names = [node.name for node in nodes_of(cluster, metrics)]
+        nodes = nodes_of(cluster, metrics)
+        self._node_names = [node.name for node in nodes]
         self._metric_names = [metric.name for metric in metrics]
         self.env = simpy.Environment(initial_time=0)
         self.engine = make_engine(scenario, source, policy, stream_seed(scenario.run.seed, "engine", repeat))
-        self._services = Services(
-            self.engine, sequence.traces, source.history, scenario.workload.initial_demand_percentile
-        )
+        self._services = Services(self.engine, sequence, source.history, scenario.workload.initial_demand_percentile)
         self.ledger = Ledger(self.engine, self._node_names, sequence)
         capacity, self._threshold = limits_of(cluster, metrics)
-        self.recorder = Recorder(self._node_names, self._metric_names, capacity, sequence, self._interval)
-        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, cluster)
+        availability = Availability()
+        self.recorder = Recorder(self._node_names, self._metric_names, capacity, sequence, self._interval, availability)
+        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, availability, cluster)
+        self.failover = FailoverManager(
+            self.env,
+            self.engine,
+            self.ledger,
+            self._movement,
+            self.recorder,
+            availability,
+            scenario.faults,
+            nodes,
+            cluster.interruption_seconds,
+        )
+        self._node_events = make_faults(scenario, nodes, repeat)
+        self.upgrades = RollingUpgrades(
+            self.env,
+            self.engine,
+            self.failover,
+            self.recorder,
+            scenario.upgrades,
+            nodes,
+            stream(scenario.run.seed, "upgrades", repeat),
+            self._replace,
+        )
         self._partitions = sequence.traces.tenant_names().tolist()
         self._waiting: dict[int, int] = {}
+        self._growing: list[Growth] = []
+        check_classes(scenario.workload.growth, sequence.traces)
         self._last_balancing: int | None = None
         self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
 
     def run(self) -> RunResult:
         """Run to the end, or until Ctrl-C."""
-        for process in (self._arrivals(), self._departures(), self._metering()):
+        for process in self.processes():
             self.env.process(process)
         complete = True
         try:
@@ -107,6 +135,11 @@ class Simulation:
 
     # processes
 
+    def processes(self) -> tuple[Process, ...]:
+        """Return what goes on from the start."""
+        ours = (self._arrivals(), self._departures(), self._metering(), self._faults())
+        return (*ours, self.upgrades.process(), *map(self._growth, self._scenario.workload.growth))
+
     def _arrivals(self) -> Process:
         for tenant, when in enumerate(self._sequence.arrival.tolist()):
             yield At(self.env, when, Kind.ARRIVAL)
@@ -118,11 +151,30 @@ class Simulation:
             yield At(self.env, int(departure[tenant]), Kind.DEPARTURE)
             self._dismiss(tenant)
 
+    def _faults(self) -> Process:
+        for event in self._node_events:
+            yield At(self.env, event.time, Kind.NODE_LOST if event.goes_down else Kind.NODE_BACK)
+            if event.goes_down:
+                self._replace(self.failover.node_lost(event.node), "node fault")
+            else:
+                self.failover.node_back(event.node)
+
+    def _growth(self, growth: Growth) -> Process:
+        """Let the demand of a class grow for a while."""
+        begin = round(growth.at_hours * 3600.0)
+        yield At(self.env, begin, Kind.GROWTH)
+        self._growing.append(growth)
+        self.ledger.growth = factors(self._growing, self._sequence.traces)
+        yield At(self.env, begin + round(growth.hours * 3600.0), Kind.GROWTH)
+        self._growing.remove(growth)
+        self.ledger.growth = factors(self._growing, self._sequence.traces)
+
     def _metering(self) -> Process:
         for when in range(self._interval, self._end + 1, self._interval):
             yield At(self.env, when, Kind.METERING)
             self._meter()
             yield At(self.env, when, Kind.RETRY)
+            self._replace(self.failover.give_up_waiting(), "rebuild")
             self._retry()
             if self._progress is not None:
                 self._progress(when)
@@ -136,14 +188,24 @@ class Simulation:
     def _admit(self, tenant: int) -> None:
         name = self._partitions[tenant]
         self.engine.update_partition(Partition(name, service=self._services.of(tenant), created=self._now))
+        self.failover.admit(self._services.tenancy(tenant, name))
         with self._timed("placement"):
             plan = self.engine.place(name, now=self._now)
         self.recorder.plan(self._now, "arrival", plan)
         self._carry_out(plan, [tenant])
 
+    def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
+        """Place what tenants miss, and carry out what the engine does about their marks."""
+        if tenancies:
+            with self._timed("placement"):
+                plan = self.engine.place([one.partition for one in tenancies], now=self._now)
+            self.recorder.plan(self._now, occasion, plan)
+            self._carry_out(plan, [one.tenant for one in tenancies])
+
     def _dismiss(self, tenant: int) -> None:
         name = self._partitions[tenant]
         self._waiting.pop(tenant, None)
+        self.failover.dismiss(name)
         self._movement.cancel(name, self._now)
         self.ledger.drop(name)
         self.engine.remove_partition(name)
@@ -186,21 +248,22 @@ class Simulation:
             return
         tenants = sorted(self._waiting)
         for tenant in tenants:
-            if not self._serves(tenant):
+            if not self.failover.serves(self._partitions[tenant]):
                 self.recorder.waiting[tenant] += self._interval
         with self._timed("placement"):
             plan = self.engine.place([self._partitions[tenant] for tenant in tenants], now=self._now)
         self.recorder.plan(self._now, "retry", plan)
         self._carry_out(plan, tenants)
 
-    def _serves(self, tenant: int) -> bool:
-        placed = self.engine.replicas(self._partitions[tenant])
-        return any(replica.node is not None and replica.role != Role.SECONDARY for replica in placed)
-
     def _carry_out(self, plan: Plan, tenants: list[int] | None = None) -> None:
         """Start the moves of a plan, and keep a list of those of `tenants` who still miss a replica."""
         names = {} if tenants is None else {self._partitions[tenant]: tenant for tenant in tenants}
         self._movement.start(plan, names)
+        for move in plan.moves:
+            if move.kind is MoveKind.ADD and self.failover.serves(move.partition):
+                self.failover.build(move)
+        for name in names:
+            self.failover.note_placed(name)
         missing = {unplaced.partition for unplaced in plan.unplaced}
         for name, tenant in names.items():
             if name in missing:

@@ -53,17 +53,19 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "time_s": TIME,
         "tenant": TENANT,
         "role": ROLE,
-        "kind": Column(pl.String, "move or swap (of primary and secondary)"),
+        "kind": Column(pl.String, "move, swap (of primary and secondary) or promote (as the primary is lost)"),
         "source": Column(pl.String, "node that it leaves"),
         "target": Column(pl.String, "node that it moves to"),
         "phase": Column(pl.String, "phase of the engine: placement, repair or balancing"),
-        "cause": Column(pl.String, "capacity, fault_domain, upgrade_domain, make room or energy"),
+        "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade, or the broken constraint"),
+        "rule": Column(pl.String, "the engine's rule behind it, such as capacity, make room or energy"),
         "failover": Column(pl.Boolean, "every move but those of balancing"),
-        "metric": Column(pl.String, "metric that was short, where the cause is capacity"),
+        "metric": Column(pl.String, "metric that was short, where the cause is a violation"),
         "copied_gb": Column(pl.Float64, "data to copy, GB"),
         "end_s": Column(pl.Int64, "end of the copy or of the tenant's stay; null if the run ended before"),
         "outcome": Column(
-            pl.String, "completed, departed (the tenant left first) or under way (at the end of the run)"
+            pl.String,
+            "completed, departed (the tenant left first), failed (a node was lost) or under way (at the run's end)",
         ),
     },
     "refusals": {
@@ -96,6 +98,29 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
             }.items()
         },
     },
+    "interruptions": {
+        "tenant": TENANT,
+        "begin_s": Column(pl.Int64, "when the tenant could no longer be used, seconds since the start"),
+        "end_s": Column(pl.Float64, "when it could be used again; null if not before the end of the run"),
+        "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade or quorum loss"),
+    },
+    "node_events": {
+        "time_s": TIME,
+        "node": NODE,
+        "goes_down": Column(pl.Boolean, "whether the node goes down; it comes back if not"),
+        "cause": Column(pl.String, "node fault or upgrade"),
+    },
+    "upgrades": {
+        "upgrade": Column(pl.Int32, "number of the rolling upgrade, from 0"),
+        "domain": Column(pl.String, "upgrade domain"),
+        "begin_s": Column(pl.Int64, "begin, seconds since the start"),
+        "end_s": Column(pl.Int64, "end of its health check; null if not before the end of the run"),
+        "rolls_back": Column(pl.Boolean, "whether the domain is taken back to what it was before"),
+        "outcome": Column(
+            pl.String,
+            "healthy, unhealthy, unsafe (a tenant would have lost its quorum for too long) or under way",
+        ),
+    },
     "node_load": {
         "time_s": TIME,
         "node": NODE,
@@ -111,7 +136,8 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "departure_s": Column(pl.Int64, "departure, seconds since the start; may lie after the end of the run"),
         "refused": Column(pl.Boolean, "whether a replica found no place at the arrival"),
         "waiting_s": Column(pl.Int64, "time without a place for the primary (or all instances)"),
-        "downtime_s": Column(pl.Float64, "time for which moves of the primary interrupted the service"),
+        "downtime_s": Column(pl.Float64, "time for which it could not be used: interruptions, without overlaps"),
+        "availability": Column(pl.Float64, "share of its stay for which it could be used; null for a stay of no time"),
         "failovers": Column(pl.Int32, "failovers of its replicas"),
     },
 }

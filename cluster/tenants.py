@@ -7,6 +7,7 @@ departure new tenants are admitted until it is reached again. What a policy fail
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,10 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
+SECONDS_BETWEEN_RISES = 3600
+"""Where the density rises, tenants are admitted at least so often."""
+
+
 @attrs.frozen(eq=False)
 class TenantSequence:
     """Arrivals and departures, and the traces of those who arrive; tenant i is row i everywhere.
@@ -41,6 +46,8 @@ class TenantSequence:
         Capacity of the whole cluster for the metric of the density.
     density_metric
         Column of that metric.
+    parent
+        (T,) the tenant that each one follows, by an affinity, or -1.
     """
 
     traces: TraceSet
@@ -48,6 +55,7 @@ class TenantSequence:
     first: int
     total_capacity: float
     density_metric: int
+    parent: Ints = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
 
     @property
     def departure(self) -> Ints:
@@ -86,27 +94,54 @@ def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantS
     """
     cluster, workload = scenario.cluster, scenario.workload
     metric = [info.name for info in source.metrics].index(workload.density_metric)
-    total = cluster.nodes * cluster.capacity[workload.density_metric]
+    total = cluster.total_capacity(workload.density_metric)
     rng = stream(scenario.run.seed, "tenants", repeat)
     limit = _limit(scenario, source.metrics)
-    admission = _Admission(source.pool, rng, metric, workload.density * total, limit)
+    end = scenario.run.days * 86400.0
+    last = workload.density if workload.density_end is None else workload.density_end
+    admission = _Admission(source.pool, rng, metric, (workload.density * total, last * total), end, limit)
     fill = admission.fill(0)
     spread = np.arange(len(fill)) * scenario.run.fill_hours * 3600.0 / max(len(fill), 1)
     admission.start(fill, np.floor(spread).astype(np.int64))
-    admission.run_until(scenario.run.days * 86400.0)
+    admission.run()
     traces, arrival = admission.traces(), np.array(admission.arrival, np.int64)
     _check_feasible(scenario, traces, len(fill))
     order = np.argsort(arrival, kind="stable")
-    return TenantSequence(traces.select(order), arrival[order], len(fill), total, metric)
+    chosen = traces.select(order)
+    parent = _pairs(chosen, arrival[order], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))
+    return TenantSequence(chosen, arrival[order], len(fill), total, metric, parent)
+
+
+def _pairs(traces: TraceSet, arrival: Ints, share: float, rng: np.random.Generator) -> Ints:
+    """Return the parent of each tenant, or -1: of those who arrive together with as many replicas, pairs by chance."""
+    parent = np.full(len(arrival), -1)
+    waiting: dict[tuple[int, int], int] = {}
+    pairs = rng.random(len(arrival)) < share
+    for tenant in np.flatnonzero(pairs & (traces.series_index[:, Role.INSTANCE] < 0)).tolist():
+        alike = int(arrival[tenant]), int(traces.replicas[tenant])
+        first = waiting.pop(alike, None)
+        if first is None:
+            waiting[alike] = tenant
+        else:
+            parent[tenant] = first
+    return parent
 
 
 class _Admission:
     """Admits tenants of a pool, in its order, whenever the density has fallen below the target."""
 
-    def __init__(self, pool: TenantPool, rng: np.random.Generator, metric: int, target: float, limit: Floats) -> None:
+    def __init__(
+        self,
+        pool: TenantPool,
+        rng: np.random.Generator,
+        metric: int,
+        targets: tuple[float, float],
+        end: float,
+        limit: Floats,
+    ) -> None:
         self._batches = pool.batches(rng)
         self._limit, self._demand = limit, np.zeros_like(limit)
-        self._metric, self._target = metric, target
+        self._metric, self._targets, self._end = metric, targets, end
         self._parts: list[TraceSet] = []
         self._stock: Iterator[tuple[float, int]] = iter(())
         self._active: dict[int, float] = {}
@@ -117,8 +152,8 @@ class _Admission:
     def fill(self, time: int) -> list[int]:
         """Admit tenants until the target is reached, and return their numbers."""
         admitted = []
-        density = sum(self._active.values())
-        while density < self._target:
+        density, target = sum(self._active.values()), self._target(time)
+        while density < target:
             number, (weight, life) = len(self._lifetime), self._next(density, time)
             self._lifetime.append(life)
             self._active[number] = weight
@@ -132,14 +167,26 @@ class _Admission:
             self.arrival.append(time)
             heapq.heappush(self._departures, (time + self._lifetime[number], number))
 
-    def run_until(self, end: float) -> None:
-        """Replace those who depart before `end`."""
-        while self._departures and self._departures[0][0] < end:
-            time = self._departures[0][0]
+    def run(self) -> None:
+        """Replace those who depart before the end, and admit more as the target rises."""
+        rises = iter(range(SECONDS_BETWEEN_RISES, math.ceil(self._end), SECONDS_BETWEEN_RISES))
+        rise = next(rises, None) if self._targets[1] > self._targets[0] else None
+        while True:
+            departure = self._departures[0][0] if self._departures else math.inf
+            time = int(min(departure, math.inf if rise is None else rise, math.ceil(self._end)))
+            if time >= self._end:
+                return
+            if time == rise:
+                rise = next(rises, None)
             while self._departures and self._departures[0][0] == time:
                 del self._active[heapq.heappop(self._departures)[1]]
             admitted = self.fill(time)
             self.start(admitted, np.full(len(admitted), time))
+
+    def _target(self, time: float) -> float:
+        """Return the promised demand that is to be reached at `time`, in units of the density's metric."""
+        first, last = self._targets
+        return first + (last - first) * time / self._end
 
     def traces(self) -> TraceSet:
         """Return the traces of all who were admitted."""
@@ -166,14 +213,14 @@ class _Admission:
             metric = int((self._demand >= self._limit).argmax())
             info = self._parts[-1].metrics[metric]
             raise DensityError(
-                f"the tenant density cannot be reached: with {density / self._target:.2g} of it reached, the first "
+                f"the tenant density cannot be reached: with {density / self._targets[0]:.2g} of it reached, the first "
                 f"{len(self._lifetime)} tenants need {self._demand[metric]:.6g} {info.unit} of {info.name} at once, "
                 f"and the whole cluster has {self._limit[metric]:.6g} below its violation threshold; use a lower "
                 "workload.density or more nodes"
             )
 
     def _shortage(self, density: float, time: int) -> str:
-        share = density / self._target
+        share = density / self._target(time)
         return (
             f"the tenant density cannot be reached: all {len(self._lifetime)} tenants of the workload are used up "
             f"after {time / 86400:.2f} days, with {share:.0%} of the density reached; use more traces, a lower "
@@ -200,8 +247,9 @@ def _check_feasible(scenario: Scenario, traces: TraceSet, first: int) -> None:
 def _limit(scenario: Scenario, metrics: Sequence[MetricInfo]) -> Floats:
     """Return the load at which the whole cluster is at its threshold, by metric; infinite without a capacity."""
     cluster = scenario.cluster
-    capacity = np.array([cluster.capacity.get(metric.name, np.inf) for metric in metrics])
-    return np.asarray(cluster.violation_threshold * cluster.nodes * capacity)
+    names = [metric.name for metric in metrics]
+    total = [cluster.total_capacity(name) if name in cluster.capacity else np.inf for name in names]
+    return np.asarray(cluster.violation_threshold * np.array(total))
 
 
 def first_demand(traces: TraceSet, tenants: int) -> npt.NDArray[Any]:

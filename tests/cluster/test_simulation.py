@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.experiment import Experiment, prepare
-from cluster.scenario import Cluster
+from cluster.hardware import Cluster
 from cluster.scenario_file import scenario_from
 from cluster.setup import InitialDemand, coarse_step, metrics_of, nodes_of
 from cluster.simulation import Simulation

@@ -27,7 +27,7 @@ def log_of_shortages(run: RunResult) -> list[tuple[object, ...]]:
 def test_growth_starts_one_failover():
     """B and C share a node and grow to 105 of 100 GB: one replica that fits elsewhere moves: one violation."""
     run = story(scenario_of(2, hours=2), [A, B, C])
-    assert log_of_moves(run) == [(2400, "b", "move", "capacity", "disk", 2436, "completed")]
+    assert log_of_moves(run) == [(2400, "b", "move", "violation", "disk", 2436, "completed")]
     assert log_of_shortages(run) == [(2400, 105.0, 0.0, "violation")]
     assert run.totals["violations"] == run.totals["failovers"] == 1
     assert run.totals["downtime_seconds"] == 30.0
@@ -36,7 +36,7 @@ def test_growth_starts_one_failover():
 def test_moves_under_way_cover_a_shortage():
     """While the copy lasts, the source still carries both ends; that is a covered shortage and no second violation."""
     run = story(scenario_of(2, hours=2, copy_gbit_per_second=0.36), [A, B, C])
-    assert log_of_moves(run) == [(2400, "b", "move", "capacity", "disk", 3400, "completed")]
+    assert log_of_moves(run) == [(2400, "b", "move", "violation", "disk", 3400, "completed")]
     assert log_of_shortages(run) == [(2400, 105.0, 0.0, "violation"), (3000, 60.0, 45.0, "covered")]
     assert run.totals["violations"] == 1
     assert run.totals["shortages_covered"] == 1
@@ -57,7 +57,7 @@ def test_departure_ends_a_move():
     """A tenant who departs while it moves ends the copy; nothing is interrupted and nothing is left behind."""
     leaver = Tenant("b", 700, [20.0, 20.0, 45.0, 45.0])
     run = story(scenario_of(2, hours=2, copy_gbit_per_second=0.18), [A, leaver, C])
-    assert log_of_moves(run) == [(2400, "b", "move", "capacity", "disk", 3100, "departed")]
+    assert log_of_moves(run) == [(2400, "b", "move", "violation", "disk", 3100, "departed")]
     assert run.totals["downtime_seconds"] == 0.0
     last = run.tables["node_load"].filter(time_s=7200)["load"].sum()
     assert last == 40.0 + 60.0
@@ -66,7 +66,7 @@ def test_departure_ends_a_move():
 def test_move_under_way_at_the_end():
     """A copy that outlasts the run is in the log without an end."""
     run = story(scenario_of(2, hours=1, copy_gbit_per_second=0.1), [A, B, C])
-    assert log_of_moves(run) == [(2400, "b", "move", "capacity", "disk", None, "under way")]
+    assert log_of_moves(run) == [(2400, "b", "move", "violation", "disk", None, "under way")]
 
 
 def test_unresolvable_shortage():

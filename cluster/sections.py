@@ -1,0 +1,54 @@
+"""What the sections of a scenario are made of: fields with a range, checked when a section is made."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+
+from plb.model import check_count, check_number
+
+
+@attrs.frozen
+class Range:
+    """The range of a number in a scenario; ends belong to it unless they are open."""
+
+    low: float = 0.0
+    high: float = math.inf
+    low_open: bool = False
+    whole: bool = False
+
+    def check(self, item: str, field: str, value: float) -> None:
+        """Raise `InvalidValueError` if `value` lies outside."""
+        if self.whole:
+            check_count(item, field, value, low=int(self.low))  # type: ignore[arg-type]
+            check_number(item, field, value, low=self.low, high=self.high)
+        else:
+            check_number(item, field, value, low=self.low, high=self.high, low_open=self.low_open)
+
+
+def number(default: Any, *, low: float = 0.0, high: float = math.inf, low_open: bool = False) -> Any:
+    """Return a field for a number in a range."""
+    return attrs.field(default=default, metadata={"range": Range(low, high, low_open)})
+
+
+def count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
+    """Return a field for a whole number in a range."""
+    return attrs.field(default=default, metadata={"range": Range(low, high, whole=True)})
+
+
+def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
+    """Raise `InvalidValueError` if `value` lies outside the range of a section's field."""
+    allowed: Range | None = field.metadata.get("range")
+    if allowed is not None and value is not None:
+        allowed.check(item, field.name, value)
+
+
+@attrs.frozen(kw_only=True)
+class Section:
+    """A section whose fields are checked when it is made."""
+
+    def __attrs_post_init__(self) -> None:
+        for field in attrs.fields(type(self)):
+            check_field(type(self).__name__.lower(), field, getattr(self, field.name))
