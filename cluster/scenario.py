@@ -33,6 +33,10 @@ ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_inter
 keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""
 
 
+FIXED_METRIC_FIELDS = ("name", "trend", "step", "violation_threshold")
+"""Fields of `plb.Metric` that follow from the workload and the cluster."""
+
+
 @attrs.frozen(kw_only=True)
 class Growth(Section):
     """Tenants of one class whose demand grows at once, for a while.
@@ -140,6 +144,8 @@ class Scenario:
         Name of the scenario, for tables and plots.
     cluster, workload, run, faults, upgrades
         The sections.
+    metrics
+        Fields of `plb.Metric` by metric of the workload, apart from those that follow from workload and cluster.
     engine
         Fields of `plb.PlbConfig` for every policy, apart from `metrics`.
     policies
@@ -153,6 +159,7 @@ class Scenario:
     run: Run = attrs.field(factory=Run)
     faults: Faults = attrs.field(factory=Faults)
     upgrades: Upgrades = attrs.field(factory=Upgrades)
+    metrics: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     engine: Mapping[str, Any] = attrs.field(factory=dict)
     policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
@@ -184,6 +191,7 @@ class Scenario:
         """Return the scenario as plain JSON values, with the policies that run."""
         plain = attrs.asdict(self)
         plain["policies"] = {name: dict(self.policies[name]) for name in self.run.policies}
+        plain["metrics"] = {name: dict(fields) for name, fields in self.metrics.items()}
         plain["engine"] = {**ENGINE_DEFAULTS, **self.engine}
         return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
 

@@ -16,7 +16,7 @@ import cattrs
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.fault_settings import Faults
 from cluster.hardware import Cluster
-from cluster.scenario import BUILT_IN_POLICIES, Run, Scenario, Workload
+from cluster.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenario, Workload
 from cluster.sections import check_field
 from cluster.upgrade_settings import Upgrades
 from plb import Metric, PlbConfig, PlbError
@@ -28,8 +28,9 @@ SECTIONS: Mapping[str, type] = {
     "faults": Faults,
     "upgrades": Upgrades,
 }
-TOP_LEVEL = ("name", *SECTIONS, "engine", "policies")
+TOP_LEVEL = ("name", *SECTIONS, "metrics", "engine", "policies")
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
+METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name not in FIXED_METRIC_FIELDS)
 
 
 def read_scenario(path: str | Path) -> Scenario:
@@ -93,11 +94,13 @@ class _Reader:
         engine = self._engine_fields("engine", data.get("engine", {}))
         tables = self._table("policies", data.get("policies", {}))
         policies = {key: self._engine_fields(f"policies.{key}", fields) for key, fields in tables.items()}
+        tables = self._table("metrics", data.get("metrics", {}))
+        metrics = {key: self._metric_fields(f"metrics.{key}", fields) for key, fields in tables.items()}
         self._policy_names(data, policies)
         if self.problems:
             return None
         try:
-            return Scenario(name=name, engine=engine, policies=policies, **sections)
+            return Scenario(name=name, engine=engine, policies=policies, metrics=metrics, **sections)
         except PlbError as error:
             self._add("scenario", str(error))
             return None
@@ -127,14 +130,22 @@ class _Reader:
         return None if self.problems else kind(**values)
 
     def _engine_fields(self, place: str, table: Any) -> dict[str, Any]:
-        hints = get_type_hints(PlbConfig)
+        return self._settings(place, table, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)})
+
+    def _metric_fields(self, place: str, table: Any) -> dict[str, Any]:
+        return self._settings(place, table, METRIC_FIELDS, Metric, {"name": "any"})
+
+    def _settings(
+        self, place: str, table: Any, known: Iterable[str], kind: type, others: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the settings in a table that are fields of `kind`; each is tried alone, beside `others`."""
+        hints = get_type_hints(kind)
         values = {}
-        for key, value in self._known(place, table, ENGINE_FIELDS).items():
-            kind = _as_text(hints[key])
+        for key, value in self._known(place, table, known).items():
             before = len(self.problems)
-            values[key] = self._value(f"{place}.{key}", value, kind)
+            values[key] = self._value(f"{place}.{key}", value, _as_text(hints[key]))
             if len(self.problems) == before:
-                self._try(f"{place}.{key}", lambda key=key: PlbConfig(metrics=(Metric("any"),), **{key: values[key]}))
+                self._try(f"{place}.{key}", lambda key=key: kind(**others, **{key: values[key]}))
         return values
 
     def _known(self, place: str, table: Any, known: Iterable[str]) -> dict[str, Any]:
@@ -204,9 +215,14 @@ def _as_text(kind: Any) -> Any:
 
 def _reason(error: Exception, value: Any, kind: Any) -> str:
     """Return what is wrong in words; the errors of the members of a list stand in a group."""
-    inner = getattr(error, "exceptions", None)
+    inner = sorted(getattr(error, "exceptions", ()), key=lambda one: isinstance(one, KeyError))
     if inner:
         return _reason(inner[0], value, kind)
+    if isinstance(error, cattrs.errors.ForbiddenExtraKeysError):
+        known = ", ".join(field.name for field in attrs.fields(error.cl))
+        return f"{value!r} is not allowed: unknown key {', '.join(sorted(error.extra_fields))}; known are {known}"
+    if isinstance(error, KeyError):
+        return f"{value!r} is not allowed: the key {error} is missing"
     if get_origin(kind) is Literal:
         return f"{value!r} is not allowed: expected one of {', '.join(map(repr, get_args(kind)))}"
     return f"{value!r} is not allowed: {error}"

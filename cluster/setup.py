@@ -13,7 +13,7 @@ from cluster.ledger import Floats
 from cluster.pools import Source
 from cluster.scenario import Scenario
 from cluster.tenants import TenantSequence
-from plb import Metric, Node, PlacementAndLoadBalancing, Service
+from plb import Metric, Node, PlacementAndLoadBalancing, Service, UnknownNameError
 from plb.model import Role
 from plb.risk import DemandHistory
 
@@ -24,6 +24,7 @@ def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
     A metric without capacity counts in steps of which the largest trace of the history has about 2^10, so that the load
     of a whole cluster stays within the engine's range.
     """
+    _check_metric_names(scenario, source)
     threshold = scenario.cluster.violation_threshold
     largest = dict(zip(source.history.metrics, source.history.maximum.max(axis=0).tolist(), strict=True))
     return tuple(
@@ -32,9 +33,17 @@ def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
             violation_threshold=threshold,
             trend=info.trend,
             step=None if info.name in scenario.cluster.capacity else coarse_step(largest[info.name]),
+            **scenario.metrics.get(info.name, {}),
         )
         for info in source.metrics
     )
+
+
+def _check_metric_names(scenario: Scenario, source: Source) -> None:
+    known = [info.name for info in source.metrics]
+    for name in scenario.metrics:
+        if name not in known:
+            raise UnknownNameError("metric", name, known, "metrics")
 
 
 def coarse_step(largest: float) -> float:
