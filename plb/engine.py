@@ -103,7 +103,7 @@ class PlacementAndLoadBalancing:
 
     @property
     def seed(self) -> int:
-        """Seed of the searches to come."""
+        """Seed of the searches to come, a whole number of at least 0; another raises `InvalidValueError`."""
         return self._planner.seed
 
     @seed.setter
@@ -134,12 +134,15 @@ class PlacementAndLoadBalancing:
         Parameters
         ----------
         now
-            When it happened; balancing waits for a while after a node came or went, where the settings say so.
+            When it happened, in seconds on the host's clock; None: the latest time seen. Balancing waits for a while
+            after a node came or went, where the settings say so.
 
         Raises
         ------
         UnknownNameError
             If a capacity names a metric that the engine does not know.
+        InvalidValueError
+            If a capacity is too large for the metric's step, or `now` is not finite.
         """
         at = self._planner.time(now)
         before = self._state.nodes[self._state.node_index[node.name]] if node.name in self._state.node_index else None
@@ -154,9 +157,11 @@ class PlacementAndLoadBalancing:
         Raises
         ------
         InvalidValueError
-            If its placement constraint does not parse.
+            If its placement constraint does not parse, or a default load is too large for the metric's step.
         UnknownNameError
-            If a default load names a metric that the engine does not know.
+            If a default load or a weight names a metric that the engine does not know.
+        ConflictError
+            If `stateful` is not what it was.
         """
         put_service(self._state, service)
 
@@ -172,6 +177,8 @@ class PlacementAndLoadBalancing:
             If the service or a node is not known.
         InvalidValueError
             If a role does not suit the service.
+        ConflictError
+            If it belonged to another service before.
         """
         put_partition(self._state, partition)
 
@@ -180,15 +187,34 @@ class PlacementAndLoadBalancing:
 
         They are preferred locations: what has to move or to be placed goes there rather than where it would soon have
         to leave again (semantics.md section 4; `prefer_upgraded_uds`).
+
+        Raises
+        ------
+        InvalidValueError
+            If `domains` is one text instead of a collection of names.
         """
         put_upgraded_domains(self._state, domains)
 
     def remove_partition(self, name: str) -> None:
-        """Forget a partition and its replicas."""
+        """Forget a partition and its replicas.
+
+        Raises
+        ------
+        UnknownNameError
+            If it is not known.
+        """
         remove_partition(self._state, name)
 
     def remove_service(self, name: str) -> None:
-        """Forget a service that has no partitions."""
+        """Forget a service that has no partitions.
+
+        Raises
+        ------
+        UnknownNameError
+            If it is not known.
+        ConflictError
+            If it has partitions.
+        """
         remove_service(self._state, name)
 
     def report_load(self, partition: str, node: str, loads: Mapping[str, float]) -> None:
@@ -208,7 +234,7 @@ class PlacementAndLoadBalancing:
         set_load(self._state, row_on(self._state, partition, node), item, dict(checked))
 
     def report_role_load(self, partition: str, role: Role, loads: Mapping[str, float]) -> None:
-        """Report the load of all replicas of a role that have no report of their own, also of those to come.
+        """Report the load, in user units, of all replicas of a role without one of their own, also of those to come.
 
         Raises
         ------
@@ -273,8 +299,8 @@ class PlacementAndLoadBalancing:
         Raises
         ------
         InvalidValueError
-            If an index is not that of a replica, a shape does not fit, or a load is negative or not finite; nothing
-            is changed then.
+            If an index is not that of a replica or comes twice, a shape does not fit, or a load is negative or not
+            finite; nothing is changed then.
         """
         set_loads(self._state, _indices(replica_index), _numbers(loads))
 
@@ -284,6 +310,11 @@ class PlacementAndLoadBalancing:
         """Return the replicas of a partition: its role slots in order, then departing ends.
 
         Of a service on every node, none waits for a place: which nodes it misses shows only when a plan is made.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
         """
         table, record = self._state.rows, self._state.partition(partition)
         everywhere = self._state.services[record.service].on_every_node
@@ -331,26 +362,36 @@ class PlacementAndLoadBalancing:
 
         Parameters
         ----------
+        partition
+            Name of a partition, or names of several; None: all that miss a replica.
         now
             Time in seconds on the host's clock; None: the latest seen.
         budget
             A `Budget`, or a number of proposals over all chains; None: as configured.
+
+        Raises
+        ------
+        UnknownNameError
+            If a partition is not known.
+        InvalidValueError
+            If `now` is not finite, or `budget` is no whole number of at least 0.
         """
         names = [partition] if isinstance(partition, str) else partition
         return self._run(Phase.PLACEMENT, now, budget, names)
 
     def repair(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
-        """Mend broken constraints with as few moves as the search finds. Parameters as in `place`.
+        """Mend broken constraints with as few moves as the search finds.
 
-        On the result of the last repair, with nothing changed since, it moves nothing, unless a budget of moves cut the
-        last one short.
+        `now` (seconds), `budget` and errors are as in `place`. On the result of the last repair, with nothing changed
+        since, it moves nothing, unless a budget of moves cut the last one short.
         """
         return self._run(Phase.REPAIR, now, budget)
 
     def balance(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
-        """Lower the energy by moving replicas, if a metric is out of balance. Parameters as in `place`.
+        """Lower the energy by moving replicas, if a metric is out of balance.
 
-        On the result of the last balancing it moves nothing, as `repair` on that of the last repair.
+        `now` (seconds), `budget` and errors are as in `place`. On the result of the last balancing it moves nothing, as
+        `repair` on that of the last repair.
         """
         return self._run(Phase.BALANCING, now, budget)
 
@@ -358,6 +399,18 @@ class PlacementAndLoadBalancing:
         """Run the phases that are due: placement, then repair, then balancing if neither had anything to do.
 
         Changes nothing outside the engine, nor what the engine knows of the cluster: see `apply`.
+
+        Parameters
+        ----------
+        now
+            Time in seconds on the host's clock; it may start anywhere.
+        budget
+            As in `place`.
+
+        Raises
+        ------
+        InvalidValueError
+            If `now` is not finite, or `budget` is no whole number of at least 0.
         """
         return self._planner.refresh(self._planner.time(now), Budget.of(budget))
 
@@ -374,6 +427,8 @@ class PlacementAndLoadBalancing:
         ------
         ConflictError
             If the cluster has changed so that a move no longer makes sense; nothing is changed then.
+        UnknownNameError
+            If a partition or a node of the plan is no longer known; nothing is changed then.
         """
         check_moves(self._state, plan.moves, leaving=leaving)
         for move in plan.moves:
@@ -386,6 +441,8 @@ class PlacementAndLoadBalancing:
         ------
         ConflictError
             If no replica of the partition is leaving that node.
+        UnknownNameError
+            If partition or node is not known.
         """
         vacate(self._state, partition, node)
 
