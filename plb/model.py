@@ -215,7 +215,7 @@ class Service:
     target_replicas
         Replicas that each partition should have; 0: not known, so each `Partition` says how many it misses.
     default_load
-        Load by role and metric that counts until the first report; missing ones are 0.
+        Load by role and metric, in user units, that counts until the first report; missing ones are 0.
     placement_constraint
         Expression over node properties, such as ``"ssd == true && zone != z3"``; empty: any node.
     move_cost
