@@ -50,7 +50,7 @@ engine.update_service(Service("tenants", target_replicas=2, default_load={Role.P
 
 
 class Tenant(sim.Component):
-    """A tenant from arrival to departure; the one before it starts the next."""
+    """A tenant, from arrival to departure."""
 
     def process(self) -> Iterator[None]:
         """Live."""

@@ -177,4 +177,7 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else SHARED / "data" / "azure_v1_arrivals")
+    data = Path(sys.argv[1]) if len(sys.argv) > 1 else SHARED / "data" / "azure_v1_arrivals"
+    if not data.is_dir():
+        sys.exit(f"{data} is not here: say as an argument where the recorded files are")
+    main(data)
