@@ -14,7 +14,7 @@ from cluster.availability import Availability
 from cluster.calendar import At, Kind
 from cluster.failover import FailoverManager, Tenancy
 from cluster.faults import make_faults
-from cluster.growth import check_classes, factors
+from cluster.growth import factors
 from cluster.ledger import Ledger
 from cluster.movement import Movement
 from cluster.pools import Source
@@ -116,7 +116,6 @@ class Simulation:
         self._partitions = sequence.traces.tenant_names().tolist()
         self._waiting: dict[int, int] = {}
         self._growing: list[Growth] = []
-        check_classes(scenario.workload.growth, sequence.traces)
         self._last_balancing: int | None = None
         self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
 
