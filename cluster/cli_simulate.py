@@ -11,9 +11,6 @@ import typer
 from cluster.console import INTERRUPTED, clear_errors, output
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from cluster.comparison import Comparison, Estimate
     from cluster.experiment import Experiment
     from cluster.record import RunResult
     from cluster.results import ResultsFolder
@@ -128,6 +125,7 @@ def _close(
     write_json: Any,
 ) -> None:
     """Compare the runs: the table, the figures as JSON, the plots."""
+    from cluster.closing_tables import comparison_table, outage_table
     from cluster.comparison import compare
     from cluster.plots import save_plots
     from cluster.results import read_table
@@ -147,6 +145,8 @@ def _close(
     )
     console = output(quiet=quiet)
     console.print(comparison_table(comparison, _title(scenario, experiment), _cut_short(runs)))
+    if scenario.faults.is_any or scenario.upgrades.is_any:
+        console.print(outage_table(runs, comparison.policies))
     console.print(f"Tables, summary and plots: {folder}", highlight=False)
 
 
@@ -158,16 +158,6 @@ def _title(scenario: Scenario, experiment: Experiment) -> str:
     )
 
 
-HEADINGS = {
-    "violations": "violations",
-    "failovers": "failovers",
-    "moves": "moves",
-    "placement_failures": "not placed",
-    "downtime_seconds": "downtime (s)",
-    "wall_seconds": "wall (s)",
-}
-
-
 def _cut_short(runs: list[RunResult]) -> str:
     """Say which runs do not reach the end, so that nobody compares their figures with those of whole runs."""
     cut = [
@@ -176,36 +166,3 @@ def _cut_short(runs: list[RunResult]) -> str:
         if not run.complete
     ]
     return "; ".join(cut)
-
-
-def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
-    """Return the closing table: a row a policy; means, with 95 % intervals where there is more than one repeat."""
-    from rich.table import Table
-
-    repeats = max(comparison.repeats.values())
-    caption = f"ratio: violations by those of {comparison.policies[0]}"
-    if repeats > 1:
-        caption += f"; means of {repeats} repeats with 95 % intervals"
-    if remark:
-        caption += f"\n[red]interrupted: {remark}[/red]"
-    table = Table(title=title, caption=caption)
-    table.add_column("policy", no_wrap=True)
-    for name, heading in HEADINGS.items():
-        table.add_column(heading, justify="right", no_wrap=True)
-        if name == "violations":
-            table.add_column("ratio", justify="right", no_wrap=True)
-    for policy in comparison.policies:
-        cells = [policy]
-        for name in HEADINGS:
-            estimate = comparison.figures[policy][name]
-            cells.append(_cell(estimate))
-            if name == "violations":
-                cells.append("-" if estimate.ratio is None else f"{estimate.ratio:.2f}")
-        table.add_row(*cells)
-    return table
-
-
-def _cell(estimate: Estimate) -> str:
-    digits = 0 if float(estimate.mean).is_integer() or estimate.mean >= 100 else 1
-    text = f"{estimate.mean:,.{digits}f}"
-    return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
+from cluster.faults import make_faults
+from cluster.growth import check_classes
 from cluster.pools import Source, read_source
 from cluster.processes import run_in_processes
 from cluster.record import RunResult
 from cluster.scenario import Scenario
+from cluster.setup import metrics_of, nodes_of
 from cluster.simulation import simulate
 from cluster.tenants import TenantSequence, make_tenants
 
@@ -66,7 +69,10 @@ class Experiment:
 def prepare(scenario: Scenario) -> Experiment:
     """Read the workload and draw the tenants of every repeat."""
     source = read_source(scenario)
+    make_faults(scenario, nodes_of(scenario.cluster, metrics_of(scenario, source)))  # refuses names that do not exist
     sequences = tuple(make_tenants(scenario, source, repeat) for repeat in range(scenario.run.repeats))
+    for sequence in sequences:
+        check_classes(scenario.workload.growth, sequence.traces)
     return Experiment(scenario, source, sequences)
 
 

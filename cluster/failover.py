@@ -243,7 +243,7 @@ class FailoverManager:
         """Tell the engine how a node is."""
         node = attrs.evolve(self._nodes[name], up=name not in self.down)
         if name in self._draining and node.up:
-            status = DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+            status = DeactivationStatus.SAFETY_CHECK_COMPLETE  # before that, new replicas may still be placed there
             node = attrs.evolve(node, deactivation_intent=DeactivationIntent.RESTART, deactivation_status=status)
         self._engine.update_node(node, now=self._now)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -171,7 +172,7 @@ class Recorder:
 
     def _totals(self, now: float) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
-        causes = sorted({record.cause for record in failovers})
+        causes = Counter(record.cause for record in failovers)
         steps = {outcome: len(self._outcomes[outcome]) for outcome in Outcome}
         violated = [int(row[0]) for row in self._shortages if row[-1] == Outcome.VIOLATION.value]
         return {
@@ -183,8 +184,9 @@ class Recorder:
             "shortages_unresolved": steps[Outcome.UNRESOLVED],
             "violated_node_minutes": sum(steps.values()) * self._metering_seconds / 60.0,
             "failovers": len(failovers),
-            "failovers_by_cause": {cause: sum(r.cause == cause for r in failovers) for cause in causes},
+            "failovers_by_cause": dict(sorted(causes.items())),
             "moves": len(self.moves),
+            "moves_by_cause": dict(sorted(Counter(record.cause for record in self.moves).items())),
             "swaps": sum(record.move.kind is MoveKind.SWAP for record in self.moves),
             "copied_gb": float(sum(record.copied_gb for record in self.moves)),
             "placement_failures": int(self.refused.sum()),

@@ -149,8 +149,8 @@ class Scenario:
     engine
         Fields of `plb.PlbConfig` for every policy, apart from `metrics`.
     policies
-        By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`. The built-in ones are in here
-        too; a section of that name changes further fields of it.
+        By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`, and under ``metrics`` those of
+        metrics. The built-in ones are in here too; a section of that name changes further fields of it.
     """
 
     name: str = "scenario"
@@ -184,8 +184,10 @@ class Scenario:
                 raise UnknownNameError("policy", name, known, "run.policies")
 
     def config(self, policy: str, metrics: tuple[Metric, ...]) -> PlbConfig:
-        """Return the engine's settings under a policy."""
-        return PlbConfig(metrics=metrics, **{**ENGINE_DEFAULTS, **self.engine, **self.policies[policy]})
+        """Return the engine's settings under a policy; what it says of metrics prevails over `metrics`."""
+        fields = {**ENGINE_DEFAULTS, **self.engine, **self.policies[policy]}
+        own = fields.pop("metrics", {})
+        return PlbConfig(metrics=[attrs.evolve(one, **own.get(one.name, {})) for one in metrics], **fields)
 
     def as_json(self) -> dict[str, Any]:
         """Return the scenario as plain JSON values, with the policies that run."""

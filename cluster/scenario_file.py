@@ -93,9 +93,8 @@ class _Reader:
         sections = {key: self._section(key, data.get(key, {}), kind) for key, kind in SECTIONS.items()}
         engine = self._engine_fields("engine", data.get("engine", {}))
         tables = self._table("policies", data.get("policies", {}))
-        policies = {key: self._engine_fields(f"policies.{key}", fields) for key, fields in tables.items()}
-        tables = self._table("metrics", data.get("metrics", {}))
-        metrics = {key: self._metric_fields(f"metrics.{key}", fields) for key, fields in tables.items()}
+        policies = {key: self._policy(f"policies.{key}", fields) for key, fields in tables.items()}
+        metrics = self._metrics("metrics", data.get("metrics", {}))
         self._policy_names(data, policies)
         if self.problems:
             return None
@@ -132,8 +131,19 @@ class _Reader:
     def _engine_fields(self, place: str, table: Any) -> dict[str, Any]:
         return self._settings(place, table, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)})
 
-    def _metric_fields(self, place: str, table: Any) -> dict[str, Any]:
-        return self._settings(place, table, METRIC_FIELDS, Metric, {"name": "any"})
+    def _policy(self, place: str, table: Any) -> dict[str, Any]:
+        """Return the fields of a policy, with those of its metrics under ``metrics`` if it has any."""
+        found = dict(self._table(place, table))
+        metrics = self._metrics(f"{place}.metrics", found.pop("metrics", {}))
+        fields = self._engine_fields(place, found)
+        return {**fields, "metrics": metrics} if metrics else fields
+
+    def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:
+        """Return the settings of metrics by metric."""
+        return {
+            key: self._settings(f"{place}.{key}", fields, METRIC_FIELDS, Metric, {"name": "any"})
+            for key, fields in self._table(place, table).items()
+        }
 
     def _settings(
         self, place: str, table: Any, known: Iterable[str], kind: type, others: Mapping[str, Any]

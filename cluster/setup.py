@@ -41,9 +41,12 @@ def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
 
 def _check_metric_names(scenario: Scenario, source: Source) -> None:
     known = [info.name for info in source.metrics]
-    for name in scenario.metrics:
-        if name not in known:
-            raise UnknownNameError("metric", name, known, "metrics")
+    named = {"metrics": scenario.metrics}
+    named |= {f"policies.{policy}.metrics": fields.get("metrics", {}) for policy, fields in scenario.policies.items()}
+    for place, metrics in named.items():
+        for name in metrics:
+            if name not in known:
+                raise UnknownNameError("metric", name, known, place)
 
 
 def coarse_step(largest: float) -> float:

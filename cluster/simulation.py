@@ -14,7 +14,7 @@ from cluster.availability import Availability
 from cluster.calendar import At, Kind
 from cluster.failover import FailoverManager, Tenancy
 from cluster.faults import make_faults
-from cluster.growth import check_classes, factors
+from cluster.growth import factors
 from cluster.ledger import Ledger
 from cluster.movement import Movement
 from cluster.pools import Source
@@ -116,7 +116,7 @@ class Simulation:
         self._partitions = sequence.traces.tenant_names().tolist()
         self._waiting: dict[int, int] = {}
         self._growing: list[Growth] = []
-        check_classes(scenario.workload.growth, sequence.traces)
+        self._events_looked_at = 0
         self._last_balancing: int | None = None
         self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
 
@@ -211,16 +211,18 @@ class Simulation:
         self.engine.remove_partition(name)
 
     def _meter(self) -> None:
-        """Meter, report, and start failovers where there is a shortage."""
+        """Meter, report, and start failovers where there is a shortage, or a broken constraint after a node changed."""
         metering = self.ledger.meter(self._now)
         self.recorder.load(self._now, metering.metered)
         if len(metering.rows):
             self.engine.report_loads(metering.rows, metering.demand)
         plan = None
-        if needs_repair(metering, self._threshold):
+        changes = len(self.recorder.node_events)
+        if needs_repair(metering, self._threshold) or changes > self._events_looked_at:
+            self._events_looked_at = changes
             with self._timed("repair"):
                 plan = self.engine.repair(now=self._now)
-            self.recorder.plan(self._now, "shortage", plan)
+            self.recorder.plan(self._now, "constraint check", plan)
         moves = plan.moves if plan is not None else ()
         found = classify(metering, self._threshold, moves, self._node_names, self._metric_names)
         self.recorder.shortages(self._now, found)

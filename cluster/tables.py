@@ -78,7 +78,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
     },
     "plans": {
         "time_s": TIME,
-        "occasion": Column(pl.String, "arrival, retry, shortage or balancing"),
+        "occasion": Column(pl.String, "arrival, retry, constraint check, balancing, rebuild, node fault or upgrade"),
         "moves": Column(pl.Int32, "steps of the plan, new replicas included"),
         "unplaced": Column(pl.Int32, "replicas that found no place"),
         "end_reason": Column(pl.String, "why the search ended"),

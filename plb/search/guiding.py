@@ -48,34 +48,34 @@ def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: i
     primary = row if problem.role[row] == _PRIMARY else partner
     secondary = partner if primary == row else row
     node = solution.node[primary]
-    local = problem.local_of[problem.service[row]]
     for metric in range(problem.load.shape[1]):
-        gain = problem.load[primary, metric] - problem.load[secondary, metric]
-        if gain != 0 and _gathers_any(problem, metric):
-            return True
-        if problem.uneven[0, metric] and gain * _above_mean(problem, solution, metric, node) > 0:
-            return True
-        within = local != NOWHERE and problem.uneven[1 + local, metric]
-        if within and gain * _above_local_mean(problem, solution, local, metric, node) > 0:
+        leaving = problem.load[primary, metric] - problem.load[secondary, metric]
+        if _evens_out(problem, solution, row, metric, node, leaving):
             return True
     return False
 
 
 @kernel
 def _is_worth(problem: Problem, solution: Solution, row: int, node: int, side: int) -> bool:
-    """Tell whether `node` is above (`side` 1) or below (-1) the mean of an uneven metric that `row` carries."""
-    local = problem.local_of[problem.service[row]]
+    """Tell whether `row` may even out a metric by leaving `node` (`side` 1) or by coming there (-1)."""
     for metric in range(problem.load.shape[1]):
-        if problem.load[row, metric] == 0:
-            continue
-        if _gathers_any(problem, metric):
-            return True
-        if problem.uneven[0, metric] and side * _above_mean(problem, solution, metric, node) > 0:
-            return True
-        within = local != NOWHERE and problem.uneven[1 + local, metric]
-        if within and side * _above_local_mean(problem, solution, local, metric, node) > 0:
+        if _evens_out(problem, solution, row, metric, node, side * problem.load[row, metric]):
             return True
     return False
+
+
+@kernel(inline=True)
+def _evens_out(problem: Problem, solution: Solution, row: int, metric: int, node: int, leaving: int) -> bool:
+    """Tell whether load that leaves `node`, or comes there if below 0, may even out a metric that the row balances."""
+    if leaving == 0:
+        return False
+    if _gathers_any(problem, metric):
+        return True
+    if problem.uneven[0, metric] and leaving * _above_mean(problem, solution, metric, node) > 0:
+        return True
+    local = problem.local_of[problem.service[row]]
+    within = local != NOWHERE and problem.uneven[1 + local, metric]
+    return bool(within and leaving * _above_local_mean(problem, solution, local, metric, node) > 0)
 
 
 @kernel(inline=True)

@@ -61,6 +61,31 @@ def results(scenario: Path) -> Path:
     return out
 
 
+def test_faults_and_upgrades_end_in_a_table_of_their_own(scenario: Path, tmp_path: Path):
+    """With availability and moves by cause, under each policy; without faults there is none."""
+    failing = tmp_path / "failing.toml"
+    failing.write_text(
+        SMALL + '[faults]\ncrashes = [{ node = "n3", at_hours = 1.0, hours = 0.5 }]\n[upgrades]\nstarts_hours = [1.5]\n'
+    )
+    run = plb("simulate", failing, "--out", tmp_path / "out")
+    assert run.exit_code == 0, run.output
+    for words in ("faults and upgrades", "availability of tenants", "moves for node fault", "quorums lost"):
+        assert words in run.stdout
+    (line,) = [line for line in run.stdout.splitlines() if "node faults" in line]
+    assert line.split("│")[2:4] == ["        1 ", "        1 "]
+    assert "availability of tenants" not in plb("simulate", scenario, "--out", tmp_path / "calm").stdout
+
+
+def test_names_in_faults_are_checked_before_anything_runs(tmp_path: Path):
+    """An unknown node or domain is an error with the nearest name, and leaves no results."""
+    failing = tmp_path / "failing.toml"
+    failing.write_text(SMALL + '[faults]\ncrashes = [{ node = "n33", at_hours = 1.0, hours = 0.5 }]\n')
+    run = plb("simulate", failing, "--out", tmp_path / "out")
+    assert run.exit_code != 0
+    assert "n3" in run.output
+    assert not (tmp_path / "out" / "summary.json").exists()
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """Return the bytes of all files but the timings and the plots."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".png"]

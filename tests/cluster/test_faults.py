@@ -15,6 +15,21 @@ from plb.model import Role
 from tests.cluster.tiny import small_region
 
 
+def expected_demand(simulation: Simulation) -> np.ndarray:
+    """Return the demand of every replica, or end of a move, on a node that is up, replica by replica: (R,)."""
+    sequence, now = simulation._sequence, int(simulation.env.now)
+    traces = sequence.traces
+    total = np.zeros(len(traces.metrics))
+    for partition, tenancy in simulation.failover._tenancies.items():
+        age = now - int(sequence.arrival[tenancy.tenant])
+        step = min(max((age - 1) // 600, 0), int(traces.lifetime_steps[tenancy.tenant]) - 1)
+        for one in simulation.engine.replicas(partition):
+            if one.node is not None and one.node not in simulation.failover.down:
+                start = traces.series_start[traces.series_index[tenancy.tenant, one.role]]
+                total += traces.values[start + step].astype(np.float64) * simulation.ledger.growth[tenancy.tenant]
+    return total
+
+
 def check(simulation: Simulation) -> None:
     """Assert that no replica is lost or doubled, and that engine, ledger and failover manager agree."""
     engine, ledger, failover = simulation.engine, simulation.ledger, simulation.failover
@@ -38,6 +53,8 @@ def check(simulation: Simulation) -> None:
         if failover.serves(partition):
             assert usable != simulation.recorder.availability.is_lost(tenancy.tenant)
     assert set(np.flatnonzero(ledger.node >= 0).tolist()) <= rows, "the ledger knows no other replicas"
+    metered = ledger.meter(int(simulation.env.now)).metered.sum(axis=0)
+    assert metered == pytest.approx(expected_demand(simulation), rel=1e-6), "load is conserved"
 
 
 def stepped(simulation: Simulation, also: Callable[[Simulation], None] = lambda _: None) -> int:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import attrs
 import pytest
 
 from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
-from cluster.scenario import BUILT_IN_POLICIES
-from cluster.scenario_file import read_scenario, scenario_from
+from cluster.fault_settings import Crash, Flapping, Outage
+from cluster.hardware import Group
+from cluster.scenario import BUILT_IN_POLICIES, Growth
+from cluster.scenario_file import SECTIONS, read_scenario, scenario_from
 from plb import Metric, PlbError
 from workloads.errors import TraceError, TraceProblem
 
@@ -161,3 +164,15 @@ def test_error_can_be_made_again(error):
     """In another process, and by SimPy."""
     for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
         assert str(again) == str(error)
+
+
+PARTS = [*SECTIONS.values(), Group, Crash, Outage, Flapping, Growth]
+
+
+@pytest.mark.parametrize("kind", PARTS, ids=lambda kind: kind.__name__)
+def test_page_names_every_key(kind: type) -> None:
+    """Sections and the tables in them."""
+    page = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text()
+    names = [field.name for field in attrs.fields(kind)]
+    written = [{f"`{name}`", f" {name}`", f" {name} ="} for name in names]
+    assert not [name for name, ways in zip(names, written, strict=True) if not any(way in page for way in ways)]

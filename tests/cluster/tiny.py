@@ -24,30 +24,36 @@ DISK = (MetricInfo("disk", "GB"),)
 
 @attrs.frozen
 class Tenant:
-    """A tenant with one replica that arrives at a time and has the given disk demand, a value a step of 10 minutes."""
+    """A tenant that arrives at a time; each replica has the given disk demand, a value a step of 10 minutes."""
 
     name: str
     arrival: int
     demand: Sequence[float]
+    replicas: int = 1
 
 
 def traces_of(tenants: Sequence[Tenant], metrics: tuple[MetricInfo, ...] = DISK) -> TraceSet:
-    """Return the traces of tenants with one replica each."""
+    """Return the traces of tenants."""
     life = np.array([len(tenant.demand) for tenant in tenants], np.int32)
     count = len(tenants)
+    series = [
+        (index, role)
+        for index, tenant in enumerate(tenants)
+        for role in (Role.PRIMARY, Role.SECONDARY)[: min(2, tenant.replicas)]
+    ]
     return TraceSet(
         metrics=metrics,
         classes=("any",),
         tenant=np.array([tenant.name for tenant in tenants]),
         class_code=np.zeros(count, np.int16),
-        replicas=np.ones(count, np.int8),
+        replicas=np.array([tenant.replicas for tenant in tenants], np.int8),
         lifetime_steps=life,
         censored=np.zeros(count, np.bool_),
         max_usage=np.array([[max(tenant.demand)] for tenant in tenants], np.float32),
-        series_tenant=np.arange(count, dtype=np.int32),
-        series_role=np.full(count, Role.PRIMARY, np.int8),
-        series_start=bounds_of(life),
-        values=np.array([[value] for tenant in tenants for value in tenant.demand], np.float32),
+        series_tenant=np.array([index for index, _ in series], np.int32),
+        series_role=np.array([role for _, role in series], np.int8),
+        series_start=bounds_of(life[[index for index, _ in series]]),
+        values=np.array([[value] for index, _ in series for value in tenants[index].demand], np.float32),
     )
 
 
@@ -67,14 +73,17 @@ def source_of(traces: TraceSet, initial: float = 20.0) -> Source:
     return Source(traces.metrics, 600.0, history, np.array([-1]), TracePool(traces), {"rule": "made by hand"})
 
 
-def scenario_of(nodes: int, hours: float, capacity: float = 100.0, **cluster: Any) -> Scenario:
-    """Return a scenario of equal nodes with disk only, without domains that matter."""
+def scenario_of(
+    nodes: int, hours: float, capacity: float = 100.0, *, sections: dict[str, Any] | None = None, **cluster: Any
+) -> Scenario:
+    """Return a scenario of equal nodes with disk only, without domains that matter; `sections` has further ones."""
     table = {"nodes": nodes, "capacities": {"disk": capacity}, "upgrade_domains": nodes, "fault_domains": nodes}
     return scenario_from(
         {
             "cluster": table | cluster,
             "workload": {"density_metric": "disk"},
             "run": {"days": hours / 24, "policies": ["original"]},
+            **(sections or {}),
         }
     )
 

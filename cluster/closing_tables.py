@@ -1,0 +1,84 @@
+"""The tables that end a run of `plb simulate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.table import Table
+
+from cluster.comparison import Comparison, Estimate
+from cluster.record import RunResult
+
+HEADINGS = {
+    "violations": "violations",
+    "failovers": "failovers",
+    "moves": "moves",
+    "placement_failures": "not placed",
+    "downtime_seconds": "downtime (s)",
+    "wall_seconds": "wall (s)",
+}
+
+
+def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
+    """Return the closing table: a row a policy; means, with 95 % intervals where there is more than one repeat."""
+    repeats = max(comparison.repeats.values())
+    caption = f"ratio: violations by those of {comparison.policies[0]}"
+    if repeats > 1:
+        caption += f"; means of {repeats} repeats with 95 % intervals"
+    if remark:
+        caption += f"\n[red]interrupted: {remark}[/red]"
+    table = Table(title=title, caption=caption)
+    table.add_column("policy", no_wrap=True)
+    for name, heading in HEADINGS.items():
+        table.add_column(heading, justify="right", no_wrap=True)
+        if name == "violations":
+            table.add_column("ratio", justify="right", no_wrap=True)
+    for policy in comparison.policies:
+        cells = [policy]
+        for name in HEADINGS:
+            estimate = comparison.figures[policy][name]
+            cells.append(_cell(estimate))
+            if name == "violations":
+                cells.append("-" if estimate.ratio is None else f"{estimate.ratio:.2f}")
+        table.add_row(*cells)
+    return table
+
+
+def _cell(estimate: Estimate) -> str:
+    digits = 0 if float(estimate.mean).is_integer() or estimate.mean >= 100 else 1
+    text = f"{estimate.mean:,.{digits}f}"
+    return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
+
+
+OUTAGES = {
+    "node_faults": "node faults",
+    "upgraded_domains": "upgrade domains upgraded",
+    "rolled_back_domains": "upgrade domains rolled back",
+    "quorum_losses": "quorums lost",
+}
+MOVE_CAUSES = ("violation", "balancing", "placement", "node fault", "upgrade")
+
+
+def outage_table(runs: Sequence[RunResult], policies: Sequence[str]) -> Table:
+    """Return what faults and upgrades did: a column a policy, means over repeats."""
+    totals = {policy: [run.totals for run in runs if run.policy == policy] for policy in policies}
+    table = Table("", title="faults and upgrades")
+    for policy in policies:
+        table.add_column(policy, justify="right", no_wrap=True)
+    known = {
+        policy: [one["availability"] for one in of if one["availability"] is not None] for policy, of in totals.items()
+    }
+    table.add_row("availability of tenants", *(f"{np.mean(one):.4%}" if one else "-" for one in known.values()))
+    for name, heading in OUTAGES.items():
+        table.add_row(heading, *(_count([one[name] for one in of]) for of in totals.values()))
+    for cause in MOVE_CAUSES:
+        counts = ([one["moves_by_cause"].get(cause, 0) for one in of] for of in totals.values())
+        table.add_row(f"moves for {cause}", *map(_count, counts))
+    return table
+
+
+def _count(numbers: Sequence[float]) -> str:
+    """Return the mean of counts."""
+    mean = float(np.mean(numbers))
+    return f"{mean:,.{0 if mean.is_integer() else 1}f}"
