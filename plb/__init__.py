@@ -4,23 +4,41 @@ An engine that decides on which node each replica stands. It knows no clock, no 
 """
 
 from plb.config import CapacityLimit, Checks, Combination, PlbConfig, Replay
-from plb.engine import PlacedReplica, PlacementAndLoadBalancing
+from plb.engine import DomainState, PlacedReplica, PlacementAndLoadBalancing
 from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
-from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
+from plb.model import (
+    DeactivationIntent,
+    DeactivationStatus,
+    Metric,
+    MoveCost,
+    Node,
+    Partition,
+    Replica,
+    ReplicaState,
+    Role,
+    Service,
+    UpgradeMark,
+)
 from plb.outcome import DomainOutcome, Held, Idle
 from plb.plan import Energy, Move, MoveKind, Phase, Plan, Proposals, Reason
+from plb.search.budget import Budget, EndReason
 from plb.settings.metric import PlacementStrategy
 from plb.unplaced import Unplaced
 from plb.violations import Apart, Misplaced, NodeViolation, UnevenSpread, Violation
 
 __all__ = [
     "Apart",
+    "Budget",
     "CapacityLimit",
     "CheckFailedError",
     "Checks",
     "Combination",
     "ConflictError",
+    "DeactivationIntent",
+    "DeactivationStatus",
     "DomainOutcome",
+    "DomainState",
+    "EndReason",
     "Energy",
     "Held",
     "Idle",
@@ -44,10 +62,12 @@ __all__ = [
     "Reason",
     "Replay",
     "Replica",
+    "ReplicaState",
     "Role",
     "Service",
     "UnevenSpread",
     "UnknownNameError",
     "Unplaced",
+    "UpgradeMark",
     "Violation",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
@@ -20,6 +20,7 @@ from plb.settings.scheduling import SchedulingSettings
 from plb.settings.search import SearchSettings
 from plb.settings.throttling import ThrottlingSettings
 from plb.settings.translation import original_defaults, translated, with_maps
+from plb.validation import check_member
 
 
 class Combination(Enum):
@@ -58,32 +59,20 @@ class Checks(Enum):
     STEP = "step"
 
 
-Choice = TypeVar("Choice", bound=Enum)
-
-
-def _member(kind: type[Choice], field: str, value: object) -> Choice:
-    """Return the member of `kind` that `value` is or names, or refuse it."""
-    try:
-        return kind(value)
-    except ValueError:
-        allowed = "one of " + ", ".join(str(member.value) for member in kind)
-        raise InvalidValueError("PlbConfig", field, value, allowed) from None
-
-
 def _combination(value: object) -> Combination:
-    return _member(Combination, "combination", value)
+    return check_member("PlbConfig", "combination", value, Combination)
 
 
 def _capacity_limit(value: object) -> CapacityLimit:
-    return _member(CapacityLimit, "capacity_limit", value)
+    return check_member("PlbConfig", "capacity_limit", value, CapacityLimit)
 
 
 def _checks(value: object) -> Checks:
-    return _member(Checks, "checks", value)
+    return check_member("PlbConfig", "checks", value, Checks)
 
 
 def _replay(value: object) -> Replay:
-    return _member(Replay, "replay", value)
+    return check_member("PlbConfig", "replay", value, Replay)
 
 
 def _tuple_of_metrics(metrics: object) -> tuple[Metric, ...]:

@@ -302,7 +302,11 @@ class PlacementAndLoadBalancing:
             If an index is not that of a replica or comes twice, a shape does not fit, or a load is negative or not
             finite; nothing is changed then.
         """
-        set_loads(self._state, _indices(replica_index), _numbers(loads))
+        rows = _indices(replica_index)
+        reported = _numbers(loads)
+        if rows.size == 0 and reported.size == 0:
+            return  # an empty list has no columns that could be counted
+        set_loads(self._state, rows, reported)
 
     # what the host asks
 

@@ -16,6 +16,7 @@ from plb.errors import ConflictError, InvalidValueError
 from plb.settings.metric import MetricSettings
 from plb.validation import check_count as check_count
 from plb.validation import check_loads as check_loads
+from plb.validation import check_member as check_member
 from plb.validation import check_name as check_name
 from plb.validation import check_number as check_number
 from plb.validation import check_switch as check_switch
@@ -158,12 +159,8 @@ class Node:
     upgrade_domain: str | None = attrs.field(default=None, kw_only=True)
     properties: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
     up: bool = attrs.field(default=True, kw_only=True)
-    deactivation_intent: DeactivationIntent = attrs.field(
-        default=DeactivationIntent.NONE, kw_only=True, converter=DeactivationIntent
-    )
-    deactivation_status: DeactivationStatus = attrs.field(
-        default=DeactivationStatus.NONE, kw_only=True, converter=DeactivationStatus
-    )
+    deactivation_intent: DeactivationIntent = attrs.field(default=DeactivationIntent.NONE, kw_only=True)
+    deactivation_status: DeactivationStatus = attrs.field(default=DeactivationStatus.NONE, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("node", self.name)
@@ -173,6 +170,8 @@ class Node:
             if getattr(self, field) is not None:
                 check_text(item, field, getattr(self, field))
         check_switch(item, "up", self.up)
+        for field, kind in (("deactivation_intent", DeactivationIntent), ("deactivation_status", DeactivationStatus)):
+            object.__setattr__(self, field, check_member(item, field, getattr(self, field), kind))
         for key, value in self.properties.items():
             check_text(item, f"properties[{key}]", value)
         object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
@@ -193,11 +192,7 @@ class Node:
 
 def check_move_cost(item: str, cost: MoveCost | str) -> MoveCost:
     """Return the `MoveCost` that `cost` is or names, or refuse it."""
-    try:
-        return MoveCost(cost)
-    except ValueError:
-        allowed = "one of " + ", ".join(cost.value for cost in MoveCost)
-        raise InvalidValueError(item, "move_cost", cost, allowed) from None
+    return check_member(item, "move_cost", cost, MoveCost)
 
 
 @attrs.frozen
@@ -296,10 +291,10 @@ class Replica:
 
     role: Role
     node: str
-    state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True, converter=ReplicaState)
+    state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True)
     pinned: bool = attrs.field(default=False, kw_only=True)
     leaving: bool = attrs.field(default=False, kw_only=True)
-    upgrade: UpgradeMark = attrs.field(default=UpgradeMark.NONE, kw_only=True, converter=UpgradeMark)
+    upgrade: UpgradeMark = attrs.field(default=UpgradeMark.NONE, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("replica", self.node)
@@ -309,6 +304,8 @@ class Replica:
         item = f"replica on {self.node}"
         for field in ("pinned", "leaving"):
             check_switch(item, field, getattr(self, field))
+        for field, kind in (("state", ReplicaState), ("upgrade", UpgradeMark)):
+            object.__setattr__(self, field, check_member(item, field, getattr(self, field), kind))
         if self.upgrade is UpgradeMark.SWAP_OUT and self.role is not Role.PRIMARY:
             raise InvalidValueError(item, "upgrade", self.upgrade.value, "a mark other than swap_out, unless a primary")
         if self.upgrade is not UpgradeMark.NONE and self.role is Role.INSTANCE:

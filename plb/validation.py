@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from enum import Enum
 from numbers import Real
 from types import MappingProxyType
+from typing import TypeVar
 
 from plb.errors import InvalidValueError
+
+Member = TypeVar("Member", bound=Enum)
 
 
 def check_number(
@@ -21,7 +25,7 @@ def check_number(
     high_open: bool = False,
 ) -> float:
     """Return `value` as a float if it is finite and within the bounds, else raise `InvalidValueError`."""
-    allowed = f"a finite number {'>' if low_open else '>='} {low:g}"
+    allowed = f"a finite number {'>' if low_open else '>='} {low:g}" if math.isfinite(low) else "a finite number"
     if math.isfinite(high):
         allowed += f" and {'<' if high_open else '<='} {high:g}"
     given: object = value
@@ -69,3 +73,12 @@ def check_name(kind: str, name: str) -> str:
 def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[str, float]:
     """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
     return MappingProxyType({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in loads.items()})
+
+
+def check_member(item: str, field: str, value: object, kind: type[Member]) -> Member:
+    """Return the member of an enumeration that `value` is or names, or refuse it."""
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = "one of " + ", ".join(str(member.value) for member in kind)
+        raise InvalidValueError(item, field, value, allowed) from None
