@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plb.arrays import SCRATCH
 from plb.configuration import Configuration
-from plb.search.annealing import new_tally
+from plb.search.annealed import new_tally
 from plb.search.proposal import ACCEPTED, DRAWN, REACHED_MONTE_CARLO, REJECTED, SCORED, judge
 
 from .strategies import all_clusters, clusters, configuration_of, examples, walks
