@@ -208,17 +208,8 @@ class PathDependent(Crowding):
         self.moves += 1
 
 
-class AbsoluteLimit(Crowding):
-    """A limit in steps, whatever the unit."""
-
-    def total(self, configuration):
-        return float((configuration.loads > 5).sum())
-
-    delta = None
-
-
 class Peaks:
-    """Expected number of nodes whose sampled peaks add up to more than 10 steps a node allows."""
+    """Expected number of nodes on which the sampled peaks reach the threshold: the expected failovers, by hand."""
 
     name = "peaks"
 
