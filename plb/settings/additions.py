@@ -22,7 +22,7 @@ def _weights(item: str, field: str, value: Any) -> dict[str, float]:
 
 
 def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise InvalidValueError(item, field, value, "a list of names of constraints")
     for name in value:
         own_constraint(name)

@@ -16,7 +16,7 @@ def small_problem() -> Problem:
     cluster = Cluster(
         metrics=tuple(Metric(name) for name in METRICS),
         config={},
-        nodes=tuple(Node(f"n{i}") for i in range(11)),
+        nodes=tuple(Node(f"n{i}", fault_domain="fd:/a", upgrade_domain="u") for i in range(11)),
         services=(Service("s", stateful=False),),
         partitions=tuple(Partition(f"p{i}", service="s", replicas=[Replica(Role.INSTANCE, "n0")]) for i in range(7)),
         loads={},
