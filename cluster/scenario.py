@@ -17,6 +17,7 @@ import attrs
 
 from cluster.fault_settings import Faults
 from cluster.hardware import Cluster
+from cluster.imports import digests, import_files
 from cluster.sections import Section, count, number
 from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
@@ -142,6 +143,8 @@ class Scenario:
     ----------
     name
         Name of the scenario, for tables and plots.
+    imports
+        Python files that register energy terms and constraints (`plb.registry`) which `engine` and `policies` name.
     cluster, workload, run, faults, upgrades
         The sections.
     metrics
@@ -154,6 +157,7 @@ class Scenario:
     """
 
     name: str = "scenario"
+    imports: tuple[str, ...] = ()
     cluster: Cluster = attrs.field(factory=Cluster)
     workload: Workload = attrs.field(factory=Workload)
     run: Run = attrs.field(factory=Run)
@@ -184,7 +188,11 @@ class Scenario:
                 raise UnknownNameError("policy", name, known, "run.policies")
 
     def config(self, policy: str, metrics: tuple[Metric, ...]) -> PlbConfig:
-        """Return the engine's settings under a policy; what it says of metrics prevails over `metrics`."""
+        """Return the engine's settings under a policy; what it says of metrics prevails over `metrics`.
+
+        The files of `imports` are run first.
+        """
+        import_files(self.imports)
         fields = {**ENGINE_DEFAULTS, **self.engine, **self.policies[policy]}
         own = fields.pop("metrics", {})
         return PlbConfig(metrics=[attrs.evolve(one, **own.get(one.name, {})) for one in metrics], **fields)
@@ -192,6 +200,9 @@ class Scenario:
     def as_json(self) -> dict[str, Any]:
         """Return the scenario as plain JSON values, with the policies that run."""
         plain = attrs.asdict(self)
+        del plain["imports"]
+        if self.imports:
+            plain["imports"] = digests(self.imports)
         plain["policies"] = {name: dict(self.policies[name]) for name in self.run.policies}
         plain["metrics"] = {name: dict(fields) for name, fields in self.metrics.items()}
         plain["engine"] = {**ENGINE_DEFAULTS, **self.engine}

@@ -16,6 +16,7 @@ import cattrs
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.fault_settings import Faults
 from cluster.hardware import Cluster
+from cluster.imports import import_files
 from cluster.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenario, Workload
 from cluster.sections import check_field
 from cluster.upgrade_settings import Upgrades
@@ -28,13 +29,15 @@ SECTIONS: Mapping[str, type] = {
     "faults": Faults,
     "upgrades": Upgrades,
 }
-TOP_LEVEL = ("name", *SECTIONS, "metrics", "engine", "policies")
+TOP_LEVEL = ("name", "imports", *SECTIONS, "metrics", "engine", "policies")
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
 METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name not in FIXED_METRIC_FIELDS)
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """Read a scenario; a relative `workload.path` in it counts from the folder of the file.
+    """Read a scenario; a relative `workload.path`, and the files in `imports`, count from the folder of the file.
+
+    The files in `imports` are run: they register the energy terms and constraints that the scenario names.
 
     Raises
     ------
@@ -52,7 +55,7 @@ def read_scenario(path: str | Path) -> Scenario:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(str(path), [ScenarioProblem("not valid TOML", str(error))]) from None
-    scenario = scenario_from(data, source=str(path), text=text, name=file.stem)
+    scenario = scenario_from(data, source=str(path), text=text, name=file.stem, folder=file.parent)
     if scenario.workload.path is None:
         return scenario
     return attrs.evolve(
@@ -60,7 +63,9 @@ def read_scenario(path: str | Path) -> Scenario:
     )
 
 
-def scenario_from(data: Mapping[str, Any], *, source: str = "scenario", text: str = "", name: str = "") -> Scenario:
+def scenario_from(
+    data: Mapping[str, Any], *, source: str = "scenario", text: str = "", name: str = "", folder: Path | None = None
+) -> Scenario:
     """Return the scenario that a table of tables describes.
 
     Parameters
@@ -71,8 +76,10 @@ def scenario_from(data: Mapping[str, Any], *, source: str = "scenario", text: st
         Its name and its text, for messages.
     name
         Name of the scenario where it gives none.
+    folder
+        From which the files in `imports` count; None: the present one.
     """
-    reader = _Reader(text)
+    reader = _Reader(text, Path() if folder is None else folder)
     scenario = reader.scenario({"name": name or source, **data})
     if reader.problems or scenario is None:
         raise ScenarioError(source, reader.problems)
@@ -82,14 +89,16 @@ def scenario_from(data: Mapping[str, Any], *, source: str = "scenario", text: st
 class _Reader:
     """Reads the tables of a scenario and collects what is wrong with them."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, folder: Path) -> None:
         self.problems: list[ScenarioProblem] = []
         self._lines = text.splitlines()
+        self._folder = folder
         self._converter = _strict_converter()
 
     def scenario(self, data: Mapping[str, Any]) -> Scenario | None:
         self._unknown_keys("", data, TOP_LEVEL)
         name = self._value("name", data["name"], str)
+        imports = self._imports(data.get("imports", []))
         sections = {key: self._section(key, data.get(key, {}), kind) for key, kind in SECTIONS.items()}
         engine = self._engine_fields("engine", data.get("engine", {}))
         tables = self._table("policies", data.get("policies", {}))
@@ -99,10 +108,20 @@ class _Reader:
         if self.problems:
             return None
         try:
-            return Scenario(name=name, engine=engine, policies=policies, metrics=metrics, **sections)
+            return Scenario(name=name, imports=imports, engine=engine, policies=policies, metrics=metrics, **sections)
         except PlbError as error:
             self._add("scenario", str(error))
             return None
+
+    def _imports(self, names: Any) -> tuple[str, ...]:
+        """Run the files that the scenario imports, and return them by their full names."""
+        checked: tuple[str, ...] = self._value("imports", names, tuple[str, ...]) or ()
+        files = tuple(str((self._folder / name).resolve()) for name in checked)
+        try:
+            import_files(files)
+        except ScenarioError as error:
+            self.problems.extend(attrs.evolve(one, message=f"{error.source}: {one.message}") for one in error.problems)
+        return files
 
     def _policy_names(self, data: Mapping[str, Any], policies: Iterable[str]) -> None:
         run = data.get("run", {})

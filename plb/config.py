@@ -11,6 +11,7 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Metric
+from plb.settings.additions import AdditionSettings
 from plb.settings.balancing import BalancingSettings
 from plb.settings.constraints import ConstraintSettings
 from plb.settings.defragmentation import DefragmentationSettings
@@ -104,6 +105,7 @@ class PlbConfig(
     SchedulingSettings,
     ThrottlingSettings,
     DefragmentationSettings,
+    AdditionSettings,
 ):
     """Settings of a `PlacementAndLoadBalancing` engine.
 

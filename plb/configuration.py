@@ -1,11 +1,16 @@
-"""A configuration of the cluster that can be changed move by move: what energy terms look at."""
+"""A configuration of the cluster that can be changed move by move: what energy terms and constraints look at."""
 
 from __future__ import annotations
 
-import attrs
+from typing import NamedTuple
 
-from plb.arrays import NOWHERE, Problem, Solution
+import attrs
+import numpy as np
+
+from plb.arrays import NOWHERE, Float, Int, Problem, Solution
 from plb.constraints import ALL_RULES, NO_REFUSAL, Rule
+from plb.description import Description
+from plb.model import Node, Service
 from plb.search.checks import compare_with_fresh
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal, present_energy
@@ -30,8 +35,18 @@ class Proposal:
     partner: int = NOWHERE
 
 
+class Relocation(NamedTuple):
+    """One replica that changes its node; either node may be NOWHERE."""
+
+    row: int
+    source: int
+    target: int
+
+
 class Configuration:
     """Where every replica stands, and every sum that follows from it.
+
+    Replicas are rows and nodes are indices, as in `plb.arrays`; `description` has what they stand for.
 
     Parameters
     ----------
@@ -39,14 +54,70 @@ class Configuration:
         The arrays of the cluster.
     solution
         The placement and its sums; changed by `apply`.
+    description
+        Nodes, services and metrics in words; None: there are only numbers.
     """
 
-    def __init__(self, problem: Problem, solution: Solution) -> None:
+    def __init__(self, problem: Problem, solution: Solution, description: Description | None = None) -> None:
         self.problem, self.solution = problem, solution
+        self.description = Description() if description is None else description
+
+    # what terms and constraints read
+
+    @property
+    def rows(self) -> Int:
+        """The replicas that stand or wait for a place, departing ends aside."""
+        problem = self.problem
+        known = (problem.origin != NOWHERE) | problem.movable | (self.solution.node != NOWHERE)
+        return np.flatnonzero(known & ~problem.leaving)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.problem.limit)
+
+    def node_of(self, row: int) -> int:
+        """Return the node of a replica, or NOWHERE."""
+        return int(self.solution.node[row])
+
+    def rows_on(self, node: int) -> Int:
+        """Return the replicas on a node, departing ends aside."""
+        return np.flatnonzero((self.solution.node == node) & ~self.problem.leaving)
+
+    def load_of(self, row: int) -> Float:
+        """Return the load of a replica by metric, (R,) in user units."""
+        return np.asarray(self.problem.load[row] * self.description.steps, np.float64)
+
+    @property
+    def loads(self) -> Float:
+        """The load of every node by metric, (N, R) in user units; departing ends do not count."""
+        return np.asarray(self.solution.node_load * self.description.steps, np.float64)
+
+    def node(self, index: int) -> Node:
+        """Return a node as the user described it."""
+        return self.description.nodes[index]
+
+    def service_of(self, row: int) -> Service:
+        """Return the service of a replica as the user described it."""
+        return self.description.services[int(self.problem.service[row])]
+
+    def partition_of(self, row: int) -> str:
+        """Return the name of the partition of a replica."""
+        return self.description.partitions[row]
+
+    def relocations(self, proposal: Proposal) -> tuple[Relocation, ...]:
+        """Return which replicas a proposal takes from where to where: one, or the two of an exchange."""
+        here = self.node_of(proposal.row)
+        first = Relocation(proposal.row, here, proposal.target)
+        if proposal.partner == NOWHERE:
+            return (first,)
+        return first, Relocation(proposal.partner, proposal.target, here)
+
+    # what the search keeps
 
     @property
     def energy(self) -> float:
-        """The energy, from the incremental sums."""
+        """The energy of the built-in terms, from the incremental sums."""
         return float(present_energy(self.problem, self.solution))
 
     def refusal(self, proposal: Proposal, enforced: int = ALL_RULES) -> Rule | None:

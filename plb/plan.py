@@ -49,7 +49,8 @@ class Reason:
         The phase that made it.
     rule
         The rule or term behind it: ``"new replica"``, ``"surplus"``, ``"make room"``, ``"upgrade"``, ``"upgraded"``,
-        ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"`` or ``"energy"``.
+        ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"``, ``"energy"``, or the
+        name of a constraint of the user's own.
     node
         Node where the rule was broken, if it was, or where room is made, or that is or was upgraded.
     metric
@@ -179,6 +180,8 @@ class Energy:
         F, mean share of the held-out nodes that is in use, summed over them.
     expected_failovers
         V, expected number of nodes in violation.
+    own
+        The terms of the user's own by name, without their weights.
     """
 
     total: float
@@ -186,16 +189,24 @@ class Energy:
     imbalance: float
     fragmentation: float
     expected_failovers: float
+    own: Mapping[str, float] = attrs.field(factory=dict, hash=False)
 
     def __add__(self, other: Energy) -> Energy:
-        return Energy(*(one + two for one, two in zip(attrs.astuple(self), attrs.astuple(other), strict=True)))
+        return Energy(
+            self.total + other.total,
+            self.movement + other.movement,
+            self.imbalance + other.imbalance,
+            self.fragmentation + other.fragmentation,
+            self.expected_failovers + other.expected_failovers,
+            {name: self.own.get(name, 0.0) + other.own.get(name, 0.0) for name in {**self.own, **other.own}},
+        )
 
     @property
     def terms(self) -> dict[str, float]:
         """The terms by name."""
         fields = attrs.asdict(self)
-        del fields["total"]
-        return fields
+        del fields["total"], fields["own"]
+        return {**fields, **self.own}
 
 
 @attrs.frozen

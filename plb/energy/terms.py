@@ -1,4 +1,4 @@
-"""The four energy terms as objects: the same verbs, from increments and from scratch (design section 6).
+"""The four built-in energy terms as objects: the same verbs, from increments and from scratch (design section 6).
 
 `total` computes a term anew from nothing but the placement, in plain NumPy; `delta` is what the search uses. That they
 agree after any sequence of moves is what the property tests show.
@@ -6,13 +6,12 @@ agree after any sequence of moves is what the property tests show.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Float, Int
 from plb.configuration import Configuration, Proposal
 from plb.energy.fresh import fresh_solution, total_movement
+from plb.energy.interface import IncrementalTerm
 from plb.energy.score import PLAIN_SPREAD, REPETITIONS
 from plb.search.transition import (
     fragmentation_of_proposal,
@@ -22,34 +21,12 @@ from plb.search.transition import (
 )
 
 
-class EnergyTerm(Protocol):
-    """A part of the energy: lower is better."""
-
-    @property
-    def name(self) -> str:
-        """The name under which plans report the term."""
-        ...
-
-    def total(self, configuration: Configuration) -> float:
-        """Return the term of a configuration, computed from scratch."""
-        ...
-
-    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
-        """Return by how much a proposal would change the term."""
-        ...
-
-    def apply(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Bring sums of the term's own up to date, before the configuration carries the proposal out."""
-        ...
-
-    def undo(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Take `apply` of the same proposal back."""
-        ...
-
-
-class _SummedTerm:
+class _WithoutSums:
     """A term whose sums are part of every solution, so that it keeps none of its own."""
 
+    def begin(self, configuration: Configuration) -> None:
+        """Do nothing: the configuration has the sums."""
+
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
         """Do nothing: the configuration changes the sums."""
 
@@ -57,7 +34,7 @@ class _SummedTerm:
         """Do nothing: the configuration changes the sums."""
 
 
-class Movement(_SummedTerm):
+class Movement(_WithoutSums):
     """m(X): the moves that lead to the configuration."""
 
     name = "movement"
@@ -75,7 +52,7 @@ class Movement(_SummedTerm):
         return after / TENTHS - int(solution.counts[MOVEMENT]) / TENTHS
 
 
-class Imbalance(_SummedTerm):
+class Imbalance(_WithoutSums):
     """I(X): the weighted mean coefficient of variation of node load."""
 
     name = "imbalance"
@@ -106,7 +83,7 @@ class Imbalance(_SummedTerm):
         return float(after - solution.terms[IMBALANCE])
 
 
-class Fragmentation(_SummedTerm):
+class Fragmentation(_WithoutSums):
     """F(X): the load on held-out nodes, relative to their capacity."""
 
     name = "fragmentation"
@@ -124,7 +101,7 @@ class Fragmentation(_SummedTerm):
         return float(after - solution.terms[FRAGMENTATION])
 
 
-class ExpectedFailovers(_SummedTerm):
+class ExpectedFailovers(_WithoutSums):
     """V(X): the expected number of nodes in violation."""
 
     name = "expected_failovers"
@@ -145,7 +122,7 @@ class ExpectedFailovers(_SummedTerm):
         return float((after - solution.counts[VIOLATIONS]) / problem.weights[REPETITIONS])
 
 
-TERMS: tuple[EnergyTerm, ...] = (Movement(), Imbalance(), Fragmentation(), ExpectedFailovers())
+TERMS: tuple[IncrementalTerm, ...] = (Movement(), Imbalance(), Fragmentation(), ExpectedFailovers())
 """The terms in the order of `plb.energy.score.TERM_NAMES`."""
 
 

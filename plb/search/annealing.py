@@ -16,6 +16,7 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Float, Int, Problem, Solution
 from plb.config import Checks, PlbConfig
+from plb.search.annealed import Annealed, new_tally
 from plb.search.attempts import new_attempt
 from plb.search.budget import ENDLESS, Budget, EndReason
 from plb.search.chain import (
@@ -34,7 +35,9 @@ from plb.search.chain import (
     return_to_best,
 )
 from plb.search.checks import compare_with_fresh
-from plb.search.proposal import DRAWN, TALLY_SIZE, Choice
+from plb.search.own.additions import Additions
+from plb.search.own.annealing import anneal_own_chains
+from plb.search.proposal import DRAWN, Choice
 from plb.search.transition import present_energy
 
 THREADED_PROPOSALS = 20_000
@@ -45,16 +48,6 @@ TIMED_STRETCH = 4096
 """Proposals between two looks at the clock."""
 
 
-@attrs.frozen(eq=False)
-class Annealed:
-    """The result of annealing: the best solution, and how the search went."""
-
-    solution: Solution
-    energy: float
-    tally: Int
-    end_reason: EndReason
-
-
 def anneal_chains(
     problem: Problem,
     start: Solution,
@@ -62,15 +55,24 @@ def anneal_chains(
     config: PlbConfig,
     seed: np.random.SeedSequence,
     budget: Budget,
+    additions: Additions | None = None,
 ) -> Annealed:
-    """Anneal from `start` with the configured number of chains and return the best result; `start` is not changed."""
+    """Anneal from `start` with the configured number of chains and return the best result; `start` is not changed.
+
+    Parameters
+    ----------
+    additions
+        Terms and constraints of the user's own: with them the chains are in plain Python.
+    """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         return Annealed(start, present_energy(problem, start), new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
     if config.prevent_transient_overcommit and not config.count_disappearing_load_for_simulated_annealing:
         problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
     settings = _settings(config, budget)
-    threads = _threads(config, settings)
     room = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
+    if additions is not None:
+        return anneal_own_chains(additions, problem, start, choice, settings, config, seed, budget, room)
+    threads = _threads(config, settings)
     begun = time.perf_counter()
 
     def run(chain: int, stream: np.random.SeedSequence) -> _Chain:
@@ -90,11 +92,6 @@ def anneal_chains(
         compare_with_fresh(problem, best.solution, "end of annealing")
     tally = np.sum([chain.tally for chain in chains], axis=0)
     return Annealed(best.solution, float(best.schedule[BEST_ENERGY]), tally, _end_reason(chains))
-
-
-def new_tally() -> Int:
-    """Return a tally of no proposals."""
-    return np.zeros(TALLY_SIZE, np.int64)
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:

@@ -11,8 +11,10 @@ from plb.arrays import MOVEMENT, NOWHERE, Bool, Float, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.gathering import gathers, packs, reserves, strategy_of, wanted_empty
 from plb.model import Metric, Service
-from plb.search.annealing import Annealed, anneal_chains
+from plb.search.annealed import Annealed
+from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
+from plb.search.own.additions import Additions
 from plb.search.proposal import Choice, migration_slots
 from plb.settings.metric import PlacementStrategy
 from plb.steps import MetricSteps
@@ -174,6 +176,7 @@ def balance(
     seed: np.random.SeedSequence,
     budget: Budget,
     services: Collection[int] | None = None,
+    additions: Additions | None = None,
 ) -> Annealed:
     """Return the configuration of lowest energy that the variants find; `start` is not changed.
 
@@ -181,6 +184,8 @@ def balance(
     ----------
     services
         Services whose replicas are moved for their own sake; those of others may only follow. None: all.
+    additions
+        Terms and constraints of the user's own.
     """
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
     if services is not None:
@@ -201,7 +206,7 @@ def balance(
             config.correct_spread,
         )
         share = budget.share(len(variants) - index)
-        found.append(anneal_chains(seen, start, choice, config, stream, share))
+        found.append(anneal_chains(seen, start, choice, config, stream, share, additions))
     best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))
     tally = np.sum([result.tally for result in found], axis=0)
     return attrs.evolve(best, tally=tally)

@@ -118,7 +118,7 @@ def anneal(
         _step(problem, solution, choice, course, rng)
         schedule[STEP] += 1.0
         if schedule[STEP] >= settings.simulated_annealing_iterations_per_round:
-            _end_round(settings, schedule)
+            end_round(settings, schedule)
 
 
 @kernel
@@ -274,7 +274,7 @@ def _remember(solution: Solution, schedule: Float, energy: float) -> None:
 
 
 @kernel
-def _end_round(settings: Settings, schedule: Float) -> None:
+def end_round(settings: Settings, schedule: Float) -> None:
     """Cool after a round without a new best; stop when nothing changes any more."""
     change = abs(schedule[ENERGY] - schedule[ROUND_ENERGY])
     quiet = change <= QUIET_CHANGE * abs(schedule[ROUND_ENERGY])

@@ -13,7 +13,7 @@ from plb.energy.score import FAILOVERS_TERM, FRAGMENTATION_TERM, IMBALANCE_TERM,
 from plb.plan import Energy, Phase, Reason
 from plb.search.breaches import Breaches
 from plb.search.inspection import Inspection
-from plb.search.result import energy_of_solution
+from plb.search.own.additions import Additions, energy_with
 from plb.violations import Breach
 
 
@@ -28,10 +28,20 @@ class Motives:
         The one at its end.
     breaches
         What repair set out to mend; None for the other phases.
+    additions
+        Terms and constraints of the user's own.
     """
 
-    def __init__(self, phase: Phase, before: Inspection, after: Solution, breaches: Breaches | None) -> None:
+    def __init__(
+        self,
+        phase: Phase,
+        before: Inspection,
+        after: Solution,
+        breaches: Breaches | None,
+        additions: Additions | None = None,
+    ) -> None:
         self.phase, self.before, self.after, self.breaches = phase, before, after, breaches
+        self._additions = additions
         self.problem, self.state = before.problem, before.state
 
     def of(self, row: int) -> Reason:
@@ -99,7 +109,8 @@ class Motives:
     @cached_property
     def _lower_energy(self) -> Reason:
         """The reason of a move that mends nothing: the term that lowered the energy most in this phase."""
-        energies = [energy_of_solution(self.problem, solution) for solution in (self.before.solution, self.after)]
+        solutions = (self.before.solution, self.after)
+        energies = [energy_with(self._additions, self.problem, solution) for solution in solutions]
         term = self._driving_term(*energies)
         if term is None:
             return Reason(self.phase, "energy")
@@ -113,14 +124,18 @@ class Motives:
         weights, counts = self.problem.weights, self.after.counts
         old_violations = int(self.before.solution.counts[VIOLATIONS])
         movement, violations = int(counts[MOVEMENT]), int(counts[VIOLATIONS])
+        spread, held = after.imbalance, after.fragmentation
         without = {
-            IMBALANCE_TERM: energy_of(weights, movement, before.imbalance, after.fragmentation, violations),
-            FRAGMENTATION_TERM: energy_of(weights, movement, after.imbalance, before.fragmentation, violations),
-            FAILOVERS_TERM: energy_of(weights, movement, after.imbalance, after.fragmentation, old_violations),
+            TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, held, violations),
+            TERM_NAMES[FRAGMENTATION_TERM]: energy_of(weights, movement, spread, before.fragmentation, violations),
+            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, spread, held, old_violations),
         }
+        present = energy_of(weights, movement, spread, held, violations)
+        own = {} if self._additions is None else self._additions.weights
+        for name, weight in own.items():
+            without[name] = present + weight * (before.own[name] - after.own[name])
         term = max(without, key=lambda one: without[one])
-        present = energy_of(weights, movement, after.imbalance, after.fragmentation, violations)
-        return TERM_NAMES[term] if without[term] > present else None
+        return term if without[term] > present else None
 
     def _evened_metric(self) -> Reason:
         """Return the metric whose weighted imbalance fell most; one that is to be uneven has it rise."""

@@ -13,10 +13,13 @@ import numpy as np
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.kernel import kernel
-from plb.search.annealing import Annealed, anneal_chains, new_tally
+from plb.search.annealed import Annealed, new_tally
+from plb.search.annealing import anneal_chains
 from plb.search.attempts import Attempt, new_attempt, place_in_turn, undo_attempt
 from plb.search.budget import Budget, EndReason
 from plb.search.narrowing import narrowed
+from plb.search.own.additions import Additions
+from plb.search.own.placement import walk
 from plb.search.proposal import Choice, migration_slots
 from plb.search.room import make_room
 from plb.search.streams import stream_of
@@ -34,6 +37,7 @@ def place_rows(
     budget: Budget,
     *,
     with_moves: bool,
+    additions: Additions | None = None,
 ) -> Annealed:
     """Find a place for each of `rows`; those that found none stay NOWHERE. `start` is not changed.
 
@@ -46,6 +50,8 @@ def place_rows(
         Enforced rules, from all to only the hard ones.
     with_moves
         Whether replicas that stand may move to make room.
+    additions
+        Terms and constraints of the user's own.
     """
     solution = start.copy()
     tally = new_tally()
@@ -57,11 +63,14 @@ def place_rows(
     stages = [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
     for stage, (seen, mask) in enumerate(stages):
         rng = np.random.Generator(np.random.PCG64(stream_of(seed, stage, 0)))
-        _walk(seen, solution, left, wholly, mask, tries, last, rng, new_attempt(len(left)), left.copy())
+        if additions is not None and additions.constraints:
+            walk(additions, seen, solution, left, wholly, mask, tries, last, rng)
+        else:
+            _walk(seen, solution, left, wholly, mask, tries, last, rng, new_attempt(len(left)), left.copy())
         placed = left[solution.node[left] != NOWHERE]
         if len(placed) and not last:
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
-            result = anneal_chains(seen, solution, choice, config, stream_of(seed, stage, 1), budget)
+            result = anneal_chains(seen, solution, choice, config, stream_of(seed, stage, 1), budget, additions)
             solution = result.solution
             reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
@@ -72,7 +81,10 @@ def place_rows(
     if len(left) and with_moves:
         rng = np.random.Generator(np.random.PCG64(stream_of(seed, len(stages))))
         slots = migration_slots(problem, start, config.max_percentage_to_move_for_placement)
+        crowded = solution.copy()
         make_room(problem, solution, left, wholly, masks[-1], slots, tries, rng)
+        if additions is not None and not additions.keeps(problem, crowded, solution):
+            solution = crowded
     return Annealed(solution, present_energy(problem, solution), tally, reason)
 
 

@@ -13,11 +13,14 @@ import numpy as np
 
 from plb.arrays import DISPLACED, MOVES, NOWHERE, Bool, Int, Problem, Solution
 from plb.config import PlbConfig
-from plb.search.annealing import Annealed, anneal_chains, new_tally
+from plb.search.annealed import Annealed, new_tally
+from plb.search.annealing import anneal_chains
 from plb.search.attempts import new_attempt
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.mending import Repairs, try_repairs
+from plb.search.own.additions import Additions
+from plb.search.own.repair import mend
 from plb.search.proposal import Choice
 from plb.search.transition import present_energy
 
@@ -30,6 +33,7 @@ def repair(
     seed: np.random.SeedSequence,
     budget: Budget,
     passed_over: int = 0,
+    additions: Additions | None = None,
 ) -> Annealed:
     """Mend what is broken, with as few moves as the search finds; `start` is not changed.
 
@@ -40,6 +44,8 @@ def repair(
         that a soft rule that could be mended never leaves a hard one broken.
     passed_over
         Bits of rules that bind the moves but are not mended themselves.
+    additions
+        Terms and constraints of the user's own; these constraints are mended last, by moves that keep to all rules.
     """
     result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
@@ -56,10 +62,13 @@ def repair(
         movable = _concerned(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
-        mended = anneal_chains(problem, solution, choice, config, annealing, budget)
+        mended = anneal_chains(problem, solution, choice, config, annealing, budget, additions)
         if mended.solution.counts[MOVES] > solution.counts[MOVES]:
             mended = attrs.evolve(mended, solution=solution, energy=present_energy(problem, solution))
         result = attrs.evolve(mended, tally=result.tally + mended.tally)
+    if additions is not None and additions.constraints:
+        rng = np.random.Generator(np.random.PCG64(seed.spawn(1)[0]))
+        return mend(additions, problem, start, result, masks[0], rng)
     return result
 
 

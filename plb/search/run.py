@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 
 import attrs
@@ -16,9 +16,9 @@ from plb.constraints import BUDGETS, Rule
 from plb.in_build import most_in_build
 from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
-from plb.plan import Move, Phase, Plan, Proposals, Reason
+from plb.plan import Energy, Move, Phase, Plan, Proposals, Reason
 from plb.problem import NO_BUDGET, start_solution
-from plb.search.annealing import Annealed, new_tally
+from plb.search.annealed import Annealed, new_tally
 from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
@@ -29,11 +29,12 @@ from plb.search.elimination import fill_in_turn, unplaced_row
 from plb.search.held import concerned, held_replicas
 from plb.search.inspection import Inspection
 from plb.search.motives import Motives
+from plb.search.own.additions import additions_of, energy_with
 from plb.search.placement import place_rows
 from plb.search.priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
 from plb.search.proposal import FIRST_RULE
 from plb.search.repair import repair
-from plb.search.result import energy_of_solution, moves_of, proposals_of
+from plb.search.result import moves_of, proposals_of
 from plb.search.role_changes import RoleChanges
 from plb.search.streams import stream_of
 from plb.search.upgrading import Handover
@@ -60,6 +61,7 @@ class Run:
         self.config = state.config
         self.start = start_solution(problem)
         self.solution: Solution = self.start
+        self._additions = additions_of(self.config, state)
         self._seed = seed
         self._reasons: dict[int, Reason] = {}
         self._orders: list[Move] = []
@@ -114,14 +116,14 @@ class Run:
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
-        return bool(
+        return bool(self._broken_additions) or bool(
             find_breaches(self._problem_of(Phase.REPAIR), self.solution, rule_masks(self.config, light=light)[0])
         )
 
     @property
     def is_unbalanced(self) -> bool:
-        """Whether some metric calls for balancing."""
-        return is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
+        """Whether some metric calls for balancing, or a term of the user's own might."""
+        return bool(self.config.own_terms) or is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
         """Return the partitions of those services that have a metric out of balance."""
@@ -158,6 +160,7 @@ class Run:
             self._seed_of(Phase.PLACEMENT),
             self.budget.within(config.placement_search_timeout),
             with_moves=with_moves,
+            additions=self._additions,
         )
         self._take(Phase.PLACEMENT, result, None)
 
@@ -228,13 +231,13 @@ class Run:
         passed_over = SPREADING if light else 0
         masks = rule_masks(self.config)
         breaches = find_breaches(self._problem_of(Phase.REPAIR), self.solution, masks[0] & ~passed_over)
-        if not breaches:
+        if not breaches and not self._broken_additions:
             self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
         problem = self._problem_of(Phase.REPAIR)
         budget = self.budget.within(self.config.constraint_check_search_timeout)
         seed = self._seed_of(Phase.REPAIR)
-        result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over)
+        result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over, self._additions)
         self._take(Phase.REPAIR, result, breaches)
 
     def balance(self, *, slow: bool = False) -> None:
@@ -242,17 +245,19 @@ class Run:
         if not self.is_unbalanced:
             self.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
-        before = energy_of_solution(self.problem, self.solution).total
+        before = self._energy(self.solution).total
         config, timeout = self.config, self.config.fast_balancing_search_timeout
         if slow:
             rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
             config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
         seed, problem = self._seed_of(Phase.BALANCING), self._problem_of(Phase.BALANCING)
-        services = self._unbalanced_services if config.one_action_per_refresh else None
+        apart = config.one_action_per_refresh and not config.own_terms
+        services = self._unbalanced_services if apart else None
         uneven = uneven_metrics(problem, self.solution, self.config, self.state.steps)
         problem = problem._replace(uneven=uneven)
         variants = balancing_variants(self.config, slow=slow)
-        result = balance(problem, self.solution, config, variants, seed, self.budget.within(timeout), services)
+        within = self.budget.within(timeout)
+        result = balance(problem, self.solution, config, variants, seed, within, services, self._additions)
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         limit = most_displaced(self.problem, self.solution, self.config)
@@ -278,8 +283,8 @@ class Run:
         outcome = self._outcome(domain, action)
         return Plan(
             moves=(*self._orders, *moves_of(self.state, self.problem, self.solution, self._reasons)),
-            energy_before=energy_of_solution(self.problem, self.start),
-            energy_after=energy_of_solution(self.problem, self.solution),
+            energy_before=self._energy(self.start),
+            energy_after=self._energy(self.solution),
             unplaced=tuple(self._unplaced(missing)),
             end_reason=outcome.end_reason,
             phases=outcome.phases,
@@ -297,10 +302,27 @@ class Run:
             idle={phase: why for phase, why in self._idle.items() if phase not in phases},
             held=held_replicas(self.state, self.problem, domain),
             end_reason=self._end.value,
-            proposals=proposals_of(self._tally) if phases else Proposals(),
+            proposals=self._proposals if phases else Proposals(),
             bound_by=tuple(rule.name.lower() for rule in BUDGETS if self._tally[FIRST_RULE + rule]),
             action=action,
         )
+
+    @property
+    def _proposals(self) -> Proposals:
+        """What became of the proposals, over all phases."""
+        found = proposals_of(self._tally)
+        return found if self._additions is None else found + self._additions.proposals
+
+    def _energy(self, solution: Solution) -> Energy:
+        return energy_with(self._additions, self.problem, solution)
+
+    @property
+    def _broken_additions(self) -> Mapping[int, str]:
+        """The rows that break a constraint of the user's own, each with its name."""
+        additions = self._additions
+        if additions is None or not additions.constraints:
+            return {}
+        return additions.broken(additions.configuration(self.problem, self.solution))
 
     def _unplaced(self, missing: list[int]) -> Iterator[Unplaced]:
         """Yield why each of `missing` that has no place found none.
@@ -317,13 +339,21 @@ class Run:
         for group, members in groupby(groups, key=itemgetter(0)):
             rows = [row for _, row in members]
             if group == NOWHERE:
-                yield from (unplaced_row(inspection, row, masks) for row in rows)
+                found_none = (unplaced_row(inspection, row, masks) for row in rows)
+                yield from map(self._with_own_refusals, found_none, rows, repeat(masks[-1]))
                 continue
             filled = self._inspection(fill_in_turn(problem, self.solution, rows, masks[-1]), problem)
             found = [row for row in rows if filled.solution.node[row] != NOWHERE]
             together = Together(len(rows), len(found))
             for row in rows:
                 yield unplaced_row(inspection if row in found else filled, row, masks, together)
+
+    def _with_own_refusals(self, unplaced: Unplaced, row: int, enforced: int) -> Unplaced:
+        """Return why a row found no place, with the nodes that only a constraint of the user's own rules out."""
+        if self._additions is None:
+            return unplaced
+        own = self._additions.eliminated(self._problem_of(Phase.PLACEMENT), self.solution, row, enforced)
+        return attrs.evolve(unplaced, eliminated=(*unplaced.eliminated, *own))
 
     def _problem_of(self, phase: Phase) -> Problem:
         """Return the problem as a phase sees it: with its limits on replicas in build.
@@ -340,16 +370,21 @@ class Run:
 
     def _take(self, phase: Phase, result: Annealed, breaches: Breaches | None) -> None:
         """Go on from the result of a phase, and note why each row moved."""
-        before = self.solution
+        before, broken = self.solution, self._broken_additions
         self.solution, self._end = result.solution, result.end_reason
         self._check(phase.value)
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
         moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
-        motives = Motives(phase, self._inspection(before, self.problem), self.solution, breaches)
+        inspection = self._inspection(before, self.problem)
+        motives = Motives(phase, inspection, self.solution, breaches, self._additions)
         for row in np.flatnonzero(moved).tolist():
-            if row not in self._reasons:
+            if row in self._reasons:
+                continue
+            if row in broken:
+                self._reasons[row] = Reason(phase, broken[row], self.state.nodes[before.node[row]].name)
+            else:
                 self._reasons[row] = motives.of(row)
 
     def _check(self, moment: str) -> None:

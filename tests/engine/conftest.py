@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plb import Metric, Node, Partition, Replica, Role, Service
-
-from .strategies import Cluster
+from plb.testing import Cluster
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ import numpy as np
 from plb import MoveKind, Node, PlacementAndLoadBalancing, Plan, PlbConfig, Role
 from plb.arrays import NOWHERE, Problem
 from plb.configuration import Configuration
-
-from .strategies import CONSTRAINTS, Cluster
+from plb.testing import CONSTRAINTS, Cluster
 
 # sums of a configuration
 

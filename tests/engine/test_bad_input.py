@@ -34,8 +34,9 @@ from plb import (
     Service,
     UnknownNameError,
 )
+from plb.testing import clusters
 
-from .strategies import clusters, examples
+from .strategies import examples
 
 NAN, INF = math.nan, math.inf
 PRIMARY, SECONDARY, INSTANCE = Role

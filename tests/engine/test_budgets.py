@@ -23,9 +23,10 @@ from plb import (
 )
 from plb.constraints import Rule
 from plb.search.budget import Budget
+from plb.testing import all_clusters, clusters
 
 from .oracle import placement_of
-from .strategies import all_clusters, clusters, examples
+from .strategies import examples
 
 END_REASONS = {
     "nothing to do",

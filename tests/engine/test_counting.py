@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from plb import InvalidValueError, Metric
 from plb.search.checks import compare_with_fresh
+from plb.testing import all_clusters, configuration_of, walks
 
 from .stories import add_instance, engine_with
-from .strategies import all_clusters, configuration_of, examples, walks
+from .strategies import examples
 
 SHARED = Metric("cpu", step=1.0, violation_threshold=1.0, balancing_by_percentage=True)
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from plb import Node
 from plb.search.annealing import THREADED_PROPOSALS
+from plb.testing import all_clusters
 
-from .strategies import all_clusters, examples
+from .strategies import examples
 
 
 @examples(80)

@@ -25,9 +25,10 @@ from plb import (
     UnevenSpread,
 )
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
+from plb.testing import CONSTRAINTS, Cluster, all_clusters
 
 from .oracle import after_plan, domain_groups, fits, node_loads, placement_of
-from .strategies import CONSTRAINTS, Cluster, all_clusters, examples
+from .strategies import examples
 
 PRIMARY = Role.PRIMARY
 

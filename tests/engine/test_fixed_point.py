@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Replica, Role, Service
+from plb.testing import Cluster, all_clusters, configuration_of
 
-from .strategies import Cluster, all_clusters, configuration_of, examples
+from .strategies import examples
 
 UNBOUND = {"max_percentage_to_move": 1.0}
 """Settings under which no budget of moves cuts a balancing short; services have none of their own either."""

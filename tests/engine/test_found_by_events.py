@@ -22,8 +22,7 @@ from plb import (
 from plb.configuration import Proposal
 from plb.model import ReplicaState
 from plb.search.result import _executable_order
-
-from .strategies import configuration_of
+from plb.testing import configuration_of
 
 
 def cluster(nodes: int = 3, metrics: tuple[str, ...] = ("cpu",), **settings: object) -> PlacementAndLoadBalancing:

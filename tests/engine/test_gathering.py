@@ -18,9 +18,10 @@ from plb.search.budget import Budget
 from plb.search.narrowing import narrowed
 from plb.search.priorities import balancing_variants
 from plb.settings.metric import PlacementStrategy
+from plb.testing import all_clusters, configuration_of, walks
 
 from .stories import add_instance, engine_with, search_of
-from .strategies import all_clusters, configuration_of, examples, walks
+from .strategies import examples
 
 PLAIN = Metric("cpu", step=1.0, violation_threshold=1.0)
 RESERVATION = attrs.evolve(PLAIN, placement_strategy=PlacementStrategy.RESERVATION, empty_nodes=1.0)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.search.guiding import draw_worth_moving, draw_worth_reaching, is_worth_swapping
+from plb.testing import Cluster, busy_clusters, configuration_of
 
 from .stories import stand
-from .strategies import Cluster, busy_clusters, configuration_of, examples
+from .strategies import examples
 
 if TYPE_CHECKING:
     from plb.arrays import Problem, Solution

@@ -14,9 +14,10 @@ from plb.configuration import Configuration, Proposal
 from plb.energy.fresh import fresh_solution
 from plb.energy.terms import TERMS
 from plb.search.checks import compare_with_fresh
+from plb.testing import all_clusters, configuration_of, walks
 
 from .oracle import assert_sums_are_right, energy_by_hand
-from .strategies import all_clusters, configuration_of, examples, walks
+from .strategies import examples
 
 
 def same_solutions(one: Solution, other: Solution) -> bool:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from plb.arrays import SCRATCH
 from plb.configuration import Configuration
-from plb.search.annealing import new_tally
+from plb.search.annealed import new_tally
 from plb.search.proposal import ACCEPTED, DRAWN, REACHED_MONTE_CARLO, REJECTED, SCORED, judge
+from plb.testing import all_clusters, clusters, configuration_of, walks
 
-from .strategies import all_clusters, clusters, configuration_of, examples, walks
+from .strategies import examples
 
 
 @examples(150)

@@ -19,9 +19,10 @@ from plb import (
     Role,
     Service,
 )
+from plb.testing import all_clusters, configuration_of
 
 from .oracle import placement_of
-from .strategies import all_clusters, configuration_of, examples
+from .strategies import examples
 
 
 @examples(100)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory, eligible_traces
+from plb.testing import all_clusters, clusters
 
 from .oracle import placement_of
-from .strategies import all_clusters, clusters, examples
+from .strategies import examples
 
 PRIMARY, SECONDARY, INSTANCE = Role
 

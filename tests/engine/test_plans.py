@@ -13,9 +13,10 @@ from plb.energy.fresh import fresh_solution
 from plb.risk import DemandHistory
 from plb.search.breaches import remaining_breaches
 from plb.search.result import energy_of_solution
+from plb.testing import all_clusters, configuration_of
 
 from .oracle import after_plan, assert_rules_are_kept, placement_of, uneven_spreads
-from .strategies import all_clusters, configuration_of, examples
+from .strategies import examples
 
 VERBS = {
     "place": lambda engine: engine.place(budget=240),

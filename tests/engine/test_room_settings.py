@@ -11,9 +11,10 @@ from plb import Metric, MoveKind, Node, Partition, Replica, Role
 from plb.constraints import Rule
 from plb.model import ReplicaState
 from plb.search.checks import compare_with_fresh
+from plb.testing import all_clusters, busy_clusters, configuration_of, walks
 
 from .stories import add_instance, engine_with
-from .strategies import all_clusters, busy_clusters, configuration_of, examples, walks
+from .strategies import examples
 
 LIMITED = {"maximum_in_build_replicas_per_node": {"small": 1}}
 

@@ -14,10 +14,11 @@ from plb.configuration import Proposal
 from plb.constraints import Rule
 from plb.search.budget import Budget
 from plb.search.chain import Settings, first_temperature
+from plb.testing import all_clusters, busy_clusters, configuration_of, walks
 
 from .oracle import sums_from_scratch
 from .stories import add_instance, engine_with, search_of
-from .strategies import all_clusters, busy_clusters, configuration_of, examples, walks
+from .strategies import examples
 
 ENDLESS = {"max_simulated_annealing_iterations": None, "simulated_annealing_iterations_per_round": 100_000}
 TIMEOUTS = {

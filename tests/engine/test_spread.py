@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.configuration import Configuration
+from plb.testing import Cluster, all_clusters, configuration_of, walks
 
-from .strategies import Cluster, all_clusters, configuration_of, examples, walks
+from .strategies import examples
 
 
 def deviation(loads: np.ndarray) -> float:

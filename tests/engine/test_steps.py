@@ -173,7 +173,7 @@ def test_service_fabric_mode_fills_a_node_to_its_capacity():
 
 def test_loads_whose_squares_would_overflow_are_counted_more_coarsely():
     """n·load² stays below 2^63: with 2^30 steps a node, seven nodes need no cut, nine need one binary digit."""
-    from .strategies import configuration_of
+    from plb.testing import configuration_of
 
     for nodes, digits in ((7, 0), (9, 1)):
         engine = engine_of(Metric("cpu", step=1.0, violation_threshold=1), nodes=nodes, cpu=2**30)
@@ -186,7 +186,7 @@ def test_sums_are_exact_at_the_limits():
     """The largest loads that the door lets pass add up without an error of rounding or of range."""
     engine = engine_of(Metric("cpu", step=1.0, violation_threshold=1), nodes=2, cpu=2**30)
     engine.report_load("p", "n0", {"cpu": 2**30 - 1})
-    from .strategies import configuration_of
+    from plb.testing import configuration_of
 
     configuration = configuration_of(engine)
     assert configuration.solution.squares.tolist() == [(2**30 - 1) ** 2]

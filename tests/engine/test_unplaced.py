@@ -20,6 +20,7 @@ from plb import (
     Service,
     Unplaced,
 )
+from plb.testing import CONSTRAINTS, all_clusters
 from plb.unplaced import OutOfService, Taken
 
 from .oracle import (
@@ -31,7 +32,7 @@ from .oracle import (
     uneven_spreads,
     usable_nodes,
 )
-from .strategies import CONSTRAINTS, all_clusters, examples
+from .strategies import examples
 
 
 @examples(200)

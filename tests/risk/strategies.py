@@ -1,4 +1,4 @@
-"""Hypothesis strategies for demand histories and replicas, shared by the tests of `plb.risk`."""
+"""The strategies of `plb.testing` for the metrics and classes of these tests, and large random histories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from plb.model import Role
+from plb import testing
 from plb.risk import DemandHistory, ReplicaOutlook
 
 METRICS = ("cpu", "disk")
@@ -17,42 +17,19 @@ NO_DEADLINE = settings(deadline=None, max_examples=60)
 """The first example compiles kernels, so a deadline would measure the compiler."""
 
 
-@st.composite
-def columns(draw: st.DrawFn, *, max_traces: int = 12, classes: tuple[str, ...] = CLASSES) -> dict[str, Any]:
-    """Columns of a small history: whole numbers, growth over powers of two, so that plain integers can check curves."""
-    traces = draw(st.integers(1, max_traces))
-
-    def matrix(values: st.SearchStrategy[int]) -> np.ndarray[Any, Any]:
-        return np.array([[draw(values) for _ in METRICS] for _ in range(traces)], np.float64)
-
-    level = matrix(st.integers(0, 8))
-    return {
-        "tenant_class": [draw(st.sampled_from(classes)) for _ in range(traces)],
-        "role": [draw(st.sampled_from(list(Role))) for _ in range(traces)],
-        "lifetime": [draw(st.integers(0, 12)) for _ in range(traces)],
-        "level": level,
-        "initial": np.floor(level * matrix(st.integers(0, 4)) / 4),
-        "growth": matrix(st.sampled_from([0, 1, 2, 4, 8])),
-        "maximum": level + matrix(st.integers(0, 2)),
-    }
+def columns(*, max_traces: int = 12, classes: tuple[str, ...] = CLASSES) -> st.SearchStrategy[dict[str, Any]]:
+    """Columns of a small history over `METRICS`."""
+    return testing.history_columns(max_traces=max_traces, classes=classes, metrics=len(METRICS))
 
 
 def histories(*, max_traces: int = 12, classes: tuple[str, ...] = CLASSES) -> st.SearchStrategy[DemandHistory]:
     """Small histories over `METRICS`."""
-    made = columns(max_traces=max_traces, classes=classes)
-    return made.map(lambda given: DemandHistory.from_columns(METRICS, **given))
+    return testing.histories(METRICS, max_traces=max_traces, classes=classes)
 
 
 def outlooks(*, now: int = 10) -> st.SearchStrategy[ReplicaOutlook]:
     """Replicas created up to `now`, of known and unknown classes."""
-    return st.builds(
-        ReplicaOutlook,
-        tenant_class=st.sampled_from([*CLASSES, "unheard-of", None]),
-        role=st.sampled_from(list(Role)),
-        created=st.integers(0, now).map(float),
-        largest_demand=st.fixed_dictionaries({name: st.integers(0, 9).map(float) for name in METRICS}),
-        key=st.integers(0, 2**64 - 1),
-    )
+    return testing.outlooks(METRICS, classes=CLASSES, now=now)
 
 
 def random_history(

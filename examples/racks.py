@@ -1,0 +1,69 @@
+"""A new energy term, from its first version to one that a search can use: see docs/property-testing.md.
+
+Run it with `python examples/racks.py`.
+"""
+
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.configuration import Configuration, Proposal
+from plb.registry import register_term
+from plb.testing import counterexample, verify
+
+
+class BusyRacks:
+    """How many racks (fault domains) hold any load: the others could be switched off."""
+
+    name = "busy_racks"
+
+    def total(self, configuration: Configuration) -> float:
+        """Count the racks with a loaded node."""
+        loaded = (configuration.loads > 0).any(axis=1)
+        return float(len({rack_of(configuration, node) for node in range(configuration.nodes) if loaded[node]}))
+
+
+class HastyBusyRacks(BusyRacks):
+    """The same, with a change that is quick to compute, and wrong: it forgets the rack that is left."""
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return 1 if a replica reaches a rack without load."""
+        loaded = (configuration.loads > 0).any(axis=1)
+        busy = {rack_of(configuration, node) for node in range(configuration.nodes) if loaded[node]}
+        return float(rack_of(configuration, proposal.target) not in busy)
+
+
+def rack_of(configuration: Configuration, node: int) -> str:
+    """Return the rack of a node; one without a fault domain is a rack of its own."""
+    described = configuration.node(node)
+    return described.fault_domain or described.name
+
+
+def main() -> None:
+    """Verify the term, catch the hasty one, and let a search use the right one."""
+    racks = [Node(f"n{i}", fault_domain=f"fd:/rack{i // 2}") for i in range(4)]
+    facts = verify(BusyRacks()).given(nodes=racks, replicas=[(0, 4), (2, 2)])
+    facts.totals(2).moves((1, 1)).changes_by(-1)
+    print("one fact holds")
+
+    print(counterexample(HastyBusyRacks()))
+    print("the plain term:", counterexample(BusyRacks()) or "no counterexample")
+
+    register_term(BusyRacks())
+    for weights in ({}, {"busy_racks": 50.0}):
+        print(weights, *plan_of(weights), sep="\n  ")
+
+
+def plan_of(weights: dict[str, float]) -> list[str]:
+    """Return what balancing does with four replicas on three racks."""
+    config = PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move=1.0, own_terms=weights)
+    engine = PlacementAndLoadBalancing(config, seed=1)
+    for index in range(6):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 20}, fault_domain=f"fd:/rack{index // 2}"))
+    engine.update_service(Service("web", stateful=False, target_replicas=1))
+    for index, node in enumerate(("n0", "n2", "n4", "n4")):
+        engine.update_partition(Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, node)]))
+        engine.report_load(f"web/{index}", node, {"cpu": 3})
+    plan = engine.balance()
+    return [f"{move}: {move.reason}" for move in plan.moves] + [str(plan.energy_after.terms)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""What the arrays of a search stand for: nodes, services, partitions and metrics by name, loads in user units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+
+from plb.arrays import Float
+from plb.model import Metric, Node, Service
+from plb.state import ClusterState
+
+
+@attrs.frozen(eq=False)
+class Description:
+    """The words behind the indices of a `Problem`.
+
+    Parameters
+    ----------
+    nodes, services, metrics
+        By index: (N,), (S,) and (R,).
+    partitions
+        Name of the partition of each row that is in use.
+    steps
+        (R,) size of a step of each metric in user units; without a description, steps are the unit.
+    """
+
+    nodes: Sequence[Node] = ()
+    services: Sequence[Service] = ()
+    metrics: Sequence[Metric] = ()
+    partitions: Mapping[int, str] = attrs.field(factory=dict)
+    steps: Float = attrs.field(factory=lambda: np.ones(1))
+
+
+def describe(state: ClusterState) -> Description:
+    """Return the words behind the arrays of the present state."""
+    return Description(
+        tuple(state.nodes),
+        tuple(state.services),
+        state.config.metrics,
+        dict(state.row_partition),
+        state.steps.steps,
+    )

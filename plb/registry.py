@@ -1,0 +1,96 @@
+"""Energy terms and constraints of users, by the names under which settings choose them.
+
+A new one is one file that ends in one line, ``register_term(MyTerm())``; whoever imports that file may name it in
+``PlbConfig(own_terms={"my_term": 1.0})``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from types import MappingProxyType
+from typing import TypeVar
+
+from plb.constraints.interface import Constraint
+from plb.energy.interface import EnergyTerm, missing_verbs
+from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+
+BUILT_IN = ("total", "movement", "imbalance", "fragmentation", "expected_failovers")
+"""Names that plans use for the energy and its own terms."""
+
+_terms: dict[str, EnergyTerm] = {}
+_constraints: dict[str, Constraint] = {}
+Item = TypeVar("Item", EnergyTerm, Constraint)
+
+
+def register_term(term: object) -> None:
+    """Make an energy term known under its name; every search works on a copy of it.
+
+    Raises
+    ------
+    InvalidValueError
+        If it has no `name` or no `total`, or only some of `begin`, `apply` and `undo`.
+    ConflictError
+        If another term, or a built-in one, has this name.
+    """
+    if not isinstance(term, EnergyTerm):
+        raise InvalidValueError("register_term", "term", term, "an object with a `name` and a `total(configuration)`")
+    if term.name in BUILT_IN:
+        raise ConflictError(f"register_term: {term.name!r} is the name of a built-in term")
+    if missing := missing_verbs(term):
+        raise InvalidValueError("register_term", f"term {term.name}", term, f"one that also has {', '.join(missing)}")
+    _enter(_terms, "term", term)
+
+
+def register_constraint(constraint: object) -> None:
+    """Make a constraint known under its name; every plan works on a copy of it.
+
+    Raises
+    ------
+    InvalidValueError
+        If it lacks one of `name`, `refuses` and `broken`.
+    ConflictError
+        If another constraint, or a built-in rule, has this name.
+    """
+    from plb.constraints import Rule
+
+    if not isinstance(constraint, Constraint):
+        allowed = "an object with a `name`, `refuses(configuration, proposal)` and `broken(configuration)`"
+        raise InvalidValueError("register_constraint", "constraint", constraint, allowed)
+    if constraint.name.upper() in Rule.__members__:
+        raise ConflictError(f"register_constraint: {constraint.name!r} is the name of a built-in rule")
+    _enter(_constraints, "constraint", constraint)
+
+
+def own_term(name: str) -> EnergyTerm:
+    """Return a copy of the term of that name; refuse a name that nothing is registered under."""
+    return deepcopy(_known(_terms, "energy term", name))
+
+
+def own_constraint(name: str) -> Constraint:
+    """Return a copy of the constraint of that name; refuse a name that nothing is registered under."""
+    return deepcopy(_known(_constraints, "constraint", name))
+
+
+def own_terms() -> Mapping[str, EnergyTerm]:
+    """Return the terms that are registered, by name."""
+    return MappingProxyType(_terms)
+
+
+def own_constraints() -> Mapping[str, Constraint]:
+    """Return the constraints that are registered, by name."""
+    return MappingProxyType(_constraints)
+
+
+def _enter(known: dict[str, Item], kind: str, item: Item) -> None:
+    """Enter an item; one of the same class takes the place of the one before, as when a file is imported twice."""
+    before = known.get(item.name)
+    if before is not None and type(before).__qualname__ != type(item).__qualname__:
+        raise ConflictError(f"register_{kind}: {type(before).__qualname__} has the name {item.name!r} already")
+    known[item.name] = item
+
+
+def _known(known: Mapping[str, Item], kind: str, name: str) -> Item:
+    if name not in known:
+        raise UnknownNameError(kind, name, known, "PlbConfig")
+    return known[name]

@@ -1,0 +1,53 @@
+"""Annealing with terms and constraints of the user's own: chain after chain, the best result wins."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from plb.arrays import MOVEMENT, Problem, Solution
+from plb.config import Checks, PlbConfig
+from plb.search.annealed import Annealed
+from plb.search.budget import Budget, EndReason
+from plb.search.chain import CONVERGED, END, Settings
+from plb.search.checks import compare_with_fresh
+from plb.search.own.additions import Additions
+from plb.search.own.chain import OwnChain
+from plb.search.proposal import Choice
+
+
+def anneal_own_chains(
+    additions: Additions,
+    problem: Problem,
+    start: Solution,
+    choice: Choice,
+    settings: Settings,
+    config: PlbConfig,
+    seed: np.random.SeedSequence,
+    budget: Budget,
+    room: int,
+) -> Annealed:
+    """Anneal from `start`, which is not changed, and return the best result; ties go as in `plb.search.annealing`.
+
+    Parameters
+    ----------
+    settings
+        Rounds and proposals of a chain.
+    room
+        Moves that one proposal may call for; 0 where none calls for others.
+    """
+    begun = time.perf_counter()
+    chains, late = [], False
+    for index, stream in enumerate(seed.spawn(config.chains)):
+        chain = OwnChain(additions, problem, start, choice, settings, stream, room)
+        late |= chain.run(config.checks, budget.deadline(begun, (index + 1) / config.chains))
+        chains.append(chain)
+    results = [chain.best() for chain in chains]
+    solution, energy = min(results, key=lambda result: (result[1], result[0].counts[MOVEMENT]))
+    if config.checks is not Checks.OFF:
+        compare_with_fresh(problem, solution, "end of annealing")
+    converged = all(chain.schedule[END] == CONVERGED for chain in chains)
+    reason = EndReason.CONVERGED if converged else EndReason.BUDGET_OF_PROPOSALS
+    tally = np.sum([chain.tally for chain in chains], axis=0)
+    return Annealed(solution, energy, tally, EndReason.OUT_OF_TIME if late else reason)

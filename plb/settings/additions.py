@@ -1,0 +1,54 @@
+"""Settings that choose energy terms and constraints of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from plb.errors import ConflictError, InvalidValueError
+from plb.registry import own_constraint, own_term
+from plb.settings.fields import SETTING, Checked, Setting
+from plb.validation import check_number
+
+
+def _weights(item: str, field: str, value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise InvalidValueError(item, field, value, "a mapping of names of energy terms to weights")
+    for name in value:
+        own_term(name)
+    return {name: check_number(item, f"{field}[{name}]", weight) for name, weight in value.items()}
+
+
+def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise InvalidValueError(item, field, value, "a list of names of constraints")
+    for name in value:
+        own_constraint(name)
+    if len(set(value)) < len(value):
+        raise ConflictError(f"{item}: {field} has a name twice: {list(value)}")
+    return tuple(value)
+
+
+def _setting(default: Any, unit: str, check: Any) -> Any:
+    setting = Setting("", None, unit, check)
+    if isinstance(default, dict):
+        return attrs.field(factory=dict, hash=False, metadata={SETTING: setting})
+    return attrs.field(default=default, metadata={SETTING: setting})
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class AdditionSettings(Checked):
+    """Which of the terms and constraints that users have registered (`plb.registry`) an engine uses.
+
+    Parameters
+    ----------
+    own_terms : weight by name, default {}
+        Energy terms of the user's own and their weights: each adds weight·term to the energy of either form.
+    own_constraints : names, default ()
+        Constraints of the user's own; they are hard.
+    """
+
+    own_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)
+    own_constraints: tuple[str, ...] = _setting((), "names", _names)

@@ -1,0 +1,40 @@
+"""Property tests for energy terms, constraints and risk models: strategies, invariants, state machines (Hypothesis).
+
+``TestMyTerm = machine_of(MyTerm())`` in a test file is a whole test; docs/property-testing.md walks through one.
+"""
+
+from plb.testing.busy import all_clusters, busy_clusters
+from plb.testing.cluster import Cluster, configuration_of
+from plb.testing.clusters import CONSTRAINTS, METRICS, clusters, nodes, partitions, services, settings_of_engines
+from plb.testing.facts import Facts, verify
+from plb.testing.histories import CLASSES, histories, history_columns, outlooks
+from plb.testing.invariants import BrokenInvariantError, Invariant
+from plb.testing.machine import counterexample, machine_of
+from plb.testing.small import small_clusters
+from plb.testing.walks import walks
+
+__all__ = [
+    "CLASSES",
+    "CONSTRAINTS",
+    "METRICS",
+    "BrokenInvariantError",
+    "Cluster",
+    "Facts",
+    "Invariant",
+    "all_clusters",
+    "busy_clusters",
+    "clusters",
+    "configuration_of",
+    "counterexample",
+    "histories",
+    "history_columns",
+    "machine_of",
+    "nodes",
+    "outlooks",
+    "partitions",
+    "services",
+    "settings_of_engines",
+    "small_clusters",
+    "verify",
+    "walks",
+]

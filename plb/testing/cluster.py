@@ -1,0 +1,90 @@
+"""A small cluster as its user describes it: what the strategies draw, and engines are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import attrs
+
+from plb.config import PlbConfig
+from plb.configuration import Configuration
+from plb.description import describe
+from plb.engine import PlacementAndLoadBalancing
+from plb.model import Metric, Node, Partition, Role, Service
+from plb.problem import start_solution
+from plb.risk.demand import DemandHistory
+from plb.testing.showing import brief
+
+
+@attrs.frozen(repr=False)
+class Cluster:
+    """A cluster as its user describes it; it can be built into any number of engines.
+
+    Parameters
+    ----------
+    metrics, nodes, services, partitions
+        What there is.
+    config
+        Fields of `PlbConfig` apart from the metrics.
+    loads
+        In user units, by partition and node.
+    history
+        Columns of a `DemandHistory`, or None.
+    seed
+        Of the engine.
+    """
+
+    metrics: tuple[Metric, ...]
+    config: Mapping[str, Any]
+    nodes: tuple[Node, ...]
+    services: tuple[Service, ...]
+    partitions: tuple[Partition, ...]
+    loads: Mapping[tuple[str, str], Mapping[str, float]]
+    history: Mapping[str, Any] | None
+    seed: int
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """Show the cluster in a counterexample of Hypothesis."""
+        printer.text(brief(self))
+
+    def engine(self, **changes: Any) -> PlacementAndLoadBalancing:
+        """Return an engine that knows this cluster; `changes` go to its configuration."""
+        config = PlbConfig(metrics=self.metrics, **{**self.config, **changes})
+        names = [metric.name for metric in self.metrics]
+        history = None if self.history is None else DemandHistory.from_columns(names, **self.history)
+        engine = PlacementAndLoadBalancing(config, seed=self.seed, history=history)
+        for node in self.nodes:
+            engine.update_node(node)
+        for service in self.services:
+            engine.update_service(service)
+        for partition in self.partitions:
+            engine.update_partition(partition)
+        for (name, place), load in self.loads.items():
+            engine.report_load(name, place, load)
+        return engine
+
+    def partition_of(self, name: str) -> Partition:
+        """Return a partition by name."""
+        return next(p for p in self.partitions if p.name == name)
+
+    def service_of(self, partition: str) -> Service:
+        """Return the service of a partition by name."""
+        name = next(p.service for p in self.partitions if p.name == partition)
+        return next(service for service in self.services if service.name == name)
+
+    def load_of(self, partition: str, role: Role, node: str | None) -> dict[str, Fraction]:
+        """Return the load of a replica: as reported for `node`, else the default of its service."""
+        default = self.service_of(partition).default_load.get(role, {})
+        load = default if node is None else self.loads[partition, node]
+        return {metric.name: Fraction(load.get(metric.name, 0)) for metric in self.metrics}
+
+
+def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Configuration:
+    """Return the engine's present configuration, on arrays of its own."""
+    problem = engine._planner.problem(now)
+    return Configuration(problem, start_solution(problem), describe(engine._state))

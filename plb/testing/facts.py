@@ -1,0 +1,192 @@
+"""A few facts in one line, and what a term or a constraint says of them.
+
+``verify(MyTerm()).given(nodes=[10, 10], replicas=[(0, 4), (0, 2)]).moves((1, 1)).changes_by(-2.0)``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+
+import attrs
+
+from plb.config import PlbConfig
+from plb.configuration import Configuration, Proposal
+from plb.constraints.interface import Constraint
+from plb.energy.interface import EnergyTerm, begin, carry_out, delta
+from plb.engine import PlacementAndLoadBalancing
+from plb.errors import InvalidValueError
+from plb.model import Metric, Node, Partition, Replica, Role, Service
+from plb.testing.cluster import configuration_of
+from plb.testing.invariants import broken_rows, same, told, value_from_scratch
+
+Quantity = float | Mapping[str, float]
+"""A load or a capacity: of the first metric, or by metric."""
+
+
+@attrs.frozen
+class Verification:
+    """A term or a constraint that waits for facts."""
+
+    subject: EnergyTerm | Constraint
+
+    def given(
+        self,
+        *,
+        nodes: int | Sequence[Quantity | Node],
+        replicas: Sequence[tuple[int, Quantity] | tuple[int, Quantity, str]],
+        metrics: Sequence[str] = ("cpu",),
+    ) -> Facts:
+        """Return the facts.
+
+        Parameters
+        ----------
+        nodes
+            How many there are, without limits; or the capacity of each; or each as a `Node`.
+        replicas
+            Of each the number of its node and its load, and, if it is not alone in its partition, the partition's name:
+            the first of these is the primary.
+        metrics
+            Names of the metrics.
+        """
+        engine = _engine(nodes, replicas, metrics)
+        rows = [_row_of(engine, number, replicas) for number in range(len(replicas))]
+        return Facts(self.subject, configuration_of(engine), rows)
+
+
+class Facts:
+    """A configuration of which something is said; every method returns the facts, so that they can be chained.
+
+    Parameters
+    ----------
+    subject
+        The term or the constraint.
+    configuration
+        What is given; changed by `moves`.
+    rows
+        Row of each replica that was given.
+    """
+
+    def __init__(self, subject: EnergyTerm | Constraint, configuration: Configuration, rows: Sequence[int]) -> None:
+        self.subject, self.configuration, self._rows = deepcopy(subject), configuration, rows
+        self.before = self.foretold = 0.0
+        self.refused: list[str] = []
+        if isinstance(self.subject, EnergyTerm):
+            begin(self.subject, configuration)
+            self.before = value_from_scratch(self.subject, configuration)
+
+    def moves(self, *moves: tuple[int, int]) -> Facts:
+        """Move replicas, each given by its number and that of its new node."""
+        for number, node in moves:
+            self._carry_out(Proposal(self._rows[number], node))
+        return self
+
+    def exchanges(self, *pairs: tuple[int, int]) -> Facts:
+        """Let pairs of replicas change nodes."""
+        for one, two in pairs:
+            first, second = self._rows[one], self._rows[two]
+            self._carry_out(Proposal(first, self.configuration.node_of(second), second))
+        return self
+
+    def totals(self, value: float) -> Facts:
+        """Say what the term is now."""
+        self._expect("total", value, value_from_scratch(self._term, self.configuration))
+        return self
+
+    def changes_by(self, value: float) -> Facts:
+        """Say by how much the moves changed the term: its totals, and what its increments add up to."""
+        self._expect("change of the total", value, value_from_scratch(self._term, self.configuration) - self.before)
+        self._expect("sum of the increments", value, self.foretold)
+        return self
+
+    def is_refused(self) -> Facts:
+        """Say that the constraint refuses one of the moves."""
+        assert self.refused, f"{self._constraint.name} refuses none of the moves"
+        return self
+
+    def is_allowed(self) -> Facts:
+        """Say that the constraint refuses none of the moves."""
+        assert not self.refused, f"{self._constraint.name} refuses {', '.join(self.refused)}"
+        return self
+
+    def breaks(self, *replicas: int) -> Facts:
+        """Say which replicas, by number, break the constraint now."""
+        found = broken_rows(self._constraint, self.configuration)
+        right = {self._rows[number] for number in replicas}
+        numbers = sorted(self._rows.index(row) for row in found)
+        assert found == right, f"{self._constraint.name} is broken by replicas {numbers}, not by {sorted(replicas)}"
+        return self
+
+    @property
+    def _term(self) -> EnergyTerm:
+        if not isinstance(self.subject, EnergyTerm):
+            raise InvalidValueError("verify", "subject", self.subject, "an energy term where a value is said")
+        return self.subject
+
+    @property
+    def _constraint(self) -> Constraint:
+        if not isinstance(self.subject, Constraint):
+            raise InvalidValueError("verify", "subject", self.subject, "a constraint where refusals are said")
+        return self.subject
+
+    def _carry_out(self, proposal: Proposal) -> None:
+        if isinstance(self.subject, EnergyTerm):
+            self.foretold += float(delta(self.subject, self.configuration, proposal))
+            carry_out((self.subject,), self.configuration, proposal)
+            return
+        if self.subject.refuses(self.configuration, proposal):
+            self.refused.append(told(proposal))
+        self.configuration.apply(proposal)
+
+    def _expect(self, what: str, expected: float, found: float) -> None:
+        assert same(found, expected), f"{self.subject.name}: the {what} is {found:.9g}, expected {expected:.9g}"
+
+
+def verify(subject: EnergyTerm | Constraint) -> Verification:
+    """Return a term or a constraint that is ready for facts."""
+    return Verification(subject)
+
+
+def _engine(
+    nodes: int | Sequence[Quantity | Node],
+    replicas: Sequence[tuple[int, Quantity] | tuple[int, Quantity, str]],
+    metrics: Sequence[str],
+) -> PlacementAndLoadBalancing:
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics]))
+    described = [{}] * nodes if isinstance(nodes, int) else nodes
+    made = [
+        one if isinstance(one, Node) else Node(f"n{i}", capacities=_by_metric(one, metrics))
+        for i, one in enumerate(described)
+    ]
+    for node in made:
+        engine.update_node(node)
+    names = list(dict.fromkeys(_partition_of(number, replicas) for number in range(len(replicas))))
+    for name in names:
+        members = [number for number in range(len(replicas)) if _partition_of(number, replicas) == name]
+        stateful = len(replicas[members[0]]) > 2
+        engine.update_service(Service(name, stateful=stateful, target_replicas=len(members)))
+        roles = [Role.PRIMARY, *[Role.SECONDARY] * len(members)] if stateful else [Role.INSTANCE]
+        standing = [Replica(role, made[replicas[n][0]].name) for n, role in zip(members, roles, strict=False)]
+        engine.update_partition(Partition(name, service=name, replicas=standing))
+        for number in members:
+            engine.report_load(name, made[replicas[number][0]].name, _by_metric(replicas[number][1], metrics))
+    return engine
+
+
+def _partition_of(number: int, replicas: Sequence[tuple[int, Quantity] | tuple[int, Quantity, str]]) -> str:
+    given = replicas[number]
+    return given[2] if len(given) > 2 else f"replica {number}"
+
+
+def _row_of(
+    engine: PlacementAndLoadBalancing,
+    number: int,
+    replicas: Sequence[tuple[int, Quantity] | tuple[int, Quantity, str]],
+) -> int:
+    name = _partition_of(number, replicas)
+    place = sum(_partition_of(other, replicas) == name for other in range(number))
+    return engine.replicas(name)[place].index
+
+
+def _by_metric(quantity: Quantity, metrics: Sequence[str]) -> Mapping[str, float]:
+    return quantity if isinstance(quantity, Mapping) else {metrics[0]: quantity}

@@ -1,0 +1,77 @@
+"""Strategies for demand histories, and for replicas whose risk is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from plb.model import Role
+from plb.risk.demand import DemandHistory
+from plb.risk.interface import ReplicaOutlook
+
+CLASSES = ("gold", "silver")
+"""Tenant classes that clusters and their histories share."""
+
+
+@st.composite
+def peak_columns(draw: st.DrawFn, metrics: int) -> dict[str, Any]:
+    """Columns of a history of 2 to 20 traces that are at their peak from the start."""
+    traces = draw(st.integers(2, 20))
+    row = st.lists(st.integers(0, 16), min_size=metrics, max_size=metrics)
+    level = [draw(row) for _ in range(traces)]
+    return {
+        "tenant_class": [draw(st.sampled_from(CLASSES)) for _ in range(traces)],
+        "role": [draw(st.sampled_from(list(Role))) for _ in range(traces)],
+        "lifetime": [draw(st.integers(0, 40)) for _ in range(traces)],
+        "level": level,
+        "initial": [[value // 2 for value in values] for values in level],
+        "growth": [[0] * metrics] * traces,
+        "maximum": level,
+    }
+
+
+@st.composite
+def history_columns(
+    draw: st.DrawFn, *, max_traces: int = 12, classes: Sequence[str] = CLASSES, metrics: int = 2
+) -> dict[str, Any]:
+    """Columns of a small history: whole numbers, growth over powers of two, so that plain integers can check curves."""
+    traces = draw(st.integers(1, max_traces))
+
+    def matrix(values: st.SearchStrategy[int]) -> np.ndarray[Any, Any]:
+        return np.array([[draw(values) for _ in range(metrics)] for _ in range(traces)], np.float64)
+
+    level = matrix(st.integers(0, 8))
+    return {
+        "tenant_class": [draw(st.sampled_from(classes)) for _ in range(traces)],
+        "role": [draw(st.sampled_from(list(Role))) for _ in range(traces)],
+        "lifetime": [draw(st.integers(0, 12)) for _ in range(traces)],
+        "level": level,
+        "initial": np.floor(level * matrix(st.integers(0, 4)) / 4),
+        "growth": matrix(st.sampled_from([0, 1, 2, 4, 8])),
+        "maximum": level + matrix(st.integers(0, 2)),
+    }
+
+
+def histories(
+    metrics: Sequence[str], *, max_traces: int = 12, classes: Sequence[str] = CLASSES
+) -> st.SearchStrategy[DemandHistory]:
+    """Small histories over `metrics`."""
+    made = history_columns(max_traces=max_traces, classes=classes, metrics=len(metrics))
+    return made.map(lambda given: DemandHistory.from_columns(metrics, **given))
+
+
+def outlooks(
+    metrics: Sequence[str], *, classes: Sequence[str] = CLASSES, now: int = 10
+) -> st.SearchStrategy[ReplicaOutlook]:
+    """Replicas created up to `now`, of known and unknown classes."""
+    return st.builds(
+        ReplicaOutlook,
+        tenant_class=st.sampled_from([*classes, "unheard-of", None]),
+        role=st.sampled_from(list(Role)),
+        created=st.integers(0, now).map(float),
+        largest_demand=st.fixed_dictionaries({name: st.integers(0, 9).map(float) for name in metrics}),
+        key=st.integers(0, 2**64 - 1),
+    )

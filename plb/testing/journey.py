@@ -1,0 +1,177 @@
+"""State machines over configurations: replicas move, change places and are taken off and back."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from plb.arrays import NOWHERE
+from plb.configuration import Configuration, Proposal
+from plb.constraints.interface import Constraint
+from plb.energy.interface import EnergyTerm, begin, carry_out, take_back
+from plb.testing.cluster import Cluster, configuration_of
+from plb.testing.invariants import (
+    BrokenInvariantError,
+    Invariant,
+    broken_rows,
+    check_agreement,
+    check_increment,
+    check_label,
+    check_order,
+    check_total,
+)
+from plb.testing.relabelling import with_nodes_swapped, with_rows_swapped, with_units_halved
+from plb.testing.small import small_clusters
+
+some_row = st.integers(0, 15)
+some_node = st.integers(0, 7)
+
+
+class Journey(RuleBasedStateMachine):
+    """Random proposals, one after the other; rows and nodes are numbered from 0 and count around."""
+
+    subject: ClassVar[Any]
+    asked: ClassVar[frozenset[Invariant]]
+    configuration: Configuration
+
+    @initialize(cluster=small_clusters())
+    def begin(self, cluster: Cluster) -> None:
+        """Start from a small cluster."""
+        self.configuration = configuration_of(cluster.engine())
+        self.tested = deepcopy(self.subject)
+        self.passed: list[Any] = []
+        self.start()
+
+    def start(self) -> None:
+        """Let what is tested see the start."""
+
+    def proposed(self, proposal: Proposal) -> None:
+        """Check what is said of a proposal, and carry it out."""
+        raise NotImplementedError
+
+    def taken_back(self) -> None:
+        """Take the last proposal back, and check that nothing is left of it."""
+        raise NotImplementedError
+
+    def relabelled(self, other: Configuration, invariant: Invariant) -> None:
+        """Compare with a configuration that differs in what should not matter."""
+        raise NotImplementedError
+
+    @rule(row=some_row, node=some_node)
+    def move(self, row: int, node: int) -> None:
+        """Move a replica, or place one that waits."""
+        found = self._row(row)
+        if found is not None and self.configuration.node_of(found) != node % self.configuration.nodes:
+            self.proposed(Proposal(found, node % self.configuration.nodes))
+
+    @rule(row=some_row, partner=some_row)
+    def exchange(self, row: int, partner: int) -> None:
+        """Let two replicas change nodes; of one partition they swap roles."""
+        one, two = self._row(row), self._row(partner)
+        if one is None or two is None:
+            return
+        here, there = self.configuration.node_of(one), self.configuration.node_of(two)
+        if NOWHERE not in (here, there) and here != there:
+            self.proposed(Proposal(one, there, two))
+
+    @rule(row=some_row)
+    def take_off(self, row: int) -> None:
+        """Take a replica off its node."""
+        found = self._row(row)
+        if found is not None and self.configuration.node_of(found) != NOWHERE:
+            self.proposed(Proposal(found, NOWHERE))
+
+    @rule()
+    def undo(self) -> None:
+        """Take the last proposal back."""
+        if self.passed:
+            self.taken_back()
+
+    @rule(one=some_node, other=some_node)
+    def relabel_nodes(self, one: int, other: int) -> None:
+        """Let two nodes have each other's index."""
+        one, other = one % self.configuration.nodes, other % self.configuration.nodes
+        if one != other and Invariant.NODES in self.asked:
+            self.relabelled(with_nodes_swapped(self.configuration, one, other), Invariant.NODES)
+
+    @rule(one=some_row, other=some_row)
+    def relabel_replicas(self, one: int, other: int) -> None:
+        """Let two replicas have each other's row."""
+        first, second = self._row(one), self._row(other)
+        if first is not None and second is not None and first != second and Invariant.REPLICAS in self.asked:
+            self.relabelled(with_rows_swapped(self.configuration, first, second), Invariant.REPLICAS)
+
+    @rule()
+    def halve_units(self) -> None:
+        """Count loads and capacities in units half as large."""
+        if Invariant.SCALE in self.asked:
+            self.relabelled(with_units_halved(self.configuration), Invariant.SCALE)
+
+    def _row(self, number: int) -> int | None:
+        rows = self.configuration.rows
+        return int(rows[number % len(rows)]) if len(rows) else None
+
+
+class TermMachine(Journey):
+    """A journey of an energy term."""
+
+    tested: EnergyTerm
+
+    def start(self) -> None:
+        """Let the term form its sums."""
+        begin(self.tested, self.configuration)
+
+    def proposed(self, proposal: Proposal) -> None:
+        """Compare the change that the term foretells with its totals."""
+        if Invariant.INCREMENT in self.asked and proposal.target != NOWHERE:  # no search scores what goes nowhere
+            check_increment(self.tested, self.configuration, proposal)
+        back = carry_out((self.tested,), self.configuration, proposal)
+        self.passed.append((proposal, back))
+        check_total(self.tested, self.configuration, Invariant.INCREMENT)
+
+    def taken_back(self) -> None:
+        """Compare the total with one from scratch."""
+        proposal, back = self.passed.pop()
+        take_back((self.tested,), self.configuration, proposal, back)
+        if Invariant.UNDO in self.asked:
+            check_total(self.tested, self.configuration, Invariant.UNDO)
+
+    def relabelled(self, other: Configuration, invariant: Invariant) -> None:
+        """Compare the totals."""
+        check_label(self.tested, self.configuration, other, invariant)
+
+    @rule(first=some_row)
+    def reorder(self, first: int) -> None:
+        """Reach the present places from the start by single moves in another order."""
+        if Invariant.ORDER in self.asked:
+            check_order(self.subject, self.configuration, first)
+
+
+class ConstraintMachine(Journey):
+    """A journey of a constraint."""
+
+    tested: Constraint
+
+    def proposed(self, proposal: Proposal) -> None:
+        """Compare what the constraint says of the proposal with what is broken after it."""
+        if Invariant.AGREEMENT in self.asked:
+            check_agreement(self.tested, self.configuration, proposal)
+        before = broken_rows(self.tested, self.configuration)
+        self.passed.append((self.configuration.apply(proposal), before))
+
+    def taken_back(self) -> None:
+        """Compare what is broken with what was before the proposal."""
+        back, before = self.passed.pop()
+        self.configuration.apply(back)
+        after = frozenset(int(row) for row in self.tested.broken(self.configuration))
+        if after != before and Invariant.UNDO in self.asked:
+            raise BrokenInvariantError(Invariant.UNDO, f"rows {sorted(after)} are broken, before {sorted(before)}")
+
+    def relabelled(self, other: Configuration, invariant: Invariant) -> None:
+        """Compare how many replicas are broken."""
+        one, two = (len(broken_rows(self.tested, seen)) for seen in (self.configuration, other))
+        if one != two:
+            raise BrokenInvariantError(invariant, f"the broken rows go from {one} to {two}")

@@ -1,0 +1,85 @@
+"""State machines that put a term, a constraint or a risk model through random lives and shrink what fails."""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+from plb.constraints.interface import Constraint
+from plb.energy.interface import EnergyTerm, missing_verbs
+from plb.errors import InvalidValueError
+from plb.risk.interface import RiskModel
+from plb.testing.invariants import OF_CONSTRAINTS, OF_RISK_MODELS, OF_TERMS, Invariant
+from plb.testing.journey import ConstraintMachine, TermMachine
+from plb.testing.tenancy import RiskMachine
+
+KINDS: tuple[tuple[type, type[RuleBasedStateMachine], tuple[Invariant, ...]], ...] = (
+    (EnergyTerm, TermMachine, OF_TERMS),
+    (Constraint, ConstraintMachine, OF_CONSTRAINTS),
+    (RiskModel, RiskMachine, OF_RISK_MODELS),
+)
+"""What can be tested, by which machine, and what is expected of it."""
+SETTINGS = settings(
+    deadline=None,
+    report_multiple_bugs=False,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.too_slow],
+)
+"""The first example compiles kernels, so a deadline would measure the compiler."""
+REPEATABLE = settings(SETTINGS, derandomize=True, database=None, print_blob=False)
+
+
+def machine_of(
+    subject: EnergyTerm | Constraint | RiskModel,
+    *,
+    without: Iterable[Invariant] = (),
+    metrics: Iterable[str] = ("cpu", "disk"),
+) -> type[unittest.TestCase]:
+    """Return a test case for a term, a constraint or a risk model: ``TestMyTerm = machine_of(MyTerm())``.
+
+    Parameters
+    ----------
+    subject
+        What is tested; every example works on a copy.
+    without
+        Invariants that are not asked of it, such as `Invariant.SCALE` of a term that counts in units of load.
+    metrics
+        For a risk model: names of metrics that it knows.
+
+    Raises
+    ------
+    InvalidValueError
+        If `subject` is none of the three, or a term with only some of the verbs for sums of its own.
+    """
+    base, invariants = _kind_of(subject)
+    left = frozenset(invariants) - frozenset(without)
+    fields: dict[str, Any] = {"subject": subject, "asked": left, "metrics": tuple(metrics)}
+    made: Any = type(f"{type(subject).__name__}Machine", (base,), {**fields, "__doc__": base.__doc__})
+    case: Any = made.TestCase
+    case.settings, case.machine = SETTINGS, made
+    return case  # type: ignore[no-any-return]
+
+
+def counterexample(subject: EnergyTerm | Constraint | RiskModel, *, without: Iterable[Invariant] = ()) -> str | None:
+    """Return the shortest story found in which an invariant does not hold, or None; the same at every call."""
+    case: Any = machine_of(subject, without=without)
+    try:
+        run_state_machine_as_test(case.machine, settings=REPEATABLE)
+    except Exception as error:
+        notes = "\n".join(getattr(error, "__notes__", []))
+        steps = [line.strip() for line in notes.splitlines() if line.strip() and "teardown" not in line]
+        return "\n".join([*steps[1:], f"{type(error).__name__}: {error}"])
+    return None
+
+
+def _kind_of(subject: object) -> tuple[type[RuleBasedStateMachine], tuple[Invariant, ...]]:
+    for kind, machine, invariants in KINDS:
+        if isinstance(subject, kind):
+            if missing := missing_verbs(subject) if kind is EnergyTerm else []:  # type: ignore[arg-type]
+                raise InvalidValueError("machine_of", "subject", subject, f"one that also has {', '.join(missing)}")
+            return machine, invariants
+    raise InvalidValueError("machine_of", "subject", subject, "an energy term, a constraint or a risk model")

@@ -1,0 +1,108 @@
+"""The same configuration with other labels or in other units: what no term may notice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Problem
+from plb.configuration import Configuration
+from plb.energy.fresh import fresh_solution
+from plb.steps import UNLIMITED
+from plb.topology import LARGEST_THRESHOLD
+
+NODE_AXIS: Mapping[str, int] = {
+    **dict.fromkeys(
+        ("limit", "move_limit", "threshold", "inverse_capacity", "leaving_load", "in_build", "most_in_build"), 0
+    ),
+    **dict.fromkeys(("counted", "watched", "counted_for", "upgraded", "capacity", "empty_limit", "max_node_moves"), 0),
+    **dict.fromkeys(("receives", "domain", "suits", "group", "local_counted"), 1),
+}
+"""Which axis of an array runs over the nodes."""
+NODE_VALUES = ("targets", "held_out", "origin")
+"""Arrays whose values are nodes."""
+ROW_AXIS: Mapping[str, int] = dict.fromkeys(
+    (
+        *("load", "sibling", "role", "leaving", "service", "suit", "kind", "prefers_siblings", "unspread", "standby"),
+        *("affinity", "parent_row", "first_child", "next_child", "aligned", "loose", "movable", "mendable"),
+        *("move_cost", "unit_cost", "origin", "peak", "peak_ceiling"),
+    ),
+    0,
+)
+"""Which axis of an array runs over the replicas."""
+ROW_VALUES = ("sibling", "parent_row", "first_child", "next_child")
+"""Arrays whose values are replicas."""
+IN_STEPS = ("limit", "move_limit", "threshold", "leaving_load", "load", "peak", "peak_ceiling", "capacity")
+"""Arrays whose values are loads."""
+
+Array = npt.NDArray[Any]
+
+
+def with_nodes_swapped(configuration: Configuration, one: int, other: int) -> Configuration:
+    """Return the configuration in which two nodes have each other's index."""
+    problem, description = configuration.problem, configuration.description
+    changed = _swapped(problem, NODE_AXIS, NODE_VALUES, one, other)
+    node = _swapped_values(configuration.solution.node, one, other)
+    nodes = list(description.nodes)
+    if nodes:
+        nodes[one], nodes[other] = nodes[other], nodes[one]
+    return Configuration(changed, fresh_solution(changed, node), attrs.evolve(description, nodes=tuple(nodes)))
+
+
+def with_rows_swapped(configuration: Configuration, one: int, other: int) -> Configuration:
+    """Return the configuration in which two replicas have each other's row."""
+    problem, description = configuration.problem, configuration.description
+    changed = _swapped(problem, ROW_AXIS, ROW_VALUES, one, other)
+    node = _swapped_along(configuration.solution.node, 0, one, other)
+    names = {_other_of(row, one, other): name for row, name in description.partitions.items()}
+    return Configuration(changed, fresh_solution(changed, node), attrs.evolve(description, partitions=names))
+
+
+def with_units_halved(configuration: Configuration) -> Configuration:
+    """Return the configuration in which every load and every capacity is twice the number."""
+    problem, description = configuration.problem, configuration.description
+    doubled: Any = {name: _doubled(getattr(problem, name)) for name in IN_STEPS}
+    changed = problem._replace(**doubled, inverse_capacity=problem.inverse_capacity / 2)
+    nodes = tuple(
+        attrs.evolve(node, capacities={name: 2 * value for name, value in node.capacities.items()})
+        for node in description.nodes
+    )
+    solution = fresh_solution(changed, configuration.solution.node.copy())
+    return Configuration(changed, solution, attrs.evolve(description, nodes=nodes))
+
+
+def _doubled(values: Array) -> Array:
+    """Return loads twice as large; what stands for no limit stays."""
+    unlimited = LARGEST_THRESHOLD if values.dtype == np.int32 else UNLIMITED
+    return np.where(values >= unlimited // 2, values, 2 * values).astype(values.dtype)
+
+
+def _swapped(problem: Problem, axes: Mapping[str, int], valued: tuple[str, ...], one: int, other: int) -> Problem:
+    """Return a problem with two indices swapped along axes, and in the values of some arrays."""
+    arrays: Any = {name: getattr(problem, name) for name in (*axes, *valued)}
+    for name, axis in axes.items():
+        arrays[name] = _swapped_along(arrays[name], axis, one, other)
+    for name in valued:
+        arrays[name] = _swapped_values(arrays[name], one, other)
+    arrays = {name: np.sort(array) if name in ("targets", "held_out") else array for name, array in arrays.items()}
+    return problem._replace(**arrays)
+
+
+def _swapped_along(array: Array, axis: int, one: int, other: int) -> Array:
+    order = np.arange(array.shape[axis])
+    order[[one, other]] = other, one
+    return np.ascontiguousarray(np.take(array, order, axis=axis))
+
+
+def _swapped_values(array: Array, one: int, other: int) -> Array:
+    values = array.copy()
+    values[array == one], values[array == other] = other, one
+    return values
+
+
+def _other_of(value: int, one: int, other: int) -> int:
+    return {one: other, other: one}.get(value, value)

@@ -1,0 +1,110 @@
+"""A strategy for clusters so small that a counterexample can be read: few draws, so that it shrinks fast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from hypothesis import strategies as st
+
+from plb.model import Metric, Node, Partition, Replica, Role, Service
+from plb.testing.cluster import Cluster
+from plb.testing.clusters import METRICS
+
+_CLASS = "gold"
+_ROOM = st.sampled_from([None, 20, 10])
+_DOMAIN = st.sampled_from([None, "fd:/a", "fd:/b"])
+
+
+@attrs.frozen
+class _Group:
+    """A partition in a few numbers: it stands on nodes that follow one another."""
+
+    stateful: bool
+    first: int
+    loads: list[tuple[int, ...]]
+    waiting: int
+    leaving: bool
+
+
+def _groups(metrics: int) -> st.SearchStrategy[list[_Group]]:
+    load = st.tuples(*[st.integers(0, 12)] * metrics)
+    group = st.builds(
+        _Group,
+        stateful=st.booleans(),
+        first=st.integers(0, 4),
+        loads=st.lists(load, min_size=1, max_size=3),
+        waiting=st.integers(0, 1),
+        leaving=st.booleans(),
+    )
+    return st.lists(group, min_size=2, max_size=4)
+
+
+@st.composite
+def small_clusters(draw: st.DrawFn) -> Cluster:
+    """Draw two to five nodes, two to four partitions, one or two metrics, and perhaps a history."""
+    names = METRICS[: draw(st.integers(1, 2))]
+    rooms = draw(st.lists(st.tuples(_ROOM, _DOMAIN), min_size=2, max_size=5))
+    nodes = tuple(
+        Node(f"n{i}", capacities={} if room is None else dict.fromkeys(names, room), fault_domain=domain)
+        for i, (room, domain) in enumerate(rooms)
+    )
+    groups = draw(_groups(len(names)))
+    made = [_partition(group, f"p{i}", nodes) for i, group in enumerate(groups)]
+    history = draw(st.none() | _peaks(len(names)))
+    return Cluster(
+        metrics=tuple(Metric(name) for name in names),
+        config={} if history is None else {"repetitions": draw(st.integers(1, 4))},
+        nodes=nodes,
+        services=tuple(_service(group, f"s{i}", names, len(nodes)) for i, group in enumerate(groups)),
+        partitions=tuple(made),
+        loads={
+            (partition.name, replica.node): dict(zip(names, load, strict=True))
+            for group, partition in zip(groups, made, strict=True)
+            for load, replica in zip([*group.loads, group.loads[0]], partition.replicas, strict=False)
+        },
+        history=history,
+        seed=0,
+    )
+
+
+def _service(group: _Group, name: str, metrics: tuple[str, ...], nodes: int) -> Service:
+    load = dict(zip(metrics, group.loads[0], strict=True))
+    roles = [Role.PRIMARY, Role.SECONDARY] if group.stateful else [Role.INSTANCE]
+    target = min(len(group.loads), nodes) + group.waiting
+    return Service(
+        name,
+        stateful=group.stateful,
+        tenant_class=_CLASS,
+        target_replicas=target,
+        default_load=dict.fromkeys(roles, load) if group.waiting else {},
+    )
+
+
+def _partition(group: _Group, name: str, nodes: tuple[Node, ...]) -> Partition:
+    others = Role.SECONDARY if group.stateful else Role.INSTANCE
+    standing = min(len(group.loads), len(nodes))
+    places = [nodes[(group.first + i) % len(nodes)].name for i in range(len(nodes))]
+    roles = [Role.PRIMARY if group.stateful else others, *[others] * standing]
+    replicas = [Replica(role, place) for role, place in zip(roles, places[:standing], strict=False)]
+    if group.leaving and standing < len(nodes):
+        replicas.append(Replica(replicas[-1].role, places[standing], leaving=True))
+    return Partition(name, service=f"s{name[1:]}", replicas=replicas)
+
+
+@st.composite
+def _peaks(draw: st.DrawFn, metrics: int) -> dict[str, Any]:
+    """Columns of a history of a few traces that are at their peak from the start."""
+    trace = st.tuples(st.sampled_from(list(Role)), st.tuples(*[st.integers(0, 16)] * metrics))
+    traces = draw(st.lists(trace, min_size=1, max_size=4))
+    level = [list(peak) for _, peak in traces]
+    still = [[0] * metrics for _ in traces]
+    return {
+        "tenant_class": [_CLASS] * len(traces),
+        "role": [role for role, _ in traces],
+        "lifetime": [10] * len(traces),
+        "level": level,
+        "initial": still,
+        "growth": still,
+        "maximum": level,
+    }

@@ -1,0 +1,43 @@
+"""Strategies for moves: walks from one configuration to the next."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from plb.configuration import Configuration, Proposal
+
+
+@st.composite
+def walks(
+    draw: st.DrawFn, configuration: Configuration, *, steps: int = 12, usable_only: bool = False
+) -> list[Proposal]:
+    """Proposals for a walk from `configuration`; they are drawn blindly, so that they may break every rule.
+
+    Moves, swaps, exchanges, and rows taken off their node; rows that are leaving stay where they are.
+    """
+    problem = configuration.problem
+    node = configuration.solution.node.copy()
+    rows = [row for row in range(len(node)) if row in _used(configuration) and not problem.leaving[row]]
+    places = [int(n) for n in problem.targets] if usable_only else list(range(len(problem.limit)))
+    walk: list[Proposal] = []
+    for _ in range(draw(st.integers(0, steps)) if rows and places else 0):
+        row = draw(st.sampled_from(rows))
+        partner = draw(st.sampled_from([-1, -1, *rows]))
+        target = draw(st.sampled_from(places if usable_only else [*places, -1]))
+        if partner != -1:
+            target = int(node[partner])
+            if -1 in (node[row], target) or (usable_only and target not in places):
+                continue
+        if partner == row or target == node[row]:
+            continue
+        if partner != -1:
+            node[partner] = node[row]
+        node[row] = target
+        walk.append(Proposal(row, target, partner))
+    return walk
+
+
+def _used(configuration: Configuration) -> set[int]:
+    """Return the rows that stand, wait or leave: all that a service has given load, a ring or a place."""
+    problem = configuration.problem
+    return {row for row in range(len(problem.origin)) if problem.movable[row] or problem.origin[row] >= 0}

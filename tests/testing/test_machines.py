@@ -1,0 +1,163 @@
+"""State machines of constraints and risk models, facts in one line, and what is refused at the door."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from plb import InvalidValueError, Node
+from plb.arrays import Problem
+from plb.risk import DemandHistory, MonteCarloRisk
+from plb.testing import Invariant, counterexample, machine_of, verify
+from plb.testing.relabelling import NODE_AXIS, NODE_VALUES, ROW_AXIS, ROW_VALUES
+
+from . import planted
+
+
+class AtMostTwo:
+    """At most two replicas stand on a node."""
+
+    name = "at_most_two"
+
+    def refuses(self, configuration, proposal):
+        """Refuse a third."""
+        gone = 1 if proposal.partner >= 0 else 0
+        targets = [one.target for one in configuration.relocations(proposal) if one.target >= 0]
+        return any(len(configuration.rows_on(target)) + 1 - gone > 2 for target in targets)
+
+    def broken(self, configuration):
+        """Return all that stand where more than two do."""
+        on = [configuration.rows_on(node) for node in range(configuration.nodes)]
+        return [row for rows in on if len(rows) > 2 for row in rows.tolist()]
+
+
+class RefusesTheThirdTooLate(AtMostTwo):
+    """Off by one: three are let through."""
+
+    def refuses(self, configuration, proposal):
+        """Refuse a fourth."""
+        return proposal.target >= 0 and len(configuration.rows_on(proposal.target)) >= 3
+
+
+class RefusesWithoutGround(AtMostTwo):
+    """Refuses what would be fine."""
+
+    def refuses(self, configuration, proposal):
+        """Refuse whatever goes to the first node."""
+        return proposal.target == 0
+
+
+HISTORY = DemandHistory.from_columns(
+    ["cpu", "disk"],
+    tenant_class=["gold", "gold", "silver"],
+    role=[0, 1, 2],
+    lifetime=[10, 20, 30],
+    level=[[4, 8], [2, 8], [16, 1]],
+    initial=[[0, 0]] * 3,
+    growth=[[0, 0]] * 3,
+    maximum=[[4, 8], [2, 8], [16, 1]],
+)
+
+
+class Certain:
+    """A risk model that the first replica settles, whatever the room."""
+
+    def probability_of_violation(self, replicas, *, thresholds, now):
+        """Return a number from the first key."""
+        return replicas[0].key % 8 / 7 if replicas else 0.0
+
+
+class Percent(Certain):
+    """Counts in percent."""
+
+    def probability_of_violation(self, replicas, *, thresholds, now):
+        """Return 100 as soon as there is a replica."""
+        return 100.0 if replicas else 0.0
+
+
+TestAtMostTwo = machine_of(AtMostTwo())
+TestMonteCarlo = machine_of(MonteCarloRisk(HISTORY, steps={"cpu": 1.0, "disk": 1.0}, repetitions=8, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("subject", "broken"),
+    [
+        (RefusesTheThirdTooLate(), {Invariant.AGREEMENT}),
+        (RefusesWithoutGround(), {Invariant.AGREEMENT}),
+        (Certain(), {Invariant.ORDER, Invariant.MORE_REPLICAS}),
+        (Percent(), {Invariant.RANGE}),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, set) else "",
+)
+def test_planted_error_of_a_constraint_or_risk_model_is_caught(subject, broken):
+    """By the invariant that it breaks."""
+    story = counterexample(subject)
+    assert story is not None
+    assert any(invariant.value in story for invariant in broken), story
+
+
+def test_invariant_that_is_not_asked_is_not_checked():
+    """A term in units of load breaks the invariant of scale, and passes without it."""
+    story = counterexample(planted.Crowding())
+    assert story is not None
+    assert "scale does not matter: the total goes from " in story
+    assert counterexample(planted.Crowding(), without=[Invariant.SCALE]) is None
+
+
+def test_same_call_tells_the_same_story():
+    """A counterexample is the same whenever it is asked for."""
+    assert counterexample(planted.NodeNumbers()) == counterexample(planted.NodeNumbers())
+
+
+def test_facts_in_one_line():
+    """Loads by number or by metric, nodes by count, capacity or description, moves and exchanges."""
+    crowding = verify(planted.Crowding())
+    crowding.given(nodes=2, replicas=[(0, 4), (0, 2)]).totals(36).moves((1, 1)).changes_by(-16).totals(20)
+    crowding.given(nodes=[10, 10], replicas=[(0, 4), (0, 1), (1, 2)]).exchanges((1, 2)).changes_by(8)
+    two = [(0, {"cpu": 1, "disk": 2}, "a"), (1, {"disk": 1}, "a")]
+    crowding.given(nodes=[Node("x"), Node("y")], replicas=two, metrics=["cpu", "disk"]).totals(6).exchanges((0, 1))
+    facts = verify(AtMostTwo()).given(nodes=2, replicas=[(0, 1), (0, 1), (1, 1)])
+    facts.breaks().moves((2, 0)).is_refused().breaks(0, 1, 2)
+    verify(AtMostTwo()).given(nodes=2, replicas=[(0, 1), (0, 1), (1, 1)]).moves((1, 1)).is_allowed()
+
+
+def test_facts_that_do_not_hold_say_what_does():
+    """Total, increments, refusals and broken replicas, each with the numbers found."""
+    with pytest.raises(AssertionError, match="crowding: the total is 16, expected 5"):
+        verify(planted.Crowding()).given(nodes=1, replicas=[(0, 4)]).totals(5)
+    facts = verify(planted.WrongSign()).given(nodes=2, replicas=[(0, 4), (0, 2)]).moves((1, 1))
+    with pytest.raises(AssertionError, match="the sum of the increments is 16, expected -16"):
+        facts.changes_by(-16)
+    limit = verify(AtMostTwo()).given(nodes=2, replicas=[(0, 1), (0, 1), (1, 1)]).moves((2, 0))
+    with pytest.raises(AssertionError, match="at_most_two refuses moving row 2 to node 0"):
+        limit.is_allowed()
+    with pytest.raises(AssertionError, match=r"is broken by replicas \[0, 1, 2\], not by \[0\]"):
+        limit.breaks(0)
+    with pytest.raises(InvalidValueError, match="an energy term"):
+        limit.totals(1)
+    with pytest.raises(InvalidValueError, match="a constraint"):
+        facts.is_refused()
+
+
+def test_what_cannot_be_tested_is_refused():
+    """An object of no kind, and a term with half of the verbs for sums."""
+
+    class Half(planted.Peaks):
+        def begin(self, configuration):
+            """Form sums that nothing changes."""
+
+    with pytest.raises(InvalidValueError, match="an energy term, a constraint or a risk model"):
+        machine_of(object())
+    with pytest.raises(InvalidValueError, match="also has apply, undo"):
+        machine_of(Half())
+
+
+def test_relabelling_knows_every_array_of_nodes_and_replicas(small_problem):
+    """Each array of a problem whose shape has an axis of nodes or of replicas is one that relabelling changes."""
+    nodes, rows = small_problem.limit.shape[0], small_problem.origin.shape[0]
+    for name in Problem._fields:
+        shape = np.shape(getattr(small_problem, name))
+        if nodes in shape and name not in ("parent", "siblings"):  # arrays of domains, with room for one a node
+            assert name in {*NODE_AXIS, *NODE_VALUES}, name
+        if {rows, rows + 1} & set(shape):
+            assert name in {*ROW_AXIS, *ROW_VALUES}, name
