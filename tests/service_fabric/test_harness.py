@@ -77,7 +77,7 @@ def move(name: str, role: Role, source: str | None, target: str, kind: MoveKind 
     return Move(kind, name, role, source, target, Reason(Phase.BALANCING, "energy"), 1.0)
 
 
-NO_ENERGY = Energy(**{field.name: 0.0 for field in attrs.fields(Energy) if field.init})
+NO_ENERGY = Energy(**{field.name: 0.0 for field in attrs.fields(Energy) if field.default is attrs.NOTHING})
 
 
 # reading
