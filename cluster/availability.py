@@ -60,10 +60,6 @@ class Availability:
         """Tell whether a tenant cannot be used until further notice."""
         return tenant in self._lasting
 
-    def forget(self, tenant: int, now: int) -> None:
-        """Let the interruption of a tenant who departs end."""
-        self.regain(tenant, now)
-
     def downtime(self, arrival: Ints, departure: Ints, now: float) -> Floats:
         """Return for how many seconds each tenant could not be used during its stay, up to `now`, (T,).
 

@@ -98,7 +98,7 @@ class FailoverManager:
     def dismiss(self, partition: str) -> None:
         """Forget a tenant who departs."""
         tenancy = self._tenancies.pop(partition)
-        self._availability.forget(tenancy.tenant, self._now)
+        self._availability.regain(tenancy.tenant, self._now)
         self._served.discard(partition)
         self._states.pop(partition, None)
         self._marks.pop(partition, None)

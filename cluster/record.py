@@ -167,10 +167,11 @@ class Recorder:
         }
         tables = {name: frame_of_rows(name, policy, repeat, found) for name, found in rows.items()}
         tables["node_load"] = self._node_load(policy, repeat)
-        tables["tenants"] = self._tenants(policy, repeat, now)
-        return RunResult(policy, repeat, tables, self._totals(now), timings, complete)
+        downtime = self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
+        tables["tenants"] = self._tenants(policy, repeat, now, downtime)
+        return RunResult(policy, repeat, tables, self._totals(now, downtime), timings, complete)
 
-    def _totals(self, now: float) -> dict[str, Any]:
+    def _totals(self, now: float, downtime: Floats) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
         causes = Counter(record.cause for record in failovers)
         steps = {outcome: len(self._outcomes[outcome]) for outcome in Outcome}
@@ -191,8 +192,8 @@ class Recorder:
             "copied_gb": float(sum(record.copied_gb for record in self.moves)),
             "placement_failures": int(self.refused.sum()),
             "refusals": len(self._refusals),
-            "downtime_seconds": float(self._downtime(now).sum()),
-            "availability": self._availability(now),
+            "downtime_seconds": float(downtime.sum()),
+            "availability": self._availability(now, downtime),
             "quorum_losses": self.quorum_losses,
             "node_faults": sum(goes_down and cause == "node fault" for _, _, goes_down, cause in self.node_events),
             "upgraded_domains": sum(record.outcome == "healthy" and not record.rolls_back for record in self.upgrades),
@@ -203,14 +204,10 @@ class Recorder:
             "proposals_scored": int(sum(row[6] for row in self._plans)),
         }
 
-    def _downtime(self, now: float) -> Floats:
-        """Return the seconds for which each tenant could not be used, (T,)."""
-        return self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
-
-    def _availability(self, now: float) -> float | None:
+    def _availability(self, now: float, downtime: Floats) -> float | None:
         """Return the share of all stays together for which tenants could be used; None if there was none."""
         stay = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None).sum()
-        return 1.0 - float(self._downtime(now).sum()) / float(stay) if stay > 0 else None
+        return 1.0 - float(downtime.sum()) / float(stay) if stay > 0 else None
 
     def _node_load(self, policy: str, repeat: int) -> pl.DataFrame:
         nodes, metrics, times = len(self.node_names), len(self.metric_names), len(self._load_times)
@@ -226,10 +223,10 @@ class Recorder:
         }
         return frame_of("node_load", policy, repeat, columns)
 
-    def _tenants(self, policy: str, repeat: int, now: float) -> pl.DataFrame:
+    def _tenants(self, policy: str, repeat: int, now: float, downtime: Floats) -> pl.DataFrame:
         arrived = int((self._sequence.arrival <= now).sum())
         traces = self._sequence.traces
-        downtime = self._downtime(now)[:arrived]
+        downtime = downtime[:arrived]
         stay = np.minimum(self._sequence.departure[:arrived], now) - self._sequence.arrival[:arrived]
         availability = np.divide(stay - downtime, stay, out=np.full(arrived, np.nan), where=stay > 0)
         columns = {

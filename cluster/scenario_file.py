@@ -96,6 +96,7 @@ class _Reader:
         self._converter = _strict_converter()
 
     def scenario(self, data: Mapping[str, Any]) -> Scenario | None:
+        """Return the scenario that the tables describe, or None if something is wrong with them."""
         self._unknown_keys("", data, TOP_LEVEL)
         name = self._value("name", data["name"], str)
         imports = self._imports(data.get("imports", []))

@@ -189,18 +189,19 @@ class Simulation:
         name = self._partitions[tenant]
         self.engine.update_partition(Partition(name, service=self._services.of(tenant), created=self._now))
         self.failover.admit(self._services.tenancy(tenant, name))
-        with self._timed("placement"):
-            plan = self.engine.place(name, now=self._now)
-        self.recorder.plan(self._now, "arrival", plan)
-        self._carry_out(plan, [tenant])
+        self._place([tenant], "arrival")
 
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
         """Place what tenants miss, and carry out what the engine does about their marks."""
         if tenancies:
-            with self._timed("placement"):
-                plan = self.engine.place([one.partition for one in tenancies], now=self._now)
-            self.recorder.plan(self._now, occasion, plan)
-            self._carry_out(plan, [one.tenant for one in tenancies])
+            self._place([one.tenant for one in tenancies], occasion)
+
+    def _place(self, tenants: list[int], occasion: str) -> None:
+        """Place the missing replicas of tenants."""
+        with self._timed("placement"):
+            plan = self.engine.place([self._partitions[tenant] for tenant in tenants], now=self._now)
+        self.recorder.plan(self._now, occasion, plan)
+        self._carry_out(plan, tenants)
 
     def _dismiss(self, tenant: int) -> None:
         name = self._partitions[tenant]
@@ -252,10 +253,7 @@ class Simulation:
         for tenant in tenants:
             if not self.failover.serves(self._partitions[tenant]):
                 self.recorder.waiting[tenant] += self._interval
-        with self._timed("placement"):
-            plan = self.engine.place([self._partitions[tenant] for tenant in tenants], now=self._now)
-        self.recorder.plan(self._now, "retry", plan)
-        self._carry_out(plan, tenants)
+        self._place(tenants, "retry")
 
     def _carry_out(self, plan: Plan, tenants: list[int] | None = None) -> None:
         """Start the moves of a plan, and keep a list of those of `tenants` who still miss a replica."""
