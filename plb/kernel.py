@@ -21,9 +21,9 @@ Members = TypeVar("Members")
 
 
 @overload
-def kernel(function: Callable[Arguments, Result], /) -> Callable[Arguments, Result]: ...
+def kernel(function: Callable[Arguments, Result], /) -> Kernel[Arguments, Result]: ...
 @overload
-def kernel(*, inline: bool) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]: ...
+def kernel(*, inline: bool) -> Callable[[Callable[Arguments, Result]], Kernel[Arguments, Result]]: ...
 def kernel(function: Any = None, /, *, inline: bool = False) -> Any:
     """Compile a function with Numba on its first call, without the interpreter lock, and cache the machine code.
 
@@ -77,10 +77,31 @@ class Kernel(Generic[Arguments, Result]):
             handed = [value.handle if isinstance(value, ByPointer) else value for value in args]
         return cast("Result", dispatcher(*handed, **kwargs))
 
+    def __repr__(self) -> str:
+        return f"<kernel {self.py_func.__qualname__}>"
+
+    def __deepcopy__(self, _: object) -> Kernel[Arguments, Result]:
+        """Return the kernel itself: like a function, it is the same wherever it is."""
+        return self
+
+    def __reduce__(self) -> str:
+        """Be pickled by name, like a function."""
+        return self.py_func.__qualname__
+
     @cached_property
     def dispatcher(self) -> Any:
         """The Numba dispatcher for calls from Python, made when first asked for."""
         return _dispatcher(self.py_func)
+
+    def address(self, returning: type | None, *arguments: object) -> int:
+        """Return the address under which a `CallByAddress` finds the kernel, compiled for these arguments."""
+        if self.dispatcher is self.py_func:
+            _UNCOMPILED[id(self)] = self
+            return id(self)
+        from plb.addresses import compiled_address
+
+        handed = tuple(value.handle if isinstance(value, ByPointer) else value for value in arguments)
+        return compiled_address(_dispatcher(self.py_func, f"returning {returning}"), returning, handed)
 
     @property
     def _numba_type_(self) -> Any:
@@ -88,9 +109,42 @@ class Kernel(Generic[Arguments, Result]):
         return _part(self.py_func, self.inline)._numba_type_
 
 
+_UNCOMPILED: dict[int, Kernel[..., Any]] = {}
+"""What stands for addresses where nothing is compiled."""
+
+
+class CallByAddress:
+    """A call, within a kernel, of a kernel that is known by its address only.
+
+    Parameters
+    ----------
+    returning
+        float, bool or None.
+    """
+
+    def __init__(self, returning: type | None) -> None:
+        self.returning = returning
+
+    def __call__(self, address: int, *arguments: object) -> Any:
+        """Call the kernel where nothing is compiled."""
+        return _UNCOMPILED[int(address)](*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        from plb.addresses import type_of_call
+
+        return type_of_call(self.returning)
+
+
 @cache
-def _dispatcher(function: Callable[..., Any]) -> Any:
-    """Return the dispatcher that Python calls; its machine code, with that of all it calls, is cached."""
+def _dispatcher(function: Callable[..., Any], form: str = "") -> Any:
+    """Return the dispatcher that Python calls; its machine code, with that of all it calls, is cached.
+
+    Parameters
+    ----------
+    form
+        Tells apart dispatchers that compile one function differently, such as for another kind of result.
+    """
     import numba
 
     settings: Any = numba.config
@@ -100,7 +154,7 @@ def _dispatcher(function: Callable[..., Any]) -> Any:
     _widen_literals(dispatcher)
     directory = _cache_directory()
     if directory is not None:
-        dispatcher._cache = _source_keyed_cache(function, directory)
+        dispatcher._cache = _source_keyed_cache(function, directory, form)
     return dispatcher
 
 
@@ -152,7 +206,7 @@ def _widen_literals(dispatcher: Any) -> None:
     dispatcher.get_call_template = widened
 
 
-def _source_keyed_cache(function: Callable[..., Any], directory: Path) -> Any:
+def _source_keyed_cache(function: Callable[..., Any], directory: Path, form: str) -> Any:
     from numba.core import caching
 
     stamp = _source_hash(_package_root(Path(function.__code__.co_filename)))
@@ -167,7 +221,7 @@ def _source_keyed_cache(function: Callable[..., Any], directory: Path) -> Any:
             return stamp
 
         def get_disambiguator(self) -> str:
-            return f"{function.__module__}.{function.__code__.co_firstlineno}"
+            return f"{function.__module__}.{function.__code__.co_firstlineno}{form}"
 
         @classmethod
         def from_function(cls, _function: object, _file: object) -> Locator:

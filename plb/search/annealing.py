@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
@@ -35,8 +35,10 @@ from plb.search.chain import (
     return_to_best,
 )
 from plb.search.checks import compare_with_fresh
-from plb.search.own.additions import Additions
+from plb.search.own.additions import Additions, energy_with
 from plb.search.own.annealing import anneal_own_chains
+from plb.search.own.carrying import carry_along, compare_carried, note_refusals
+from plb.search.own.compiled import Carried
 from plb.search.proposal import DRAWN, Choice
 from plb.search.transition import present_energy
 
@@ -62,7 +64,7 @@ def anneal_chains(
     Parameters
     ----------
     additions
-        Terms and constraints of the user's own: with them the chains are in plain Python.
+        Terms and constraints of the user's own; where not all of them are compiled, the chains are in plain Python.
     """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         return Annealed(start, present_energy(problem, start), new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
@@ -70,15 +72,24 @@ def anneal_chains(
         problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
     settings = _settings(config, budget)
     room = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
-    if additions is not None:
+    if additions is not None and not additions.run_compiled(compound=room > 0):
         return anneal_own_chains(additions, problem, start, choice, settings, config, seed, budget, room)
     threads = _threads(config, settings)
     begun = time.perf_counter()
 
+    carried = [carry_along(additions, problem, start) for _ in range(config.chains)]
+
+    def check(chain: _Chain, moment: str) -> None:
+        compare_with_fresh(problem, chain.solution, moment)
+        if additions is not None:
+            compare_carried(additions, problem, chain.solution, chain.carried, moment)
+
     def run(chain: int, stream: np.random.SeedSequence) -> _Chain:
         share = 1.0 if threads > 1 else (chain + 1) / config.chains
         deadline = budget.deadline(begun, share)
-        return _run_chain(problem, start.copy(), choice, settings, config.checks, stream, deadline, room)
+        begun_chain = _new_chain(start, carried[chain], stream, settings, room)
+        after_each = check if config.checks is Checks.STEP else None
+        return _run_chain(begun_chain, problem, choice, settings, deadline, after_each)
 
     streams = seed.spawn(config.chains)
     if threads > 1:
@@ -87,11 +98,16 @@ def anneal_chains(
     else:
         chains = [run(chain, stream) for chain, stream in enumerate(streams)]
     best = min(chains, key=lambda chain: (chain.schedule[BEST_ENERGY], chain.schedule[BEST_MOVEMENT]))
-    return_to_best(problem, best.solution, best.schedule, best.journal)
+    return_to_best(problem, best.solution, best.schedule, best.course.journal, best.carried)
     if config.checks is not Checks.OFF:
-        compare_with_fresh(problem, best.solution, "end of annealing")
+        check(best, "end of annealing")
     tally = np.sum([chain.tally for chain in chains], axis=0)
-    return Annealed(best.solution, float(best.schedule[BEST_ENERGY]), tally, _end_reason(chains))
+    energy = float(best.schedule[BEST_ENERGY])
+    if additions is not None:
+        energy = energy_with(additions, problem, best.solution).total
+        for chain in chains:
+            note_refusals(additions, chain.carried)
+    return Annealed(best.solution, energy, tally, _end_reason(chains))
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
@@ -99,50 +115,69 @@ def _is_compound(problem: Problem, choice: Choice) -> bool:
     return choice.corrects or bool((problem.first_child != NOWHERE).any())
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class _Chain:
-    """A chain at its end."""
+    """A chain and where it stands."""
 
     solution: Solution
-    schedule: Float
-    journal: Journal
-    tally: Int
-    timed_out: bool
+    carried: Carried
+    course: Course
+    rng: np.random.Generator
+    timed_out: bool = False
+
+    @property
+    def schedule(self) -> Float:
+        """State of the chain, see `plb.search.chain`."""
+        return self.course.schedule
+
+    @property
+    def tally(self) -> Int:
+        """What became of its proposals."""
+        return self.course.tally
 
 
-def _run_chain(
-    problem: Problem,
-    solution: Solution,
-    choice: Choice,
-    settings: Settings,
-    checks: Checks,
-    stream: np.random.SeedSequence,
-    deadline: float | None,
-    room: int,
+def _new_chain(
+    start: Solution, carried: Carried, stream: np.random.SeedSequence, settings: Settings, room: int
 ) -> _Chain:
-    """Run one chain on `solution` to its end; its journal leads back to the best it saw.
+    """Return a chain at its start.
 
     Parameters
     ----------
     room
         Moves that one proposal may call for; 0 where none calls for others.
     """
-    rng = np.random.Generator(np.random.PCG64(stream))
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
-    proposals = settings.rounds * settings.simulated_annealing_iterations_per_round
-    entries = min(proposals, JOURNAL_ROOM) + room + 1
+    entries = min(_proposals_of(settings), JOURNAL_ROOM) + room + 1
     journal = Journal(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
-    tally = new_tally()
-    course = Course(schedule, journal, tally, new_attempt(room))
-    stretch = 1 if checks is Checks.STEP else (proposals if deadline is None else TIMED_STRETCH)
-    timed_out = False
-    while schedule[END] == RUNNING and not timed_out:
-        anneal(problem, solution, choice, settings, course, rng, stretch)
-        if checks is Checks.STEP:
-            compare_with_fresh(problem, solution, f"proposal {tally[DRAWN]}")
-        timed_out = deadline is not None and time.perf_counter() >= deadline
-    return _Chain(solution, schedule, journal, tally, timed_out and schedule[END] == RUNNING)
+    course = Course(schedule, journal, new_tally(), new_attempt(room))
+    return _Chain(start.copy(), carried, course, np.random.Generator(np.random.PCG64(stream)))
+
+
+def _run_chain(
+    chain: _Chain,
+    problem: Problem,
+    choice: Choice,
+    settings: Settings,
+    deadline: float | None,
+    check: Callable[[_Chain, str], None] | None,
+) -> _Chain:
+    """Run a chain to its end; its journal leads back to the best it saw.
+
+    Parameters
+    ----------
+    check
+        Called after every proposal, if any.
+    """
+    stretch = _proposals_of(settings) if deadline is None else TIMED_STRETCH
+    while chain.schedule[END] == RUNNING and not chain.timed_out:
+        arguments = (problem, chain.solution, choice, settings, chain.course, chain.carried, chain.rng)
+        anneal(*arguments, 1 if check else stretch)
+        if check:
+            check(chain, f"proposal {chain.tally[DRAWN]}")
+        chain.timed_out = deadline is not None and time.perf_counter() >= deadline
+    chain.timed_out &= bool(chain.schedule[END] == RUNNING)
+    return chain
 
 
 def _settings(config: PlbConfig, budget: Budget) -> Settings:
@@ -167,11 +202,12 @@ def _settings(config: PlbConfig, budget: Budget) -> Settings:
     )
 
 
+def _proposals_of(settings: Settings) -> int:
+    return settings.rounds * settings.simulated_annealing_iterations_per_round
+
+
 def _threads(config: PlbConfig, settings: Settings) -> int:
-    if (
-        config.checks is Checks.STEP
-        or settings.rounds * settings.simulated_annealing_iterations_per_round < THREADED_PROPOSALS
-    ):
+    if config.checks is Checks.STEP or _proposals_of(settings) < THREADED_PROPOSALS:
         return 1
     return min(config.threads or os.cpu_count() or 1, config.chains)
 

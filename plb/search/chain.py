@@ -18,10 +18,12 @@ from plb.kernel import kernel
 from plb.search.attempts import Attempt, try_move, undo_attempt
 from plb.search.correcting import SPREADING, siblings_correct
 from plb.search.following import children_follow
+from plb.search.own.compiled import ALLOWED, Carried, carry_out, copy_values, foresee, refusing, weighed, worst_of
 from plb.search.proposal import (
     ACCEPTED,
     DRAWN,
     FIRST_RULE,
+    FIRST_TERM,
     REJECTED,
     SCORED,
     Choice,
@@ -105,17 +107,18 @@ def anneal(
     choice: Choice,
     settings: Settings,
     course: Course,
+    carried: Carried,
     rng: np.random.Generator,
     proposals: int,
 ) -> None:
-    """Run a chain for at most `proposals` further proposals."""
+    """Run a chain for at most `proposals` further proposals, with the terms and constraints of users."""
     schedule = course.schedule
     if schedule[TEMPERATURE] == NOT_STARTED:
-        _start(problem, solution, choice, settings, schedule, rng, course.tally)
+        _start(problem, solution, choice, settings, schedule, carried, rng, course.tally)
     for _ in range(proposals):
         if schedule[END] != RUNNING:
             return
-        _step(problem, solution, choice, course, rng)
+        _step(problem, solution, choice, course, carried, rng)
         schedule[STEP] += 1.0
         if schedule[STEP] >= settings.simulated_annealing_iterations_per_round:
             end_round(settings, schedule)
@@ -128,26 +131,33 @@ def _start(
     choice: Choice,
     settings: Settings,
     schedule: Float,
+    carried: Carried,
     rng: np.random.Generator,
     tally: Int,
 ) -> None:
     """Set the first temperature from the largest energy change that a few random proposals would make."""
-    energy = present_energy(problem, solution)
+    base = present_energy(problem, solution)
+    own = weighed(carried, carried.value)
     largest = 0.0
     for _ in range(settings.probes):
         row, target, partner = draw_proposal(problem, solution, choice, rng)
         if row == NOWHERE or target == solution.node[row]:
             continue
-        if refusal(problem, solution, choice.enforced, row, target, partner) == NO_REFUSAL:
-            after = judge(problem, solution, REJECTED, row, target, partner, tally)
-            largest = max(largest, abs(after - energy))
+        refused = refusal(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL
+        if refused or refusing(problem, solution, carried, row, target, partner) != ALLOWED:
+            continue
+        copy_values(carried.value, carried.after)
+        foresee(problem, solution, carried, row, target, partner)
+        after = judge(problem, solution, REJECTED, row, target, partner, tally)
+        largest = max(largest, abs(after - base + (weighed(carried, carried.after) - own)))
     for position in range(schedule.shape[0]):
         schedule[position] = 0.0
     slots = choice.creation.shape[0] + choice.migrations
     schedule[TEMPERATURE] = first_temperature(settings, slots, solution.terms[IMBALANCE]) * largest
-    schedule[ENERGY] = energy
-    schedule[ROUND_ENERGY] = energy
-    schedule[BEST_ENERGY] = energy
+    schedule[ENERGY] = base + own
+    schedule[ROUND_ENERGY] = base + own
+    schedule[BEST_ENERGY] = base + own
+    copy_values(carried.value, carried.best)
     schedule[BEST_MOVEMENT] = solution.counts[MOVEMENT]
     schedule[END] = SPENT if settings.rounds == 0 else RUNNING
 
@@ -171,11 +181,13 @@ def first_temperature(settings: Settings, slots: int, imbalance: float) -> float
 
 
 @kernel(inline=True)
-def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, rng: np.random.Generator) -> None:
+def _step(
+    problem: Problem, solution: Solution, choice: Choice, course: Course, carried: Carried, rng: np.random.Generator
+) -> None:
     """Draw one proposal and take it or leave it."""
     schedule, journal, tally = course.schedule, course.journal, course.tally
     if schedule[JOURNAL] + course.attempt.row.shape[0] >= journal.row.shape[0]:
-        return_to_best(problem, solution, schedule, journal)
+        return_to_best(problem, solution, schedule, journal, carried)
     row, target, partner = draw_proposal(problem, solution, choice, rng)
     tally[DRAWN] += 1
     if row == NOWHERE or target == solution.node[row]:
@@ -191,7 +203,10 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
     has_children = problem.first_child[row] != NOWHERE
     if corrects or has_children or (partner != NOWHERE and problem.first_child[partner] != NOWHERE):
-        _compound_step(problem, solution, choice, course, rng, Step(row, target, partner, corrects, highest))
+        _compound_step(problem, solution, choice, course, carried, rng, Step(row, target, partner, corrects, highest))
+        return
+    if carried.change.shape[0] + carried.test.shape[0] > 0:
+        _step_with_additions(problem, solution, course, carried, Step(row, target, partner, corrects, highest))
         return
     movement = solution.counts[MOVEMENT]
     after = judge(problem, solution, highest, row, target, partner, tally)
@@ -204,7 +219,42 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
         return
     tally[ACCEPTED] += 1
     _note(schedule, journal, row, source, partner)
-    _remember(solution, schedule, after)
+    _remember(solution, schedule, carried, after)
+
+
+@kernel
+def _step_with_additions(problem: Problem, solution: Solution, course: Course, carried: Carried, step: Step) -> None:
+    """Take a proposal or leave it, by the constraints and terms of users besides the built-in ones."""
+    schedule, tally = course.schedule, course.tally
+    row, target, partner = step.row, step.target, step.partner
+    refused = refusing(problem, solution, carried, row, target, partner)
+    if refused != ALLOWED:
+        carried.refused[refused] += 1
+        return
+    copy_values(carried.value, carried.after)
+    foresee(problem, solution, carried, row, target, partner)
+    own = weighed(carried, carried.after)
+    carried.tally[:] = 0
+    base = judge(problem, solution, step.highest - own, row, target, partner, carried.tally)
+    worst = worst_of(carried) if base == REJECTED else NOWHERE
+    if worst != NOWHERE:
+        carried.rejected[worst] += 1
+        carried.tally[FIRST_TERM:] = 0
+    for entry in range(tally.shape[0]):
+        tally[entry] += carried.tally[entry]
+    if base == REJECTED:
+        return
+    movement = solution.counts[MOVEMENT]
+    source = solution.node[row]
+    carry_out(problem, solution, carried, row, target, partner)
+    after = base + own
+    if schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement:
+        carry_out(problem, solution, carried, row, source, partner)
+        return
+    copy_values(carried.after, carried.value)
+    tally[ACCEPTED] += 1
+    _note(schedule, course.journal, row, source, partner)
+    _remember(solution, schedule, carried, present_energy(problem, solution) + own)
 
 
 @kernel
@@ -213,6 +263,7 @@ def _compound_step(
     solution: Solution,
     choice: Choice,
     course: Course,
+    carried: Carried,
     rng: np.random.Generator,
     step: Step,
 ) -> None:
@@ -239,15 +290,32 @@ def _compound_step(
         undo_attempt(problem, solution, attempt, 0)
         return
     tally[SCORED] += 1
-    after = present_energy(problem, solution)
+    copy_values(carried.value, carried.after)
+    if carried.change.shape[0] > 0:
+        _redo_with_terms(problem, solution, attempt, carried)
+    after = present_energy(problem, solution) + weighed(carried, carried.after)
     idle = schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement
     if after > step.highest or idle:
-        undo_attempt(problem, solution, attempt, 0)
+        for entry in range(attempt.length[0] - 1, -1, -1):
+            carry_out(problem, solution, carried, attempt.row[entry], attempt.source[entry], NOWHERE)
         return
     tally[ACCEPTED] += 1
+    copy_values(carried.after, carried.value)
     for entry in range(attempt.length[0]):
         _note(schedule, course.journal, attempt.row[entry], attempt.source[entry], NOWHERE)
-    _remember(solution, schedule, after)
+    _remember(solution, schedule, carried, after)
+
+
+@kernel
+def _redo_with_terms(problem: Problem, solution: Solution, attempt: Attempt, carried: Carried) -> None:
+    """Take the moves of an attempt back and make them again, one by one, with the terms of users."""
+    length = attempt.length[0]
+    undo_attempt(problem, solution, attempt, 0)
+    attempt.length[0] = length
+    for entry in range(length):
+        row, target = attempt.row[entry], attempt.target[entry]
+        foresee(problem, solution, carried, row, target, NOWHERE)
+        carry_out(problem, solution, carried, row, target, NOWHERE)
 
 
 @kernel
@@ -261,7 +329,7 @@ def _note(schedule: Float, journal: Journal, row: int, source: int, partner: int
 
 
 @kernel
-def _remember(solution: Solution, schedule: Float, energy: float) -> None:
+def _remember(solution: Solution, schedule: Float, carried: Carried, energy: float) -> None:
     """Note the energy of the solution, and whether it is the best so far; the journal then begins anew."""
     schedule[ENERGY] = energy
     movement = solution.counts[MOVEMENT]
@@ -271,6 +339,7 @@ def _remember(solution: Solution, schedule: Float, energy: float) -> None:
         schedule[BEST_MOVEMENT] = movement
         schedule[ROUND_HAD_BEST] = 1.0
         schedule[JOURNAL] = 0.0
+        copy_values(carried.value, carried.best)
 
 
 @kernel
@@ -298,9 +367,11 @@ def end_round(settings: Settings, schedule: Float) -> None:
 
 
 @kernel
-def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal) -> None:
+def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal, carried: Carried) -> None:
     """Undo what was accepted after the best solution."""
     for entry in range(int(schedule[JOURNAL]) - 1, -1, -1):
-        apply_proposal(problem, solution, journal.row[entry], journal.source[entry], journal.partner[entry])
+        row, source, partner = journal.row[entry], journal.source[entry], journal.partner[entry]
+        carry_out(problem, solution, carried, row, source, partner)
+    copy_values(carried.best, carried.value)
     schedule[JOURNAL] = 0.0
     schedule[ENERGY] = schedule[BEST_ENERGY]

@@ -12,8 +12,10 @@ import numpy as np
 from plb.arrays import NOWHERE, Problem, Solution
 from plb.config import PlbConfig
 from plb.configuration import Configuration, Proposal
+from plb.constraints.compiled import CompiledConstraint
 from plb.constraints.interface import Constraint
 from plb.description import Description, describe
+from plb.energy.compiled import CompiledTerm
 from plb.energy.interface import EnergyTerm
 from plb.plan import Energy, Proposals
 from plb.registry import own_constraint, own_term
@@ -51,6 +53,17 @@ class Additions:
     def proposals(self) -> Proposals:
         """What they refused and rejected, to be added to what the built-in rules and terms did."""
         return Proposals(refused_by_rule=dict(self.refused), rejected_by_term=dict(self.rejected))
+
+    def run_compiled(self, *, compound: bool) -> bool:
+        """Tell whether compiled chains know all of them; a constraint is not asked by steps of several moves.
+
+        Parameters
+        ----------
+        compound
+            Whether a proposal may call for further moves.
+        """
+        terms = all(isinstance(term, CompiledTerm) for term in self.terms)
+        return terms and all(isinstance(one, CompiledConstraint) and not compound for one in self.constraints)
 
     def configuration(self, problem: Problem, solution: Solution) -> Configuration:
         """Return a configuration of these arrays, with the words behind them."""

@@ -1,0 +1,57 @@
+"""Kernels by address: a chain calls a user's kernels without being compiled anew for each of them.
+
+Only imported once something is compiled, since ``import plb`` must load no Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+from numba.core import cgutils as code
+from numba.core import types as numba_types
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+cgutils: Any = code  # without types of its own
+types: Any = numba_types
+typeof: Any = numba.typeof
+_RESULTS: dict[type | None, Any] = {float: types.float64, bool: types.boolean, None: types.none}
+
+
+def compiled_address(dispatcher: Any, returning: type | None, arguments: tuple[object, ...]) -> int:
+    """Return the address of a kernel, compiled for arguments of these kinds and for that kind of result."""
+    signature = _RESULTS[returning](*(typeof(argument) for argument in arguments))
+    dispatcher.compile(signature)
+    compiled = dispatcher.overloads[signature.args]
+    address: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    return address
+
+
+@cache
+def type_of_call(returning: type | None) -> Any:
+    """Return what kernels take a call by address for: a function of an address and further arguments."""
+    context = cpu_target.typing_context
+    call = _call_returning(_RESULTS[returning])
+    context.refresh()
+    return context.resolve_value_type(call)
+
+
+def _call_returning(result: Any) -> Callable[..., Any]:
+    @intrinsic
+    def call(_: Any, address: Any, *arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            convention = context.call_conv
+            pointer = convention.get_function_type(result, arguments).as_pointer()
+            callee = builder.inttoptr(values[0], pointer)
+            handed = cgutils.unpack_tuple(builder, values[1])
+            status, value = convention.call_function(builder, callee, result, arguments, handed)
+            with cgutils.if_unlikely(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
+            return value
+
+        return result(address, types.StarArgTuple.from_types(arguments)), generate
+
+    return call

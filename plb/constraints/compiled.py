@@ -1,0 +1,39 @@
+"""Constraints of users whose test is a kernel, so that searches run at full speed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, ClassVar
+
+from plb.arrays import Problem, Solution
+from plb.kernel import Kernel
+
+if TYPE_CHECKING:
+    from plb.configuration import Configuration, Proposal
+
+Test = Kernel[[Problem, Solution, int, int, int], bool]
+
+
+class CompiledConstraint:
+    """Base of a constraint with a kernel; a class of its own adds `name`, `test` and `broken`.
+
+    Attributes
+    ----------
+    name
+        The name under which settings choose the constraint and plans count its refusals.
+    test
+        Kernel: whether a proposal must not be made. Arguments: problem, solution, row, target, partner, as in
+        `plb.energy.compiled.CompiledTerm`.
+    """
+
+    name: str
+    test: ClassVar[Test]
+
+    def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
+        """Tell whether a proposal must not be made."""
+        problem, solution = configuration.problem, configuration.solution
+        return bool(self.test(problem, solution, proposal.row, proposal.target, proposal.partner))
+
+    def broken(self, configuration: Configuration) -> Collection[int]:
+        """Return the rows of the replicas that break the constraint where they stand."""
+        raise NotImplementedError(f"{type(self).__name__} has no `broken`")
