@@ -1,0 +1,75 @@
+"""The term of racks.py with kernels, so that searches that weigh it run at full speed: see docs/property-testing.md.
+
+Run it with `python examples/swift_racks.py`.
+"""
+
+import numpy as np
+from racks import BusyRacks, plan_of, rack_of
+
+from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.configuration import Configuration
+from plb.energy.compiled import CompiledTerm
+from plb.kernel import kernel
+from plb.registry import register_term
+from plb.testing import counterexample
+
+
+@kernel
+def loaded(problem: Problem, row: int) -> int:
+    """Return 1 for a replica with load, else 0; NOWHERE stands for no replica."""
+    for metric in range(problem.load.shape[1]):
+        if row != NOWHERE and problem.load[row, metric] > 0:
+            return 1
+    return 0
+
+
+@kernel
+def change(problem: Problem, solution: Solution, sums: Int, row: int, target: int, partner: int) -> int:
+    """Return how many more racks are busy after a proposal."""
+    nodes = problem.limit.shape[0]
+    gain = loaded(problem, row) - loaded(problem, partner)
+    there = sums[target]
+    here = sums[solution.node[row]] if solution.node[row] != NOWHERE else NOWHERE
+    if here == there:
+        return 0
+    more = int(sums[nodes + there] + gain > 0) - int(sums[nodes + there] > 0)
+    if here == NOWHERE:
+        return more
+    return more + int(sums[nodes + here] - gain > 0) - int(sums[nodes + here] > 0)
+
+
+@kernel
+def keep(problem: Problem, solution: Solution, sums: Int, row: int, target: int, partner: int) -> None:
+    """Bring the number of replicas with load in each rack up to date."""
+    nodes, here = problem.limit.shape[0], solution.node[row]
+    gain = loaded(problem, row) - loaded(problem, partner)
+    if here != NOWHERE:
+        sums[nodes + sums[here]] -= gain
+    if target != NOWHERE:
+        sums[nodes + sums[target]] += gain
+
+
+class SwiftBusyRacks(CompiledTerm):
+    """How many racks hold any load."""
+
+    name = "swift_busy_racks"
+    total = BusyRacks.total
+    change = change
+    keep = keep
+
+    def new_sums(self, configuration: Configuration) -> Int:
+        """Return the rack of each node, then the number of replicas with load in each rack."""
+        names = [rack_of(configuration, node) for node in range(configuration.nodes)]
+        _, rack = np.unique(names, return_inverse=True)
+        rows = [row for row in configuration.rows if configuration.node_of(row) != NOWHERE]
+        replicas = np.zeros(configuration.nodes, np.int64)
+        for row in rows:
+            replicas[rack[configuration.node_of(row)]] += configuration.load_of(row).any()
+        return np.concatenate([rack, replicas])
+
+
+register_term(SwiftBusyRacks())
+
+if __name__ == "__main__":
+    print("with kernels:", counterexample(SwiftBusyRacks()) or "no counterexample")
+    print(*plan_of({"swift_busy_racks": 50.0}), sep="\n")
