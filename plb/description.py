@@ -9,6 +9,7 @@ import numpy as np
 
 from plb.arrays import Float
 from plb.model import Metric, Node, Service
+from plb.rows import RowTable
 from plb.state import ClusterState
 
 
@@ -24,6 +25,10 @@ class Description:
         Name of the partition of each row that is in use.
     steps
         (R,) size of a step of each metric in user units; without a description, steps are the unit.
+    now
+        Time that the search is for, in seconds.
+    replicas
+        What is known of each row beside its arrays in a `Problem`; None: nothing.
     """
 
     nodes: Sequence[Node] = ()
@@ -31,14 +36,18 @@ class Description:
     metrics: Sequence[Metric] = ()
     partitions: Mapping[int, str] = attrs.field(factory=dict)
     steps: Float = attrs.field(factory=lambda: np.ones(1))
+    now: float = 0.0
+    replicas: RowTable | None = None
 
 
-def describe(state: ClusterState) -> Description:
-    """Return the words behind the arrays of the present state."""
+def describe(state: ClusterState, now: float = 0.0) -> Description:
+    """Return the words behind the arrays of the present state, at a time in seconds."""
     return Description(
         tuple(state.nodes),
         tuple(state.services),
         state.config.metrics,
         dict(state.row_partition),
         state.steps.steps,
+        now,
+        state.rows,
     )
