@@ -12,6 +12,7 @@ from plb.constraints import ALL_RULES, NO_REFUSAL, Rule
 from plb.description import Description
 from plb.errors import ConflictError
 from plb.model import Node, Role, Service
+from plb.risk.demand import DemandHistory
 from plb.risk.interface import ReplicaOutlook
 from plb.search.checks import compare_with_fresh
 from plb.search.elimination import find_refusals
@@ -108,6 +109,16 @@ class Configuration:
     def now(self) -> float:
         """Time that the search is for, in seconds on the host's clock."""
         return self.description.now
+
+    @property
+    def history(self) -> DemandHistory | None:
+        """The past tenants that demand is sampled from; None where the engine samples none."""
+        return self.description.history
+
+    @property
+    def held_out(self) -> Int:
+        """The nodes that are kept free for large tenants, as `PlbConfig.held_out_nodes` says."""
+        return self.problem.held_out
 
     def node(self, index: int) -> Node:
         """Return a node as the user described it."""

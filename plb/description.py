@@ -9,6 +9,7 @@ import numpy as np
 
 from plb.arrays import Float
 from plb.model import Metric, Node, Service
+from plb.risk.demand import DemandHistory
 from plb.rows import RowTable
 from plb.state import ClusterState
 
@@ -27,6 +28,8 @@ class Description:
         (R,) size of a step of each metric in user units; without a description, steps are the unit.
     now
         Time that the search is for, in seconds.
+    history
+        The past tenants that demand is sampled from, or None.
     replicas
         What is known of each row beside its arrays in a `Problem`; None: nothing.
     """
@@ -37,11 +40,12 @@ class Description:
     partitions: Mapping[int, str] = attrs.field(factory=dict)
     steps: Float = attrs.field(factory=lambda: np.ones(1))
     now: float = 0.0
+    history: DemandHistory | None = None
     replicas: RowTable | None = None
 
 
-def describe(state: ClusterState, now: float = 0.0) -> Description:
-    """Return the words behind the arrays of the present state, at a time in seconds."""
+def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | None = None) -> Description:
+    """Return the words behind the arrays of the present state."""
     return Description(
         tuple(state.nodes),
         tuple(state.services),
@@ -49,5 +53,6 @@ def describe(state: ClusterState, now: float = 0.0) -> Description:
         dict(state.row_partition),
         state.steps.steps,
         now,
+        history,
         state.rows,
     )

@@ -24,6 +24,7 @@ from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
 from plb.search.budget import Budget
 from plb.search.held import concerned
 from plb.search.inspection import Inspection
+from plb.search.own.additions import additions_of
 from plb.search.priorities import rule_priorities
 from plb.search.run import Run
 from plb.service_domains import ServiceDomain, service_domains
@@ -127,7 +128,8 @@ class Planner:
         if not self.state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
-        run = Run(self.state, self.problem(at, domain), seed, budget, at, self._policy)
+        problem = self.problem(at, domain)
+        run = Run(self.state, problem, seed, budget, additions_of(self.state, self._policy, at, self.outlook.history))
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run

@@ -15,6 +15,6 @@ class FirstFit:
 
     name = "first_fit"
 
-    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:  # noqa: ARG002 - others look at these
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
         """Return the first node."""
         return int(nodes[0])

@@ -17,10 +17,10 @@ class Random:
 
     name = "random"
 
-    def begin(self, configuration: Configuration, rng: np.random.Generator) -> None:  # noqa: ARG002
+    def begin(self, configuration: Configuration, rng: np.random.Generator) -> None:
         """Keep the generator."""
         self._rng = rng
 
-    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:  # noqa: ARG002
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
         """Return a node, drawn uniformly."""
         return int(self._rng.choice(nodes))

@@ -17,7 +17,6 @@ from plb.in_build import most_in_build
 from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
 from plb.plan import Energy, Move, Phase, Plan, Proposals, Reason
-from plb.policies.interface import PlacementPolicy
 from plb.problem import NO_BUDGET, start_solution
 from plb.search.annealed import Annealed, new_tally
 from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
@@ -30,7 +29,7 @@ from plb.search.elimination import fill_in_turn, unplaced_row
 from plb.search.held import concerned, held_replicas
 from plb.search.inspection import Inspection
 from plb.search.motives import Motives
-from plb.search.own.additions import additions_of, energy_with
+from plb.search.own.additions import Additions, energy_with
 from plb.search.placement import place_rows
 from plb.search.priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
 from plb.search.proposal import FIRST_RULE
@@ -55,10 +54,8 @@ class Run:
         Of this call.
     budget
         Of each phase.
-    now
-        Time that the call is for, in seconds.
-    policy
-        What decides instead of the searches, or None.
+    additions
+        What users add, or None.
     """
 
     def __init__(
@@ -67,15 +64,14 @@ class Run:
         problem: Problem,
         seed: np.random.SeedSequence,
         budget: Budget,
-        now: float,
-        policy: PlacementPolicy | None = None,
+        additions: Additions | None = None,
     ) -> None:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
         self.start = start_solution(problem)
         self.solution: Solution = self.start
-        self._additions = additions_of(state, policy, now)
-        self._policy = policy
+        self._additions = additions
+        self._policy = None if additions is None else additions.policy
         self._seed = seed
         self._reasons: dict[int, Reason] = {}
         self._orders: list[Move] = []
@@ -85,7 +81,7 @@ class Run:
         self._out_of_time = False
         self._is_full = False
         self._is_cut = False
-        self._idle = {} if policy is None else {Phase.BALANCING: Idle.BY_POLICY}
+        self._idle = {} if self._policy is None else {Phase.BALANCING: Idle.BY_POLICY}
 
     @property
     def is_bound(self) -> bool:

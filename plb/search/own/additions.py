@@ -17,6 +17,7 @@ from plb.energy.interface import EnergyTerm
 from plb.plan import Energy, Proposals
 from plb.policies.interface import PlacementPolicy
 from plb.registry import own_constraint, own_term
+from plb.risk.demand import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state import ClusterState
 from plb.unplaced import Refused
@@ -102,13 +103,17 @@ class Additions:
         return tuple(Refused(name, nodes) for name, nodes in counts.items())
 
 
-def additions_of(state: ClusterState, policy: PlacementPolicy | None, now: float) -> Additions | None:
-    """Return what the settings add to a search at a time in seconds, or None where they add nothing.
+def additions_of(
+    state: ClusterState, policy: PlacementPolicy | None, now: float, history: DemandHistory | None
+) -> Additions | None:
+    """Return what the settings add to a search, or None where they add nothing.
 
     Parameters
     ----------
     policy
         The engine's copy of the policy that the settings name.
+    now, history
+        See `Description`.
     """
     config = state.config
     if not config.own_terms and not config.own_constraints and policy is None:
@@ -117,7 +122,7 @@ def additions_of(state: ClusterState, policy: PlacementPolicy | None, now: float
         dict(config.own_terms),
         tuple(own_term(name) for name in config.own_terms),
         tuple(own_constraint(name) for name in config.own_constraints),
-        describe(state, now),
+        describe(state, now, history),
         policy,
     )
 

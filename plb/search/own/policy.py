@@ -78,7 +78,32 @@ class Decisions:
         self.tally[ACCEPTED] += 1
         return self._backs()
 
-    def relieve(self, node: int, enforced: int) -> None:
+    def mend(self, mended: int, enforced: int) -> None:
+        """Move what stands where a rule or constraint forbids it, then relieve nodes that are too full.
+
+        In this order, as what has to move in any case may make room.
+
+        Parameters
+        ----------
+        mended, enforced
+            Bit masks over `Rule`: what is mended, and what binds the moves.
+        """
+        for row in self._movable(np.asarray(self._breaches(mended).misplaced.any(axis=0))):
+            if self._breaches(mended).misplaced[:, row].any():
+                self.place(row, enforced)
+        for row in self._movable(self._breaches(mended).astray):
+            if self._breaches(mended).astray[row]:
+                self.place(row, enforced | JOINING)
+        for row in sorted(self._broken()):
+            if self.problem.movable[row] and row in self._broken():
+                self.place(row, enforced)
+        before = -1
+        while self.tally[ACCEPTED] > before:  # a node that is relieved may have room for what could not leave another
+            before = int(self.tally[ACCEPTED])
+            for node in np.flatnonzero(self._breaches(mended).overloaded.any(axis=1)).tolist():
+                self._relieve(node, enforced)
+
+    def _relieve(self, node: int, enforced: int) -> None:
         """Let replicas leave a node, in the policy's order, until it is within its limits or none is left."""
         problem, solution = self.problem, self.solution
         movable = np.flatnonzero(problem.movable & (solution.node == node))
@@ -88,26 +113,6 @@ class Decisions:
             if not short.any():
                 return
             if solution.node[row] == node and (problem.load[row, short] > 0).any():
-                self.place(row, enforced)
-
-    def mend(self, mended: int, enforced: int) -> None:
-        """Let replicas leave nodes that are too full, then move those that stand where a rule or constraint forbids it.
-
-        Parameters
-        ----------
-        mended, enforced
-            Bit masks over `Rule`: what is mended, and what binds the moves.
-        """
-        for node in np.flatnonzero(self._breaches(mended).overloaded.any(axis=1)).tolist():
-            self.relieve(node, enforced)
-        for row in self._movable(np.asarray(self._breaches(mended).misplaced.any(axis=0))):
-            if self._breaches(mended).misplaced[:, row].any():
-                self.place(row, enforced)
-        for row in self._movable(self._breaches(mended).astray):
-            if self._breaches(mended).astray[row]:
-                self.place(row, enforced | JOINING)
-        for row in sorted(self._broken()):
-            if self.problem.movable[row] and row in self._broken():
                 self.place(row, enforced)
 
     def _short(self, node: int) -> Bool:
