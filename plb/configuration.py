@@ -106,6 +106,11 @@ class Configuration:
         return np.where(capacity < UNLIMITED, capacity * self.description.steps, np.inf)
 
     @property
+    def shares(self) -> Float:
+        """The load of every node as a share of its capacity, (N, R); 0 where it has no capacity, or one of 0."""
+        return np.asarray(self.solution.node_load * self.problem.inverse_capacity, np.float64)
+
+    @property
     def now(self) -> float:
         """Time that the search is for, in seconds on the host's clock."""
         return self.description.now

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from plb.arrays import Int
+from plb.arrays import NOWHERE, Int
 from plb.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -96,10 +96,11 @@ class RepackingPolicy(PlacementPolicy, Protocol):
     """A policy that moves other replicas before it places one."""
 
     def make_room(self, configuration: Configuration, row: int) -> Iterable[Proposal]:
-        """Return moves of replicas that stand, to be made in this order before a node for `row` is chosen.
+        """Return moves of other replicas that stand, to be made in this order before a node for `row` is chosen.
 
-        All of them are made, or none where a rule, a constraint or a budget refuses one; they are taken back where
-        `row` finds no place then. Where settings keep placement from moving others, it is not asked.
+        All of them are made, or none where a rule, a constraint or a budget refuses one or a replica may not move; they
+        are taken back where `row` finds no place then. Where settings keep placement from moving others, it is not
+        asked.
         """
         ...
 
@@ -123,6 +124,22 @@ def leaving_order(policy: PlacementPolicy, configuration: Configuration, node: i
             allowed = f"some of the rows {rows.tolist()}"
             raise InvalidValueError(f"policy {policy.name}", f"leaving of node {node}", row, allowed)
     return [index(row) for row in order]
+
+
+def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -> list[Proposal]:
+    """Return the moves that a policy wants before it places a replica; refuse what moves no other that stands."""
+    wanted = list(policy.make_room(configuration, row))
+    standing = configuration.rows[configuration.solution.node[configuration.rows] != NOWHERE]
+    nodes = np.arange(configuration.nodes)
+    for one in wanted:
+        partner_is_there = one.partner == NOWHERE or (
+            _is_one_of(one.partner, standing) and configuration.node_of(one.partner) == one.target
+        )
+        others = row not in (one.row, one.partner)
+        if not (others and _is_one_of(one.row, standing) and _is_one_of(one.target, nodes) and partner_is_there):
+            allowed = "moves of other replicas that stand, each to a node, or exchanges of two of them"
+            raise InvalidValueError(f"policy {policy.name}", f"make_room for row {row}", one, allowed)
+    return wanted
 
 
 def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[int]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plb.arrays import NOWHERE, SCRATCH, Int, Solution
 from plb.configuration import Configuration
-from plb.policies.interface import PlacementPolicy, PreparedPolicy, RepackingPolicy, choose, leaving_order
+from plb.policies.interface import PlacementPolicy, PreparedPolicy, RepackingPolicy, choose, leaving_order, moves_for
 from plb.testing.cluster import Cluster, configuration_of
 from plb.testing.clusters import clusters
 from plb.testing.machine import SETTINGS
@@ -24,8 +24,8 @@ Story = list[tuple[object, ...]]
 def policy_test(policy: PlacementPolicy) -> Callable[[], None]:
     """Return a test that asks a policy about random clusters, replica after replica.
 
-    It fails where the policy chooses a node that was not offered, or lets a replica leave that may not; where the same
-    seed brings another answer; and where the configuration is not left as it was.
+    It fails where the policy chooses a node that was not offered, lets a replica leave that may not, or makes room by
+    what is no move; where the same seed brings another answer; and where the configuration is not left as it was.
     """
 
     @SETTINGS
@@ -69,7 +69,7 @@ class _Asked:
         """Ask where a row goes."""
         policy, configuration = self.policy, self.configuration
         if isinstance(policy, RepackingPolicy):
-            moves = self._unchanged("make_room", lambda: list(policy.make_room(configuration, row)))
+            moves = self._unchanged("make_room", lambda: moves_for(policy, configuration, row))
             self.story.append(("make_room", row, *moves))
         nodes = configuration.nodes_for(row)
         if len(nodes):

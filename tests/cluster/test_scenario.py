@@ -22,7 +22,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_valid(path: Path):
     """Every scenario in `examples/` can be read and runs both arms of the paper."""
-    assert set(read_scenario(path).run.policies) == {"original", "modified"}
+    assert {"original", "modified"} <= set(read_scenario(path).run.policies)
 
 
 def test_defaults_are_the_papers():

@@ -100,12 +100,25 @@ class Repacking(LastFit):
     name = "repacking"
 
     def make_room(self, configuration, row):
-        """Move what stands on node 0 to the last node."""
-        return [Proposal(int(one), configuration.nodes - 1) for one in configuration.rows_on(0)]
+        """Move what else stands on node 0 to the last node."""
+        return [Proposal(int(one), configuration.nodes - 1) for one in configuration.rows_on(0) if one != row]
 
     def choose(self, configuration, row, nodes):
         """Return the first node."""
         return nodes[0]
+
+
+class Pushy(LastFit):
+    """Makes room by moves that are none."""
+
+    name = "pushy"
+
+    def __init__(self, *moves):
+        self.moves = moves
+
+    def make_room(self, configuration, row):
+        """Return them."""
+        return self.moves
 
 
 class OffEvenNodes:
@@ -122,7 +135,7 @@ class OffEvenNodes:
         return [row for row in configuration.rows if configuration.node_of(row) in (0, 2)]
 
 
-for one in (LastFit(), Picky(), Stray(), LargestFirst(), Counting(), Repacking()):
+for one in (LastFit(), Picky(), Stray(), LargestFirst(), Counting(), Repacking(), Pushy()):
     register_policy(one)
 register_constraint(OffEvenNodes())
 NAMES = ("first_fit", "random", "last_fit", "picky", "largest_first", "counting", "repacking")
@@ -223,6 +236,11 @@ def test_configuration_tells_what_policies_read(cluster, data):
         configuration.apply(proposal)
     limits = [[node.capacities.get(metric.name, np.inf) for metric in cluster.metrics] for node in cluster.nodes]
     assert configuration.capacities.tolist() == limits
+    bounded = np.isfinite(configuration.capacities) & (configuration.capacities > 0)
+    assert not configuration.shares[~bounded].any()
+    assert configuration.shares[bounded] == pytest.approx(
+        configuration.loads[bounded] / configuration.capacities[bounded]
+    )
     assert len(configuration.held_out) <= cluster.config["held_out_nodes"]
     present = sums_from_scratch(configuration.problem, configuration.solution.node)["violating"]
     repetitions = configuration.problem.peak.shape[2]
@@ -394,6 +412,24 @@ def test_answer_that_was_not_offered_is_an_error_that_names_the_policy():
     assert engine.node_loads()["n3"] == {"cpu": 21.0}
 
 
+@pytest.mark.parametrize(
+    "move", [Proposal(6, 1), Proposal(0, 9), Proposal(0, -1), Proposal(99, 1), Proposal(-1, 1), Proposal(0, 1, 1)]
+)
+def test_move_that_makes_no_room_is_refused(move, monkeypatch):
+    """The replica itself, nodes and replicas that there are not, and an exchange with one that stands elsewhere."""
+    engine = engine_of("pushy", ("n3",) * 6 + (None,))
+    monkeypatch.setattr(Pushy, "make_room", lambda *_: [move])
+    with pytest.raises(InvalidValueError, match="policy pushy: make_room for row 6 = Proposal"):
+        engine.place()
+
+
+def test_room_is_made_by_exchanges_too():
+    """Two replicas that change nodes."""
+    register_policy(Pushy(Proposal(0, 2, 1)))
+    engine = engine_of("pushy", ("n0", "n2", None))
+    assert targets(engine.place()) == {"web/0": "n2", "web/1": "n0", "web/2": "n3"}
+
+
 @pytest.mark.parametrize("answer", [True, 1.0, "n1", -1, 99, [1]])
 def test_answer_of_another_kind_is_refused(answer, monkeypatch):
     """Only a whole number that is one of the nodes will do."""
@@ -432,14 +468,19 @@ def test_names_of_policies_are_checked():
 
 
 class Undecided(LastFit):
-    """Draws from a generator of its own."""
+    """Takes the first node in every other search."""
 
     name = "undecided"
-    rng = np.random.default_rng()
+    searches = 0
+
+    def begin(self, configuration, rng):
+        """Remember, for all engines, that there was a search."""
+        Undecided.searches += 1
+        self.first = Undecided.searches % 2
 
     def choose(self, configuration, row, nodes):
-        """Return any."""
-        return self.rng.choice(nodes)
+        """Return the first or the last one."""
+        return nodes[0] if self.first else nodes[-1]
 
 
 class Untidy(LastFit):
@@ -462,7 +503,7 @@ class Untidy(LastFit):
     ],
 )
 def test_verifier_catches_what_is_wrong_with_a_policy(policy, error, words):
-    """A node that was not offered, randomness of its own, and a configuration that is not as before."""
+    """A node that was not offered, a mood that no seed explains, and a configuration that is not as before."""
     with pytest.raises(error, match=words):
         policy_test(policy)()
 

@@ -10,7 +10,7 @@ import numpy as np
 from plb.arrays import DISPLACED, NOWHERE, Bool, Int, Problem, Solution
 from plb.configuration import Proposal
 from plb.constraints import JOINING, NO_REFUSAL, RULES
-from plb.policies.interface import PreparedPolicy, RepackingPolicy, choose, leaving_order
+from plb.policies.interface import PreparedPolicy, RepackingPolicy, choose, leaving_order, moves_for
 from plb.search.annealed import Annealed, new_tally
 from plb.search.attempts import has_room, new_attempt, try_move, undo_attempt
 from plb.search.breaches import Breaches, find_breaches
@@ -45,7 +45,9 @@ class Decisions:
         self, additions: Additions, problem: Problem, solution: Solution, seed: np.random.SeedSequence, slots: int
     ) -> None:
         assert additions.policy is not None
-        self.additions, self.policy, self._slots = additions, additions.policy, slots
+        self.additions, self.policy = additions, additions.policy
+        self._slots = slots
+        self._repacking = additions.policy if slots and isinstance(additions.policy, RepackingPolicy) else None
         self.problem, self.solution = problem, solution
         self.configuration = additions.configuration(problem, solution)
         self.tally = new_tally()
@@ -148,19 +150,17 @@ class Decisions:
 
     def _make_room(self, row: int, enforced: int) -> bool:
         """Make the moves that the policy wants before `row` is placed; tell whether all could be made."""
-        if self._slots == 0 or not isinstance(self.policy, RepackingPolicy):
+        if self._repacking is None:
             return True
-        wanted = list(self.policy.make_room(self.configuration, row))
-        made = all(self._may(one, row, enforced) and self._move(one, enforced) for one in wanted)
+        wanted = moves_for(self._repacking, self.configuration, row)
+        made = all(self._may(one, enforced) and self._move(one, enforced) for one in wanted)
         return made and (not wanted or bool(self.solution.counts[DISPLACED] <= self._slots))
 
-    def _may(self, proposal: Proposal, row: int, enforced: int) -> bool:
-        """Tell whether a move that makes room for `row` may be made; count what refuses it."""
-        problem, solution = self.problem, self.solution
+    def _may(self, proposal: Proposal, enforced: int) -> bool:
+        """Tell whether a move that makes room may be made; count what refuses it."""
         for one in self.configuration.relocations(proposal):
-            new = problem.origin[one.row] == NOWHERE and not problem.leaving[one.row]
-            stands = solution.node[one.row] != NOWHERE and (problem.movable[one.row] or new)
-            if one.row == row or not stands or one.target in (NOWHERE, solution.node[one.row]):
+            new = self.problem.origin[one.row] == NOWHERE
+            if one.target == one.source or not (new or self.problem.movable[one.row]):
                 return False
         self.tally[DRAWN] += 1
         rule = self.configuration.refusal(proposal, enforced)
