@@ -1,4 +1,4 @@
-"""Python files that a scenario names: they register the energy terms and constraints that it uses."""
+"""Python files that a scenario names: they register the energy terms, constraints and policies that it uses."""
 
 from __future__ import annotations
 

@@ -21,14 +21,16 @@ from cluster.imports import digests, import_files
 from cluster.sections import Section, count, number
 from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
+from plb.policies import BUILT_IN as PLACEMENT_POLICIES
 
 BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "original": MappingProxyType({"w_failovers": 0.0}),
         "modified": MappingProxyType({"w_failovers": 0.10}),
+        **{one.name: MappingProxyType({"policy": one.name}) for one in PLACEMENT_POLICIES},
     }
 )
-"""The two arms of [1] section 8.2. They differ in `w_failovers` alone."""
+"""The two arms of [1] section 8.2, which differ in `w_failovers` alone, and each placement policy of `plb.policies`."""
 ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_interval": None})
 """Where scenarios differ from `PlbConfig`: [1] section 3.3 lets a replica move only on admission, when fragmentation
 keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""
@@ -144,7 +146,8 @@ class Scenario:
     name
         Name of the scenario, for tables and plots.
     imports
-        Python files that register energy terms and constraints (`plb.registry`) which `engine` and `policies` name.
+        Python files that register energy terms, constraints and placement policies (`plb.registry`) which `engine` and
+        `policies` name.
     cluster, workload, run, faults, upgrades
         The sections.
     metrics

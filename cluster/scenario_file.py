@@ -37,7 +37,7 @@ METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name
 def read_scenario(path: str | Path) -> Scenario:
     """Read a scenario; a relative `workload.path`, and the files in `imports`, count from the folder of the file.
 
-    The files in `imports` are run: they register the energy terms and constraints that the scenario names.
+    The files in `imports` are run: they register the energy terms, constraints and policies that the scenario names.
 
     Raises
     ------

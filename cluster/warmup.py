@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
+
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory
 
@@ -28,6 +30,10 @@ def warm_up(report: Callable[[str], None] = lambda _step: None) -> None:
     engine.repair()
     report("balancing")
     engine.balance()
+    report("placement policies")
+    engine.configure(attrs.evolve(engine.config, policy="first_fit"))
+    engine.place()
+    engine.repair()
 
 
 def _tiny_engine() -> PlacementAndLoadBalancing:

@@ -10,10 +10,16 @@ import numpy as np
 from plb.arrays import NOWHERE, Float, Int, Problem, Solution
 from plb.constraints import ALL_RULES, NO_REFUSAL, Rule
 from plb.description import Description
-from plb.model import Node, Service
+from plb.errors import ConflictError
+from plb.model import Node, Role, Service
+from plb.risk.demand import DemandHistory
+from plb.risk.interface import ReplicaOutlook
 from plb.search.checks import compare_with_fresh
+from plb.search.elimination import find_refusals
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal, present_energy
+from plb.search.with_replica import count_violations_with
+from plb.steps import UNLIMITED
 
 
 @attrs.frozen
@@ -62,7 +68,7 @@ class Configuration:
         self.problem, self.solution = problem, solution
         self.description = Description() if description is None else description
 
-    # what terms and constraints read
+    # what terms, constraints and policies read
 
     @property
     def rows(self) -> Int:
@@ -93,6 +99,32 @@ class Configuration:
         """The load of every node by metric, (N, R) in user units; departing ends do not count."""
         return np.asarray(self.solution.node_load * self.description.steps, np.float64)
 
+    @property
+    def capacities(self) -> Float:
+        """The capacity of every node by metric, (N, R) in user units; infinite where it has none."""
+        capacity = self.problem.capacity
+        return np.where(capacity < UNLIMITED, capacity * self.description.steps, np.inf)
+
+    @property
+    def shares(self) -> Float:
+        """The load of every node as a share of its capacity, (N, R); 0 where it has no capacity, or one of 0."""
+        return np.asarray(self.solution.node_load * self.problem.inverse_capacity, np.float64)
+
+    @property
+    def now(self) -> float:
+        """Time that the search is for, in seconds on the host's clock."""
+        return self.description.now
+
+    @property
+    def history(self) -> DemandHistory | None:
+        """The past tenants that demand is sampled from; None where the engine samples none."""
+        return self.description.history
+
+    @property
+    def held_out(self) -> Int:
+        """The nodes that are kept free for large tenants, as `PlbConfig.held_out_nodes` says."""
+        return self.problem.held_out
+
     def node(self, index: int) -> Node:
         """Return a node as the user described it."""
         return self.description.nodes[index]
@@ -104,6 +136,26 @@ class Configuration:
     def partition_of(self, row: int) -> str:
         """Return the name of the partition of a replica."""
         return self.description.partitions[row]
+
+    def outlook_of(self, row: int) -> ReplicaOutlook:
+        """Return what is known of a replica's future, as risk models want it (`plb.risk.RiskModel`).
+
+        Raises
+        ------
+        ConflictError
+            If the configuration has no description.
+        """
+        table = self.description.replicas
+        if table is None:
+            raise ConflictError("configuration: it has no description, so nothing is known of its replicas")
+        names = [metric.name for metric in self.description.metrics]
+        return ReplicaOutlook(
+            self.service_of(row).tenant_class,
+            Role(int(self.problem.role[row])),
+            float(table.created[row]),
+            dict(zip(names, table.largest_demand[row].tolist(), strict=True)),
+            int(table.key[row]),
+        )
 
     def relocations(self, proposal: Proposal) -> tuple[Relocation, ...]:
         """Return which replicas a proposal takes from where to where: one, or the two of an exchange."""
@@ -119,6 +171,35 @@ class Configuration:
     def energy(self) -> float:
         """The energy of the built-in terms, from the incremental sums."""
         return float(present_energy(self.problem, self.solution))
+
+    @property
+    def violation_probabilities(self) -> Float:
+        """The share of the repetitions in which each node runs into a violation, (N,); 0 without a demand history."""
+        return np.asarray(self.solution.violating / max(1, self._repetitions), np.float64)
+
+    def violation_probabilities_with(self, row: int) -> Float:
+        """Return the same for each node as if a replica stood there as well, (N,)."""
+        found = np.zeros(self.nodes, np.int64)
+        if self._repetitions:
+            count_violations_with(self.problem, self.solution, row, found)
+        return np.asarray(found / max(1, self._repetitions), np.float64)
+
+    @property
+    def _repetitions(self) -> int:
+        return int(self.problem.peak.shape[2])
+
+    def refusals(self, row: int, enforced: int = ALL_RULES) -> Int:
+        """Return the first enforced rule that refuses a replica on each node, or NO_REFUSAL, (N,)."""
+        refused, level = np.full(self.nodes, NO_REFUSAL), np.full(self.nodes, NOWHERE)
+        find_refusals(self.problem, self.solution, enforced, row, refused, level)
+        return refused
+
+    def nodes_for(self, row: int, enforced: int = ALL_RULES) -> Int:
+        """Return the nodes, ascending, on which no enforced rule refuses a replica, its own node aside."""
+        allowed = self.refusals(row, enforced) == NO_REFUSAL
+        if self.node_of(row) != NOWHERE:
+            allowed[self.node_of(row)] = False
+        return np.flatnonzero(allowed)
 
     def refusal(self, proposal: Proposal, enforced: int = ALL_RULES) -> Rule | None:
         """Return the first enforced rule that refuses a proposal, or None."""

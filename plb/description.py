@@ -9,6 +9,8 @@ import numpy as np
 
 from plb.arrays import Float
 from plb.model import Metric, Node, Service
+from plb.risk.demand import DemandHistory
+from plb.rows import RowTable
 from plb.state import ClusterState
 
 
@@ -24,6 +26,12 @@ class Description:
         Name of the partition of each row that is in use.
     steps
         (R,) size of a step of each metric in user units; without a description, steps are the unit.
+    now
+        Time that the search is for, in seconds.
+    history
+        The past tenants that demand is sampled from, or None.
+    replicas
+        What is known of each row beside its arrays in a `Problem`; None: nothing.
     """
 
     nodes: Sequence[Node] = ()
@@ -31,9 +39,12 @@ class Description:
     metrics: Sequence[Metric] = ()
     partitions: Mapping[int, str] = attrs.field(factory=dict)
     steps: Float = attrs.field(factory=lambda: np.ones(1))
+    now: float = 0.0
+    history: DemandHistory | None = None
+    replicas: RowTable | None = None
 
 
-def describe(state: ClusterState) -> Description:
+def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | None = None) -> Description:
     """Return the words behind the arrays of the present state."""
     return Description(
         tuple(state.nodes),
@@ -41,4 +52,7 @@ def describe(state: ClusterState) -> Description:
         state.config.metrics,
         dict(state.row_partition),
         state.steps.steps,
+        now,
+        history,
+        state.rows,
     )

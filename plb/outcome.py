@@ -22,6 +22,7 @@ class Idle(Enum):
     AFTER_ANOTHER = "an earlier phase had work to do"
     NOTHING_TO_PLACE = "no replica is missing or one too many"
     NOTHING_BROKEN = "no constraint is broken that it may mend"
+    BY_POLICY = "a placement policy decides, which balances nothing"
     BALANCED = "no metric is out of balance"
     NOTHING_MOVABLE = "no replica may move"
     NODE_EVENT = "a node came or went too recently"

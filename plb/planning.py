@@ -17,12 +17,14 @@ from plb.outlook import Outlook
 from plb.plan import Phase, Plan, Proposals, merged
 from plb.problem import build_problem, start_solution
 from plb.refresh import PHASES, Refresh
+from plb.registry import own_policy
 from plb.rest import Occasion, Rest
 from plb.risk.demand import DemandHistory
 from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
 from plb.search.budget import Budget
 from plb.search.held import concerned
 from plb.search.inspection import Inspection
+from plb.search.own.additions import additions_of
 from plb.search.priorities import rule_priorities
 from plb.search.run import Run
 from plb.service_domains import ServiceDomain, service_domains
@@ -67,6 +69,7 @@ class Planner:
         self.now = 0.0
         self.searches = 0
         self._rest = Rest()
+        self._policy = own_policy(state.config.policy)
         self._topology: Topology | None = None
         self._tables: dict[int | None, ServiceTables] = {}
         self._domains: list[ServiceDomain] = []
@@ -125,15 +128,18 @@ class Planner:
         if not self.state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
-        run = Run(self.state, self.problem(at, domain), seed, budget)
+        problem = self.problem(at, domain)
+        run = Run(self.state, problem, seed, budget, additions_of(self.state, self._policy, at, self.outlook.history))
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
 
     def configure(self, config: PlbConfig) -> None:
-        """Replace the settings; demand is sampled anew where they change how."""
+        """Replace the settings; demand is sampled anew where they change how, and another policy begins afresh."""
         if _sampling(config) != _sampling(self.state.config):
             self.outlook = Outlook(config, self._history, self.seed)
+        if config.policy != self.state.config.policy:
+            self._policy = own_policy(config.policy)
         self.state.config = self.scheduler.config = config
 
     # plans

@@ -1,4 +1,4 @@
-"""Energy terms and constraints of users, by the names under which settings choose them.
+"""Energy terms, constraints and placement policies of users, by the names under which settings choose them.
 
 A new one is one file that ends in one line, ``register_term(MyTerm())``; whoever imports that file may name it in
 ``PlbConfig(own_terms={"my_term": 1.0})``.
@@ -14,13 +14,18 @@ from typing import TypeVar
 from plb.constraints.interface import Constraint
 from plb.energy.interface import EnergyTerm, missing_verbs
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.policies import BUILT_IN as BUILT_IN_POLICIES
+from plb.policies.interface import ANNEALING, PlacementPolicy
 
 BUILT_IN = ("total", "movement", "imbalance", "fragmentation", "expected_failovers")
 """Names that plans use for the energy and its own terms."""
 
 _terms: dict[str, EnergyTerm] = {}
 _constraints: dict[str, Constraint] = {}
-Item = TypeVar("Item", EnergyTerm, Constraint)
+_policies: dict[str, PlacementPolicy] = {policy.name: policy for policy in BUILT_IN_POLICIES}
+RESERVED = (ANNEALING, *_policies)
+"""Names of policies that are not to be had: the engine's own search, and the built-in ones."""
+Item = TypeVar("Item", EnergyTerm, Constraint, PlacementPolicy)
 
 
 def register_term(term: object) -> None:
@@ -62,6 +67,24 @@ def register_constraint(constraint: object) -> None:
     _enter(_constraints, "constraint", constraint)
 
 
+def register_policy(policy: object) -> None:
+    """Make a placement policy known under its name; every engine works with a copy of it.
+
+    Raises
+    ------
+    InvalidValueError
+        If it has no `name` or no `choose`.
+    ConflictError
+        If another policy, or a built-in one, has this name.
+    """
+    if not isinstance(policy, PlacementPolicy):
+        allowed = "an object with a `name` and a `choose(configuration, row, nodes)`"
+        raise InvalidValueError("register_policy", "policy", policy, allowed)
+    if policy.name in RESERVED:
+        raise ConflictError(f"register_policy: {policy.name!r} is the name of a built-in policy")
+    _enter(_policies, "policy", policy)
+
+
 def own_term(name: str) -> EnergyTerm:
     """Return a copy of the term of that name; refuse a name that nothing is registered under."""
     return deepcopy(_known(_terms, "energy term", name))
@@ -72,6 +95,18 @@ def own_constraint(name: str) -> Constraint:
     return deepcopy(_known(_constraints, "constraint", name))
 
 
+def own_policy(name: str) -> PlacementPolicy | None:
+    """Return a copy of the policy of that name, None for the engine's own search; refuse a name that is not known."""
+    check_policy(name)
+    return deepcopy(_policies.get(name))
+
+
+def check_policy(name: str) -> None:
+    """Refuse a name under which there is neither a policy nor the engine's own search."""
+    if name != ANNEALING and name not in _policies:
+        raise UnknownNameError("placement policy", name, [ANNEALING, *_policies], "PlbConfig")
+
+
 def own_terms() -> Mapping[str, EnergyTerm]:
     """Return the terms that are registered, by name."""
     return MappingProxyType(_terms)
@@ -80,6 +115,11 @@ def own_terms() -> Mapping[str, EnergyTerm]:
 def own_constraints() -> Mapping[str, Constraint]:
     """Return the constraints that are registered, by name."""
     return MappingProxyType(_constraints)
+
+
+def policies() -> Mapping[str, PlacementPolicy]:
+    """Return the policies that are known, by name: the built-in ones and those that are registered."""
+    return MappingProxyType(_policies)
 
 
 def _enter(known: dict[str, Item], kind: str, item: Item) -> None:

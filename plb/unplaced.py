@@ -207,7 +207,25 @@ _WORDS = {
     "throttling": "as many replicas are in build there as may be",
 }
 
-Elimination = OutOfService | Taken | Unsuited | NotPreferred | Crowded | Full | WithoutParent | Refused
+
+@attrs.frozen
+class Declined:
+    """Nodes that no rule rules out, and that the placement policy does not want.
+
+    Parameters
+    ----------
+    rule
+        Name of the policy.
+    """
+
+    rule: str
+    nodes: int
+
+    def __str__(self) -> str:
+        return "the policy would rather not place it there"
+
+
+Elimination = OutOfService | Taken | Unsuited | NotPreferred | Crowded | Full | WithoutParent | Refused | Declined
 """What one rule ruled out; as text, the numbers behind it."""
 
 

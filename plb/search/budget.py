@@ -22,6 +22,7 @@ class EndReason(Enum):
     BUDGET_OF_PROPOSALS = "the budget of proposals is used up"
     CONVERGED = "the energy no longer changes"
     OUT_OF_TIME = "the time limit was reached"
+    DECIDED = "the policy has decided"
     UNCHANGED = "nothing has changed since the last search of this kind"
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.affinity import FREE
-from plb.constraints.check import refusal_of_move
 from plb.constraints.domains import ANY, EVEN, breaks_spread
 from plb.kernel import kernel
 from plb.model import DeactivationIntent, Node, Role
 from plb.search.inspection import Inspection
+from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal
 from plb.unplaced import (
     Crowded,
@@ -71,7 +71,7 @@ def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], togethe
 
 @kernel
 def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int, level: Int) -> None:
-    """Find, for each node, the first enforced rule that refuses `row` there.
+    """Find, for each node, the first enforced rule, or the budget, that refuses `row` there.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int,
         (N,) changed: for a rule about domains, the level that is full; else NOWHERE.
     """
     for node in range(problem.limit.shape[0]):
-        rule = refusal_of_move(problem, solution, enforced, row, node)
+        rule = refusal(problem, solution, enforced, row, node, _NOWHERE)
         refused[node] = rule
         level[node] = _NOWHERE
         if rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):

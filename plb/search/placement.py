@@ -20,6 +20,7 @@ from plb.search.budget import Budget, EndReason
 from plb.search.narrowing import narrowed
 from plb.search.own.additions import Additions
 from plb.search.own.placement import walk
+from plb.search.own.policy import place_by_policy
 from plb.search.proposal import Choice, migration_slots
 from plb.search.room import make_room
 from plb.search.streams import stream_of
@@ -51,8 +52,11 @@ def place_rows(
     with_moves
         Whether replicas that stand may move to make room.
     additions
-        Terms and constraints of the user's own.
+        Terms and constraints of the user's own, and the policy that decides instead.
     """
+    slots = migration_slots(problem, start, config.max_percentage_to_move_for_placement) if with_moves else 0
+    if additions is not None and additions.policy is not None:
+        return place_by_policy(additions, problem, start, rows, wholly, masks, seed, slots)
     solution = start.copy()
     tally = new_tally()
     reason = EndReason.NOTHING_TO_DO
@@ -80,7 +84,6 @@ def place_rows(
             break
     if len(left) and with_moves:
         rng = np.random.Generator(np.random.PCG64(stream_of(seed, len(stages))))
-        slots = migration_slots(problem, start, config.max_percentage_to_move_for_placement)
         crowded = solution.copy()
         make_room(problem, solution, left, wholly, masks[-1], slots, tries, rng)
         if additions is not None and not additions.keeps(problem, crowded, solution):

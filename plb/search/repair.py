@@ -20,6 +20,7 @@ from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.mending import Repairs, try_repairs
 from plb.search.own.additions import Additions
+from plb.search.own.policy import repair_by_policy
 from plb.search.own.repair import mend
 from plb.search.proposal import Choice
 from plb.search.transition import present_energy
@@ -45,8 +46,11 @@ def repair(
     passed_over
         Bits of rules that bind the moves but are not mended themselves.
     additions
-        Terms and constraints of the user's own; these constraints are mended last, by moves that keep to all rules.
+        Terms and constraints of the user's own; these constraints are mended last, by moves that keep to all rules. A
+        policy among them decides instead.
     """
+    if additions is not None and additions.policy is not None:
+        return repair_by_policy(additions, problem, start, masks, seed, passed_over)
     result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         if budget.is_up:

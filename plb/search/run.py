@@ -29,7 +29,7 @@ from plb.search.elimination import fill_in_turn, unplaced_row
 from plb.search.held import concerned, held_replicas
 from plb.search.inspection import Inspection
 from plb.search.motives import Motives
-from plb.search.own.additions import additions_of, energy_with
+from plb.search.own.additions import Additions, energy_with
 from plb.search.placement import place_rows
 from plb.search.priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
 from plb.search.proposal import FIRST_RULE
@@ -40,7 +40,7 @@ from plb.search.streams import stream_of
 from plb.search.upgrading import Handover
 from plb.service_domains import ServiceDomain
 from plb.state import ClusterState
-from plb.unplaced import Together, Unplaced
+from plb.unplaced import Declined, Together, Unplaced
 
 
 class Run:
@@ -54,14 +54,24 @@ class Run:
         Of this call.
     budget
         Of each phase.
+    additions
+        What users add, or None.
     """
 
-    def __init__(self, state: ClusterState, problem: Problem, seed: np.random.SeedSequence, budget: Budget) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        problem: Problem,
+        seed: np.random.SeedSequence,
+        budget: Budget,
+        additions: Additions | None = None,
+    ) -> None:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
         self.start = start_solution(problem)
         self.solution: Solution = self.start
-        self._additions = additions_of(self.config, state)
+        self._additions = additions
+        self._policy = None if additions is None else additions.policy
         self._seed = seed
         self._reasons: dict[int, Reason] = {}
         self._orders: list[Move] = []
@@ -71,7 +81,7 @@ class Run:
         self._out_of_time = False
         self._is_full = False
         self._is_cut = False
-        self._idle: dict[Phase, Idle] = {}
+        self._idle = {} if self._policy is None else {Phase.BALANCING: Idle.BY_POLICY}
 
     @property
     def is_bound(self) -> bool:
@@ -122,7 +132,9 @@ class Run:
 
     @property
     def is_unbalanced(self) -> bool:
-        """Whether some metric calls for balancing, or a term of the user's own might."""
+        """Whether some metric calls for balancing, or a term of the user's own might; a policy balances nothing."""
+        if self._policy is not None:
+            return False
         return bool(self.config.own_terms) or is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
@@ -340,13 +352,16 @@ class Run:
             rows = [row for _, row in members]
             if group == NOWHERE:
                 found_none = (unplaced_row(inspection, row, masks) for row in rows)
-                yield from map(self._with_own_refusals, found_none, rows, repeat(masks[-1]))
+                with_own = map(self._with_own_refusals, found_none, rows, repeat(masks[-1]))
+                yield from map(self._with_declined, with_own, rows)
                 continue
             filled = self._inspection(fill_in_turn(problem, self.solution, rows, masks[-1]), problem)
             found = [row for row in rows if filled.solution.node[row] != NOWHERE]
             together = Together(len(rows), len(found))
             for row in rows:
-                yield unplaced_row(inspection if row in found else filled, row, masks, together)
+                yield self._with_declined(
+                    unplaced_row(inspection if row in found else filled, row, masks, together), row
+                )
 
     def _with_own_refusals(self, unplaced: Unplaced, row: int, enforced: int) -> Unplaced:
         """Return why a row found no place, with the nodes that only a constraint of the user's own rules out."""
@@ -354,6 +369,14 @@ class Run:
             return unplaced
         own = self._additions.eliminated(self._problem_of(Phase.PLACEMENT), self.solution, row, enforced)
         return attrs.evolve(unplaced, eliminated=(*unplaced.eliminated, *own))
+
+    def _with_declined(self, unplaced: Unplaced, row: int) -> Unplaced:
+        """Return why a row found no place, with the nodes on which only the policy would rather not place it."""
+        if self._additions is None or row not in self._additions.declined or not unplaced.fitting:
+            return unplaced
+        assert self._policy is not None
+        declined = Declined(self._policy.name, unplaced.fitting)
+        return attrs.evolve(unplaced, eliminated=(*unplaced.eliminated, declined))
 
     def _problem_of(self, phase: Phase) -> Problem:
         """Return the problem as a phase sees it: with its limits on replicas in build.

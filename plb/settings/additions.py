@@ -1,4 +1,4 @@
-"""Settings that choose energy terms and constraints of the user's own."""
+"""Settings that choose what users add: energy terms and constraints of their own, and placement policies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError
-from plb.registry import own_constraint, own_term
+from plb.policies.interface import ANNEALING
+from plb.registry import check_policy, own_constraint, own_term
 from plb.settings.fields import SETTING, Checked, Setting
 from plb.validation import check_number
 
@@ -31,6 +32,13 @@ def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _policy(item: str, field: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidValueError(item, field, value, "the name of a placement policy")
+    check_policy(value)
+    return value
+
+
 def _setting(default: Any, unit: str, check: Any) -> Any:
     setting = Setting("", None, unit, check)
     if isinstance(default, dict):
@@ -40,7 +48,7 @@ def _setting(default: Any, unit: str, check: Any) -> Any:
 
 @attrs.frozen(kw_only=True, slots=False)
 class AdditionSettings(Checked):
-    """Which of the terms and constraints that users have registered (`plb.registry`) an engine uses.
+    """Which of the terms, constraints and policies that are registered (`plb.registry`) an engine uses.
 
     Parameters
     ----------
@@ -48,7 +56,11 @@ class AdditionSettings(Checked):
         Energy terms of the user's own and their weights: each adds weight·term to the energy of either form.
     own_constraints : names, default ()
         Constraints of the user's own; they are hard.
+    policy : name, default annealing
+        Placement policy that places and repairs one replica at a time, without balancing; annealing: the engine's own
+        search.
     """
 
     own_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)
     own_constraints: tuple[str, ...] = _setting((), "names", _names)
+    policy: str = _setting(ANNEALING, "name", _policy)

@@ -1,4 +1,4 @@
-"""Property tests for energy terms, constraints and risk models: strategies, invariants, state machines (Hypothesis).
+"""Property tests for energy terms, constraints, policies and risk models: strategies, invariants, state machines.
 
 ``TestMyTerm = machine_of(MyTerm())`` in a test file is a whole test; docs/property-testing.md walks through one.
 """
@@ -10,6 +10,7 @@ from plb.testing.facts import Facts, verify
 from plb.testing.histories import CLASSES, histories, history_columns, outlooks
 from plb.testing.invariants import BrokenInvariantError, Invariant
 from plb.testing.machine import counterexample, machine_of
+from plb.testing.policies import policy_test
 from plb.testing.small import small_clusters
 from plb.testing.walks import walks
 
@@ -32,6 +33,7 @@ __all__ = [
     "nodes",
     "outlooks",
     "partitions",
+    "policy_test",
     "services",
     "settings_of_engines",
     "small_clusters",

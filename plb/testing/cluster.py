@@ -86,5 +86,6 @@ class Cluster:
 
 def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Configuration:
     """Return the engine's present configuration, on arrays of its own."""
-    problem = engine._planner.problem(now)
-    return Configuration(problem, start_solution(problem), describe(engine._state))
+    planner = engine._planner
+    problem = planner.problem(now)
+    return Configuration(problem, start_solution(problem), describe(engine._state, now, planner.outlook.history))

@@ -193,6 +193,50 @@ def test_unknown_scenario_key(tmp_path: Path):
     assert "line 2, cluster.nodse: unknown key 'nodse'; did you mean 'nodes'?" in run.stderr
 
 
+OWN_POLICY = """
+from plb.registry import register_policy
+
+
+class {kind}:
+    name = "{name}"
+
+    def choose(self, configuration, row, nodes):
+        return {answer}
+
+
+register_policy({kind}())
+"""
+
+
+def test_policies_run_beside_the_energies(tmp_path: Path):
+    """Those that are built in by their name, one's own by a file that the scenario imports, in every process."""
+    (tmp_path / "own.py").write_text(OWN_POLICY.format(kind="Lowest", name="lowest", answer="nodes[0]"))
+    own = '[policies.mine]\npolicy = "lowest"\nw_failovers = 0.0\n'
+    path = tmp_path / "own.toml"
+    path.write_text('imports = ["own.py"]\n' + SMALL + own)
+    options = [option for name in ("first_fit", "random", "mine") for option in ("--policy", name)]
+    figures = tmp_path / "figures.json"
+    run = plb("simulate", path, *options, "--jobs", "2", "--out", tmp_path / "out", "--json", figures)
+    assert run.exit_code == 0, run.output
+    loads = read_table(tmp_path / "out", "node_load")
+    found = {policy: loads.filter(policy=policy).drop("policy") for policy in ("first_fit", "random", "mine")}
+    assert found["mine"].equals(found["first_fit"])
+    assert not found["random"].equals(found["mine"])
+    assert set(json.loads(figures.read_text())["policies"]) == set(found)
+
+
+def test_answer_that_a_policy_must_not_give_ends_the_run_with_its_name(tmp_path: Path):
+    """The message names policy, replica and nodes."""
+    (tmp_path / "stray.py").write_text(OWN_POLICY.format(kind="Astray", name="astray", answer="-1"))
+    path = tmp_path / "stray.toml"
+    path.write_text('imports = ["stray.py"]\n' + SMALL + '[policies.mine]\npolicy = "astray"\n')
+    run = plb("simulate", path, "--policy", "mine", "--out", tmp_path / "out")
+    assert run.exit_code == 2
+    assert "policy astray: choose for row 0 = -1 is not allowed; expected None or one of the nodes" in run.stderr
+    path.write_text('imports = ["stray.py"]\n' + SMALL + '[policies.mine]\npolicy = "astry"\n')
+    assert "unknown placement policy 'astry'; did you mean 'astray'" in plb("simulate", path).stderr
+
+
 def test_interrupted_run_leaves_readable_results(scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """After Ctrl-C the directory holds what was simulated, marked as incomplete; the exit code is 130."""
     from cluster.simulation import Simulation

@@ -11,7 +11,7 @@ import pytest
 from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
 from cluster.fault_settings import Crash, Flapping, Outage
 from cluster.hardware import Group
-from cluster.scenario import BUILT_IN_POLICIES, Growth
+from cluster.scenario import Growth
 from cluster.scenario_file import SECTIONS, read_scenario, scenario_from
 from plb import Metric, PlbError
 from workloads.errors import TraceError, TraceProblem
@@ -22,7 +22,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_valid(path: Path):
     """Every scenario in `examples/` can be read and runs both arms of the paper."""
-    assert set(read_scenario(path).run.policies) == {"original", "modified"}
+    assert {"original", "modified"} <= set(read_scenario(path).run.policies)
 
 
 def test_defaults_are_the_papers():
@@ -33,10 +33,10 @@ def test_defaults_are_the_papers():
     assert cluster.violation_threshold == 0.95
 
 
-def test_built_in_policies_differ_in_one_weight():
-    """The two arms of the study differ in `w_failovers` and in nothing else."""
+def test_arms_of_the_study_differ_in_one_weight():
+    """The original and the modified energy differ in `w_failovers` and in nothing else."""
     scenario, metrics = scenario_from({}), (Metric("cpu"),)
-    original, modified = (scenario.config(name, metrics) for name in BUILT_IN_POLICIES)
+    original, modified = (scenario.config(name, metrics) for name in ("original", "modified"))
     different = [name for name in original.__slots__ if getattr(original, name, 0) != getattr(modified, name, 0)]
     assert different == ["w_failovers"]
     assert (original.w_failovers, modified.w_failovers) == (0.0, 0.10)

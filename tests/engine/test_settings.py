@@ -256,8 +256,9 @@ def test_metrics_must_be_metrics():
 
 @pytest.mark.parametrize("field", sorted(settings_of(PlbConfig)))
 def test_value_out_of_range_is_refused_by_name(field):
-    """No setting takes a number below -1, one that is not finite, or something else."""
-    for value in (-2, float("nan"), float("inf"), "much", [1]):
+    """No setting takes a number below -1, one that is not finite, or something else; a policy is any known name."""
+    words = () if field == "policy" else ("much",)
+    for value in (-2, float("nan"), float("inf"), [1], *words):
         with pytest.raises(InvalidValueError, match=f"PlbConfig: {field} = "):
             PlbConfig(metrics=[CPU], **{field: value})
 

@@ -176,6 +176,7 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "combination": draw(st.sampled_from(["additive", "service_fabric"])),
         "capacity_limit": draw(st.sampled_from(["threshold", "capacity"])),
         "one_action_per_refresh": draw(st.booleans()),
+        "policy": draw(mostly("annealing", "first_fit", "random")),
         "w_failovers": draw(mostly(0.0, 0.1, 5.0)),
         "w_imbalance": draw(st.sampled_from([10.0, 1000.0])),
         "held_out_nodes": draw(mostly(0, 1, 2)),

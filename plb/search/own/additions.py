@@ -1,4 +1,4 @@
-"""The energy terms and constraints of the user's own that one plan is made with."""
+"""What users add to one plan: energy terms and constraints of their own, and the placement policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Problem, Solution
-from plb.config import PlbConfig
 from plb.configuration import Configuration, Proposal
 from plb.constraints.compiled import CompiledConstraint
 from plb.constraints.interface import Constraint
@@ -18,7 +17,9 @@ from plb.description import Description, describe
 from plb.energy.compiled import CompiledTerm
 from plb.energy.interface import EnergyTerm
 from plb.plan import Energy, Proposals
+from plb.policies.interface import PlacementPolicy
 from plb.registry import own_constraint, own_term
+from plb.risk.demand import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state import ClusterState
 from plb.unplaced import Refused
@@ -26,7 +27,7 @@ from plb.unplaced import Refused
 
 @attrs.frozen(eq=False)
 class Additions:
-    """Terms with their weights, constraints, and what became of proposals because of them.
+    """Terms with their weights, constraints, a policy, and what became of proposals because of them.
 
     Parameters
     ----------
@@ -38,16 +39,22 @@ class Additions:
         The constraints, all of them hard.
     description
         The words behind the arrays.
+    policy
+        What decides instead of a search, or None.
     refused, rejected
         Proposals refused by each constraint, and rejected for the sake of each term.
+    declined
+        Rows that the policy would rather not place.
     """
 
     weights: Mapping[str, float]
     terms: tuple[EnergyTerm, ...]
     constraints: tuple[Constraint, ...]
     description: Description
+    policy: PlacementPolicy | None = None
     refused: Counter[str] = attrs.field(factory=Counter)
     rejected: Counter[str] = attrs.field(factory=Counter)
+    declined: set[int] = attrs.field(factory=set)
 
     @property
     def proposals(self) -> Proposals:
@@ -103,22 +110,33 @@ class Additions:
         """Return, for a row that waits, how many nodes only a constraint of the user's own rules out."""
         configuration = self.configuration(problem, solution)
         counts: Counter[str] = Counter()
-        for node in problem.targets.tolist():
-            proposal = Proposal(row, node)
-            if configuration.refusal(proposal, enforced) is None and (name := self.refusal(configuration, proposal)):
+        for node in configuration.nodes_for(row, enforced).tolist() if self.constraints else ():
+            if name := self.refusal(configuration, Proposal(row, node)):
                 counts[name] += 1
         return tuple(Refused(name, nodes) for name, nodes in counts.items())
 
 
-def additions_of(config: PlbConfig, state: ClusterState) -> Additions | None:
-    """Return what the settings add to a search, or None where they add nothing."""
-    if not config.own_terms and not config.own_constraints:
+def additions_of(
+    state: ClusterState, policy: PlacementPolicy | None, now: float, history: DemandHistory | None
+) -> Additions | None:
+    """Return what the settings add to a search, or None where they add nothing.
+
+    Parameters
+    ----------
+    policy
+        The engine's copy of the policy that the settings name.
+    now, history
+        See `Description`.
+    """
+    config = state.config
+    if not config.own_terms and not config.own_constraints and policy is None:
         return None
     return Additions(
         dict(config.own_terms),
         tuple(own_term(name) for name in config.own_terms),
         tuple(own_constraint(name) for name in config.own_constraints),
-        describe(state),
+        describe(state, now, history),
+        policy,
     )
 
 

@@ -1,12 +1,17 @@
-"""The random walk of a placement that keeps to constraints of the user's own, in plain Python."""
+"""Placing replicas one after the other in plain Python, and the random walk that keeps to constraints of one's own."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.configuration import Configuration, Proposal
 from plb.search.own.additions import Additions
+
+Place = Callable[[int], Sequence[Proposal]]
+"""Places a row and returns what undoes that, to be carried out from the last to the first; none: it has no place."""
 
 
 def walk(
@@ -27,19 +32,27 @@ def walk(
     solution
         Changed.
     wholly, last
-        See `plb.search.placement`.
+        See `plb.search.placement.place_rows`.
     """
     configuration = additions.configuration(problem, solution)
-    best: list[Proposal] = []
+
+    def place(row: int) -> Sequence[Proposal]:
+        order = problem.targets[::-1] if last else rng.permutation(problem.targets)
+        found = find_target(additions, configuration, row, enforced, order)
+        return [] if found is None else [configuration.apply(found)]
+
+    most, best = -1, solution.node[rows]
     for _ in range(tries):
-        placed = _place_in_turn(additions, configuration, rows, wholly, enforced, last, rng)
-        _take_off(configuration, placed)
-        if len(placed) > len(best):
-            best = placed
-        if len(best) == len(rows):
+        done = place_in_turn(configuration, rows, wholly, place)
+        places = solution.node[rows]
+        take_back(configuration, done)
+        if len(done) > most:
+            most, best = len(done), places
+        if most == len(rows):
             break
-    for proposal in best:
-        configuration.apply(proposal)
+    for row, node in zip(rows.tolist(), best.tolist(), strict=True):
+        if node != NOWHERE:
+            configuration.apply(Proposal(row, node))
 
 
 def find_target(
@@ -57,35 +70,31 @@ def find_target(
     return None
 
 
-def _place_in_turn(
-    additions: Additions,
-    configuration: Configuration,
-    rows: Int,
-    wholly: Int,
-    enforced: int,
-    last: bool,
-    rng: np.random.Generator,
-) -> list[Proposal]:
-    """Place each of `rows` that fits somewhere; those of one number in `wholly` all or not at all."""
-    placed: list[Proposal] = []
-    given_up: set[int] = set()
-    targets = configuration.problem.targets
-    for row, group in zip(rows.tolist(), wholly.tolist(), strict=True):
-        if group in given_up:
+def place_in_turn(configuration: Configuration, rows: Int, wholly: Int, place: Place) -> list[Proposal]:
+    """Place each of `rows` that finds a place; return what undoes that.
+
+    Parameters
+    ----------
+    wholly
+        See `plb.search.placement.place_rows`.
+    """
+    done: list[Proposal] = []
+    group, before, given_up = NOWHERE, 0, False
+    for row, this in zip(rows.tolist(), wholly.tolist(), strict=True):
+        if this != group or group == NOWHERE:
+            group, before, given_up = this, len(done), False
+        if given_up:
             continue
-        order = targets[::-1] if last else rng.permutation(targets)
-        found = find_target(additions, configuration, row, enforced, order)
-        if found is not None:
-            configuration.apply(found)
-            placed.append(found)
-        elif group != NOWHERE:
-            given_up.add(group)
-            members = set(rows[wholly == group].tolist())
-            _take_off(configuration, [one for one in placed if one.row in members])
-            placed = [one for one in placed if one.row not in members]
-    return placed
+        placed = place(row)
+        done += placed
+        if not placed and group != NOWHERE:
+            take_back(configuration, done[before:])
+            del done[before:]
+            given_up = True
+    return done
 
 
-def _take_off(configuration: Configuration, placed: list[Proposal]) -> None:
-    for one in reversed(placed):
-        configuration.apply(Proposal(one.row, NOWHERE))
+def take_back(configuration: Configuration, done: Sequence[Proposal]) -> None:
+    """Undo what `place_in_turn` did."""
+    for back in reversed(done):
+        configuration.apply(back)

@@ -1,0 +1,20 @@
+"""First fit: the first node that takes the replica."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plb.arrays import Int
+
+if TYPE_CHECKING:
+    from plb.configuration import Configuration
+
+
+class FirstFit:
+    """Takes the node that the engine has known for longest."""
+
+    name = "first_fit"
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return the first node."""
+        return int(nodes[0])

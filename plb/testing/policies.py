@@ -1,0 +1,108 @@
+"""A whole test of a placement policy in one line: ``test_my_policy = policy_test(MyPolicy())``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import TypeVar
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.arrays import NOWHERE, SCRATCH, Int, Solution
+from plb.configuration import Configuration
+from plb.policies.interface import PlacementPolicy, PreparedPolicy, RepackingPolicy, choose, leaving_order, moves_for
+from plb.testing.cluster import Cluster, configuration_of
+from plb.testing.clusters import clusters
+from plb.testing.machine import SETTINGS
+
+Answer = TypeVar("Answer")
+Story = list[tuple[object, ...]]
+
+
+def policy_test(policy: PlacementPolicy) -> Callable[[], None]:
+    """Return a test that asks a policy about random clusters, replica after replica.
+
+    It fails where the policy chooses a node that was not offered, lets a replica leave that may not, or makes room by
+    what is no move; where the same seed brings another answer; and where the configuration is not left as it was.
+    """
+
+    @SETTINGS
+    @given(clusters(), st.integers(0, 3))
+    def test(cluster: Cluster, seed: int) -> None:
+        first, second = (answers(policy, configuration_of(cluster.engine()), seed) for _ in range(2))
+        assert first == second, f"{policy.name}: the same seed brings {_difference(first, second)}"
+
+    return test
+
+
+def answers(policy: PlacementPolicy, configuration: Configuration, seed: int) -> Story:
+    """Return what a copy of a policy answers; what waits is placed, and then all nodes are to be left.
+
+    Raises
+    ------
+    InvalidValueError
+        If an answer is not one of those offered.
+    AssertionError
+        If the policy changes the configuration.
+    """
+    asked = _Asked(deepcopy(policy), configuration, seed)
+    for row in configuration.rows.tolist():
+        if configuration.node_of(row) == NOWHERE:
+            asked.place(row)
+    for node in range(configuration.nodes):
+        asked.leave(node)
+    return asked.story
+
+
+class _Asked:
+    """A policy in one search; its answers are written down."""
+
+    def __init__(self, policy: PlacementPolicy, configuration: Configuration, seed: int) -> None:
+        self.policy, self.configuration = policy, configuration
+        self.story: Story = []
+        if isinstance(policy, PreparedPolicy):
+            self._unchanged("begin", lambda: policy.begin(configuration, np.random.default_rng(seed)))
+
+    def place(self, row: int) -> None:
+        """Ask where a row goes."""
+        policy, configuration = self.policy, self.configuration
+        if isinstance(policy, RepackingPolicy):
+            moves = self._unchanged("make_room", lambda: moves_for(policy, configuration, row))
+            self.story.append(("make_room", row, *moves))
+        nodes = configuration.nodes_for(row)
+        if len(nodes):
+            node = self._unchanged("choose", lambda: choose(policy, configuration, row, nodes))
+            self.story.append(("choose", row, node))
+
+    def leave(self, node: int) -> None:
+        """Ask who leaves a node, and where each would go."""
+        policy, configuration = self.policy, self.configuration
+        rows: Int = configuration.rows_on(node)
+        rows = rows[configuration.problem.movable[rows]]
+        if len(rows):
+            order = self._unchanged("leaving", lambda: leaving_order(policy, configuration, node, rows))
+            self.story.append(("leaving", node, *order))
+            for row in order:
+                self.place(row)
+
+    def _unchanged(self, verb: str, ask: Callable[[], Answer]) -> Answer:
+        """Return an answer; fail if the configuration is not as before."""
+        before = self.configuration.solution.copy()
+        answer = ask()
+        changed = _changed(before, self.configuration.solution)
+        assert not changed, f"{self.policy.name}: {verb} does not take back what it changes: {', '.join(changed)}"
+        return answer
+
+
+def _changed(before: Solution, after: Solution) -> list[str]:
+    """Return the fields that differ and mean something between two calls."""
+    names = [name for name in Solution._fields if name not in SCRATCH]
+    return [name for name in names if not np.array_equal(getattr(before, name), getattr(after, name))]
+
+
+def _difference(one: Story, other: Story) -> str:
+    """Return the first answers in which two stories differ."""
+    pairs = zip(one, other, strict=False)
+    return next((f"{a} and then {b}" for a, b in pairs if a != b), f"{len(one)} answers and then {len(other)}")
