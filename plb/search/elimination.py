@@ -16,6 +16,7 @@ from plb.constraints.domains import ANY, EVEN, breaks_spread
 from plb.kernel import kernel
 from plb.model import DeactivationIntent, Node, Role
 from plb.search.inspection import Inspection
+from plb.search.own.additions import Additions
 from plb.search.transition import apply_proposal
 from plb.unplaced import (
     Crowded,
@@ -39,7 +40,13 @@ _NONE = NO_REFUSAL
 _NOWHERE = NOWHERE
 
 
-def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], together: Together | None = None) -> Unplaced:
+def unplaced_row(
+    inspection: Inspection,
+    row: int,
+    masks: Sequence[int],
+    together: Together | None = None,
+    additions: Additions | None = None,
+) -> Unplaced:
     """Return why `row`, which has no place in the solution, found none.
 
     Parameters
@@ -48,6 +55,8 @@ def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], togethe
         Rules that placement enforced, from all to the last ones it tried.
     together
         Of a partition that is placed wholly or not at all.
+    additions
+        With the constraints of the user's own, which are asked last.
     """
     state, problem, solution = inspection.state, inspection.problem, inspection.solution
     nodes = len(state.nodes)
@@ -59,6 +68,10 @@ def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], togethe
         )
         for rule in np.unique(refused[refused != NO_REFUSAL])
     ]
+    if additions is not None:
+        left = np.flatnonzero(refused == NO_REFUSAL)
+        own = Counter(additions.refused_nodes(problem, solution, row, left).values())
+        eliminated += [Refused(name, count) for name, count in own.items()]
     return Unplaced(
         partition=state.row_partition[row],
         role=Role(int(problem.role[row])),
@@ -91,14 +104,21 @@ def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int,
                     break
 
 
-def fill_in_turn(problem: Problem, start: Solution, rows: Sequence[int], enforced: int) -> Solution:
-    """Return `start` with each of `rows`, one after the other, on the first node that the enforced rules allow."""
+def fill_in_turn(
+    problem: Problem, start: Solution, rows: Sequence[int], enforced: int, additions: Additions | None
+) -> Solution:
+    """Return `start` with each of `rows`, one after the other, on the first node that nothing rules out.
+
+    These are the enforced rules, and the constraints of the user's own.
+    """
     solution = start.copy()
     nodes = len(problem.limit)
     refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
     for row in rows:
         find_refusals(problem, solution, enforced, row, refused, level)
         fitting = np.flatnonzero(refused == NO_REFUSAL)
+        if additions is not None:
+            fitting = np.setdiff1d(fitting, list(additions.refused_nodes(problem, solution, row, fitting)))
         if len(fitting):
             apply_proposal(problem, solution, row, int(fitting[0]), NOWHERE)
     return solution

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby, repeat
+from itertools import groupby
 from operator import itemgetter
 
 import attrs
@@ -60,6 +60,7 @@ class Run:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
         self.start = start_solution(problem)
+        self._described = problem
         self.solution: Solution = self.start
         self._additions = additions_of(self.config, state)
         self._seed = seed
@@ -193,7 +194,9 @@ class Run:
         solution, left = self.solution.copy(), list(surpluses)
         dropped: list[int] = []
         for mask in rule_masks(self.config):
-            rows = drop_surplus(self.problem, solution, left, mask, self.state.rows.moving, self._stays)
+            rows = drop_surplus(
+                self.problem, solution, left, mask, self.state.rows.moving, self._stays, self._additions
+            )
             left, dropped = still_surplus(left, rows), dropped + rows
             if rows and self.config.one_action_per_refresh:
                 break
@@ -209,7 +212,7 @@ class Run:
         """Let primaries hand over their roles for an upgrade; what cannot be is said by a move that changes nothing."""
         if not handovers:
             return
-        changes = RoleChanges(self.state, self.problem, self.solution, self._tally)
+        changes = RoleChanges(self.state, self.problem, self.solution, self._tally, self._additions)
         for handover in handovers:
             changes.make(handover)
         self.problem, self.solution = changes.problem, changes.solution
@@ -283,7 +286,7 @@ class Run:
         outcome = self._outcome(domain, action)
         return Plan(
             moves=(*self._orders, *moves_of(self.state, self.problem, self.solution, self._reasons)),
-            energy_before=self._energy(self.start),
+            energy_before=energy_with(self._additions, self._described, self.start),
             energy_after=self._energy(self.solution),
             unplaced=tuple(self._unplaced(missing)),
             end_reason=outcome.end_reason,
@@ -339,21 +342,14 @@ class Run:
         for group, members in groupby(groups, key=itemgetter(0)):
             rows = [row for _, row in members]
             if group == NOWHERE:
-                found_none = (unplaced_row(inspection, row, masks) for row in rows)
-                yield from map(self._with_own_refusals, found_none, rows, repeat(masks[-1]))
+                yield from (unplaced_row(inspection, row, masks, None, self._additions) for row in rows)
                 continue
-            filled = self._inspection(fill_in_turn(problem, self.solution, rows, masks[-1]), problem)
+            in_turn = fill_in_turn(problem, self.solution, rows, masks[-1], self._additions)
+            filled = self._inspection(in_turn, problem)
             found = [row for row in rows if filled.solution.node[row] != NOWHERE]
             together = Together(len(rows), len(found))
             for row in rows:
-                yield unplaced_row(inspection if row in found else filled, row, masks, together)
-
-    def _with_own_refusals(self, unplaced: Unplaced, row: int, enforced: int) -> Unplaced:
-        """Return why a row found no place, with the nodes that only a constraint of the user's own rules out."""
-        if self._additions is None:
-            return unplaced
-        own = self._additions.eliminated(self._problem_of(Phase.PLACEMENT), self.solution, row, enforced)
-        return attrs.evolve(unplaced, eliminated=(*unplaced.eliminated, *own))
+                yield unplaced_row(inspection if row in found else filled, row, masks, together, self._additions)
 
     def _problem_of(self, phase: Phase) -> Problem:
         """Return the problem as a phase sees it: with its limits on replicas in build.

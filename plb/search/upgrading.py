@@ -13,9 +13,11 @@ from enum import Enum
 import attrs
 
 from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
+from plb.configuration import Proposal
 from plb.constraints import BUDGETS, NO_REFUSAL
 from plb.constraints.check import are_siblings
 from plb.model import Role
+from plb.search.own.additions import Additions
 from plb.search.proposal import FIRST_RULE, refusal
 from plb.search.transition import apply_proposal, present_energy
 
@@ -63,6 +65,7 @@ def hand_over(
     tally: Int,
     *,
     together: bool,
+    additions: Additions | None = None,
 ) -> HandoverEnd:
     """Swap the roles of a handover's primary and of the best taker, in place; nothing is changed if none can.
 
@@ -76,6 +79,8 @@ def hand_over(
         (TALLY_SIZE,) counts of what became of proposals; refusals by budgets are added.
     together
         Whether aligned primaries of its parent and children that stand with the primary swap with it.
+    additions
+        With the constraints of the user's own; what they refuse is counted.
     """
     here = int(solution.node[handover.primary])
     primaries = _aligned_primaries(problem, solution, handover.primary) if together else [handover.primary]
@@ -89,7 +94,9 @@ def hand_over(
             swaps = _swaps_onto(problem, solution, primaries, taker, able)
             if not swaps or not problem.receives[0, solution.node[taker]]:
                 continue
-            refused, energy = _try(opened, solution, swaps, mask)
+            refused, energy = _try(opened, solution, swaps, mask, additions)
+            if isinstance(refused, str):
+                continue
             if refused in BUDGETS:
                 end = HandoverEnd.NO_BUDGET
                 tally[FIRST_RULE + refused] += 1
@@ -102,21 +109,19 @@ def hand_over(
     return end
 
 
-def promoted(
-    problem: Problem, solution: Solution, handover: Handover, suit: int, growth: Mapping[int, Int], *, relaxed: bool
-) -> int:
-    """Return the taker that becomes the primary of a partition without one, or NOWHERE.
+def promoted(problem: Problem, solution: Solution, growth: Mapping[int, Int], suit: int, *, relaxed: bool) -> int:
+    """Return the secondary that becomes the primary of a partition without one, or NOWHERE.
 
     Parameters
     ----------
+    growth
+        By how much the load of each that may take the role grows, (R,) steps.
     suit
         What a primary of the partition asks of nodes, as in `Problem.suit`.
-    growth
-        By how much the load of each taker grows, (R,) steps.
     relaxed
         Whether a node may be overfilled where none has room.
     """
-    nodes = {row: int(solution.node[row]) for row in handover.takers}
+    nodes = {row: int(solution.node[row]) for row in growth}
     suited = [row for row, node in nodes.items() if problem.receives[0, node] and problem.suits[suit, node]]
     load = solution.node_load + problem.leaving_load
     fitting = [
@@ -158,12 +163,21 @@ def _swaps_onto(problem: Problem, solution: Solution, primaries: Sequence[int], 
     return swaps
 
 
-def _try(problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: int) -> tuple[int, float]:
-    """Return the rule that refuses one of `swaps` made in turn, or NO_REFUSAL, and the energy after all of them."""
-    refused, done = NO_REFUSAL, []
+def _try(
+    problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: int, additions: Additions | None
+) -> tuple[int | str, float]:
+    """Return what refuses one of `swaps` made in turn, and the energy after all of them.
+
+    That is a rule, or the name of a constraint of the user's own; NO_REFUSAL where nothing does.
+    """
+    refused: int | str = NO_REFUSAL
+    done = []
     for primary, secondary in swaps:
         here, there = int(solution.node[primary]), int(solution.node[secondary])
         refused = int(refusal(problem, solution, enforced, primary, there, secondary))
+        if refused == NO_REFUSAL and additions is not None:
+            proposal = Proposal(primary, there, secondary)
+            refused = additions.refuse(additions.configuration(problem, solution), proposal) or NO_REFUSAL
         if refused != NO_REFUSAL:
             break
         apply_proposal(problem, solution, primary, there, secondary)

@@ -9,17 +9,17 @@ from copy import deepcopy
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Problem, Solution
+from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.configuration import Configuration, Proposal
 from plb.constraints.interface import Constraint
 from plb.description import Description, describe
+from plb.energy.fresh import fresh_solution
 from plb.energy.interface import EnergyTerm
 from plb.plan import Energy, Proposals
 from plb.registry import own_constraint, own_term
 from plb.search.result import energy_of_solution
 from plb.state import ClusterState
-from plb.unplaced import Refused
 
 
 @attrs.frozen(eq=False)
@@ -73,6 +73,35 @@ class Additions:
         """Return the name of the first constraint that refuses a proposal, or None."""
         return next((one.name for one in self.constraints if one.refuses(configuration, proposal)), None)
 
+    def refuse(self, configuration: Configuration, proposal: Proposal) -> str | None:
+        """Return the name of the first constraint that refuses a proposal, or None, and count it."""
+        name = self.refusal(configuration, proposal)
+        if name is not None:
+            self.refused[name] += 1
+        return name
+
+    def allows_promotion(self, before: Problem, after: Problem, solution: Solution, row: int) -> bool:
+        """Tell whether no constraint refuses that `row`, which keeps its node, becomes a primary; count one that does.
+
+        It is asked as the placing of a primary where the secondary stood; and nothing may be broken that was not.
+
+        Parameters
+        ----------
+        before, after
+            The arrays with the row as it is, and as it is to be.
+        """
+        node = solution.node.copy()
+        node[row] = NOWHERE
+        configuration = self.configuration(after, fresh_solution(after, node))
+        if self.refuse(configuration, Proposal(row, int(solution.node[row]))) is not None:
+            return False
+        known = self.broken(self.configuration(before, solution))
+        then = self.broken(self.configuration(after, fresh_solution(after, solution.node.copy())))
+        worse = next((name for one, name in then.items() if one not in known), None)
+        if worse is not None:
+            self.refused[worse] += 1
+        return worse is None
+
     def broken(self, configuration: Configuration) -> dict[int, str]:
         """Return the rows that break a constraint where they stand, and the name of the first that each breaks."""
         found: dict[int, str] = {}
@@ -86,15 +115,11 @@ class Additions:
         broken = [self.broken(self.configuration(problem, solution)).keys() for solution in (before, after)]
         return broken[1] <= broken[0]
 
-    def eliminated(self, problem: Problem, solution: Solution, row: int, enforced: int) -> tuple[Refused, ...]:
-        """Return, for a row that waits, how many nodes only a constraint of the user's own rules out."""
+    def refused_nodes(self, problem: Problem, solution: Solution, row: int, nodes: Int) -> dict[int, str]:
+        """Return those of `nodes` on which a constraint refuses to place a row, each with the name of the first."""
         configuration = self.configuration(problem, solution)
-        counts: Counter[str] = Counter()
-        for node in problem.targets.tolist():
-            proposal = Proposal(row, node)
-            if configuration.refusal(proposal, enforced) is None and (name := self.refusal(configuration, proposal)):
-                counts[name] += 1
-        return tuple(Refused(name, nodes) for name, nodes in counts.items())
+        found = {node: self.refusal(configuration, Proposal(row, node)) for node in nodes.tolist()}
+        return {node: name for node, name in found.items() if name is not None}
 
 
 def additions_of(config: PlbConfig, state: ClusterState) -> Additions | None:
