@@ -10,7 +10,7 @@ import numpy as np
 from plb.arrays import NOWHERE, Float, Int, Problem, Solution
 from plb.constraints import ALL_RULES, NO_REFUSAL, Rule
 from plb.description import Description
-from plb.model import Node, Service
+from plb.model import Node, Role, Service
 from plb.search.checks import compare_with_fresh
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal, present_energy
@@ -96,6 +96,10 @@ class Configuration:
     def node(self, index: int) -> Node:
         """Return a node as the user described it."""
         return self.description.nodes[index]
+
+    def role_of(self, row: int) -> Role:
+        """Return the role of a replica."""
+        return Role(int(self.problem.role[row]))
 
     def service_of(self, row: int) -> Service:
         """Return the service of a replica as the user described it."""

@@ -23,6 +23,7 @@ from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
 from plb.search.budget import Budget
 from plb.search.held import concerned
 from plb.search.inspection import Inspection
+from plb.search.own.additions import additions_of
 from plb.search.priorities import rule_priorities
 from plb.search.run import Run
 from plb.service_domains import ServiceDomain, service_domains
@@ -30,6 +31,7 @@ from plb.service_tables import ServiceTables, build_tables, tables_version
 from plb.slots import fill_every_node
 from plb.state import ClusterState
 from plb.topology import Topology, build_topology, topology_version
+from plb.violations import Violation
 from plb.work import Work, WorkToPlace
 
 NOT_ASKED = dict.fromkeys(Phase, Idle.NOT_ASKED)
@@ -110,10 +112,15 @@ class Planner:
         found = self.service_domains()
         return [*found] if len(found) > 1 else [None]
 
-    def inspection(self) -> Inspection:
-        """Return a look at the cluster as it stands."""
+    def violations(self, *, soft: bool) -> tuple[Violation, ...]:
+        """Return what is wrong with the cluster as it stands; `soft`: also by rules that are not hard."""
         problem = self.problem(self.now)
-        return Inspection(self.state, problem, start_solution(problem), rule_priorities(self.state.config))
+        solution = start_solution(problem)
+        inspection = Inspection(self.state, problem, solution, rule_priorities(self.state.config))
+        additions = additions_of(self.state.config, self.state)
+        pairs = additions.broken_by_name(additions.configuration(problem, solution)) if additions is not None else ()
+        own = (inspection.broken(name, row) for name, row in pairs)
+        return (*inspection.overloads(), *inspection.breaches(up_to=2 if soft else 0), *own)
 
     def fill_every_node(self) -> None:
         """Bring the slots of services on every node in step with the nodes that there are."""

@@ -1,10 +1,10 @@
 """Dropping surplus replicas (semantics.md section 6, new replica placement).
 
-A primary or a pinned replica is never dropped, nor one on a paused node, nor, where these rules bind, one from a domain
-that does not hold more than its share, or one that stands beside a child, nor a child beside its parent while others
-can go, nor one that a constraint of the user's own keeps. Replicas whose move is under way go first, those of them on a blocked node before the others, then those on a
-blocked node; where preferred locations bind, no others go while there are any of these. Among equals the one goes whose
-loss leaves the least energy.
+A primary or a pinned replica is never dropped, nor one on a paused node, nor one that a constraint of the user's own
+keeps, nor, where these rules bind, one from a domain that does not hold more than its share, or one that stands beside
+a child, nor a child beside its parent while others can go. Replicas whose move is under way go first, those of them on
+a blocked node before the others, then those on a blocked node; where preferred locations bind, no others go while
+there are any of these. Among equals the one goes whose loss leaves the least energy.
 """
 
 from __future__ import annotations

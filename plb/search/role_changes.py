@@ -104,12 +104,10 @@ class RoleChanges:
         """Tell whether no constraint of the user's own refuses that `row` becomes a primary."""
         if self._additions is None:
             return True
-        return self._additions.allows_promotion(
-            self.problem, self._with_primary(row, load, suit), self.solution, row
-        )
+        return self._additions.allows_promotion(self.problem, self._with_primary(row, load, suit), self.solution, row)
 
     def _with_primary(self, row: int, load: Int, suit: int) -> Problem:
-        """Return the problem with `row` as a primary; room that its load leaves is no one's before it is carried out."""
+        """Return the problem with `row` as a primary; room that a smaller load leaves is kept."""
         problem, node = self.problem, self.solution.node[row]
         role, loads, suits = problem.role.copy(), problem.load.copy(), problem.suit.copy()
         kept = problem.leaving_load.copy()

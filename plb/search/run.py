@@ -10,9 +10,10 @@ from operator import itemgetter
 import attrs
 import numpy as np
 
-from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
+from plb.arrays import DISPLACED, MOVEMENT, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
 from plb.config import Checks
 from plb.constraints import BUDGETS, Rule
+from plb.energy.fresh import fresh_solution
 from plb.in_build import most_in_build
 from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
@@ -37,7 +38,7 @@ from plb.search.repair import repair
 from plb.search.result import moves_of, proposals_of
 from plb.search.role_changes import RoleChanges
 from plb.search.streams import stream_of
-from plb.search.upgrading import Handover
+from plb.search.upgrading import Handover, siblings_of
 from plb.service_domains import ServiceDomain
 from plb.state import ClusterState
 from plb.unplaced import Together, Unplaced
@@ -287,7 +288,7 @@ class Run:
         return Plan(
             moves=(*self._orders, *moves_of(self.state, self.problem, self.solution, self._reasons)),
             energy_before=energy_with(self._additions, self._described, self.start),
-            energy_after=self._energy(self.solution),
+            energy_after=self._energy(self._without_replaced_standbys()),
             unplaced=tuple(self._unplaced(missing)),
             end_reason=outcome.end_reason,
             phases=outcome.phases,
@@ -296,6 +297,28 @@ class Run:
             outcomes=(outcome,),
             reproducible=not self._out_of_time,
         )
+
+    def _without_replaced_standbys(self) -> Solution:
+        """Return the solution without the standbys whose places new or moved replicas of their partitions take.
+
+        That they go is no movement.
+        """
+        problem, node = self.problem, self.solution.node
+        if not problem.standbys:
+            return self.solution
+        came = (node != NOWHERE) & (node != problem.origin)
+        replaced = [
+            row
+            for row in np.flatnonzero(problem.standby & (node != NOWHERE)).tolist()
+            if any(came[one] and node[one] == node[row] for one in siblings_of(problem, row))
+        ]
+        if not replaced:
+            return self.solution
+        left = node.copy()
+        left[replaced] = NOWHERE
+        solution = fresh_solution(problem, left)
+        solution.counts[MOVEMENT] = self.solution.counts[MOVEMENT]
+        return solution
 
     def _outcome(self, domain: ServiceDomain | None, action: str | None) -> DomainOutcome:
         phases = tuple(self._phases)

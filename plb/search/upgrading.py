@@ -142,7 +142,7 @@ def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> li
         if problem.aligned[child]:
             heads.append(child)
         child = int(problem.next_child[child])
-    found = [row for head in heads for row in _ring(problem, head)]
+    found = [row for head in heads for row in siblings_of(problem, head)]
     others = [row for row in found if problem.role[row] == Role.PRIMARY and solution.node[row] == here]
     return [primary, *(row for row in others if row != primary and not problem.unspread[row])]
 
@@ -155,7 +155,7 @@ def _swaps_onto(problem: Problem, solution: Solution, primaries: Sequence[int], 
         if are_siblings(problem, primary, taker):
             secondary = taker
         else:
-            on_target = [row for row in _ring(problem, primary) if able[row] and solution.node[row] == there]
+            on_target = [row for row in siblings_of(problem, primary) if able[row] and solution.node[row] == there]
             secondary = next((row for row in on_target if problem.role[row] == Role.SECONDARY), NOWHERE)
         if secondary == NOWHERE or not able[primary]:
             return []
@@ -188,8 +188,8 @@ def _try(
     return refused, energy
 
 
-def _ring(problem: Problem, row: int) -> Iterator[int]:
-    """Yield the rows of the partition of `row`."""
+def siblings_of(problem: Problem, row: int) -> Iterator[int]:
+    """Yield the rows of the partition of `row`, itself first."""
     this = row
     while True:
         yield this

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
@@ -52,6 +52,26 @@ def engine_on(*nodes: Node | str, metrics: str = "cpu", **settings: Any) -> Plac
     for node in nodes:
         engine.update_node(Node(node) if isinstance(node, str) else node)
     return engine
+
+
+def four_nodes(
+    places: Sequence[str | None] = ("n0", "n1", "n2", "n3", None), **settings: Any
+) -> PlacementAndLoadBalancing:
+    """Return four nodes with room for six loads of 3 each, and partitions of one replica at these places."""
+    defaults = {"max_percentage_to_move": 1.0, "chains": 2}
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **{**defaults, **settings}), seed=3)
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
+    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 3}}))
+    for index, place in enumerate(places):
+        replicas = [] if place is None else [Replica(Role.INSTANCE, place)]
+        engine.update_partition(Partition(f"web/{index}", service="web", replicas=replicas))
+    return engine
+
+
+def places_of(engine: PlacementAndLoadBalancing) -> list[str | None]:
+    """Return where the replicas of `four_nodes` stand."""
+    return [engine.replicas(f"web/{index}")[0].node for index in range(5)]
 
 
 def stand(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica, **fields: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 
 import attrs
@@ -95,12 +95,10 @@ class Additions:
         configuration = self.configuration(after, fresh_solution(after, node))
         if self.refuse(configuration, Proposal(row, int(solution.node[row]))) is not None:
             return False
-        known = self.broken(self.configuration(before, solution))
-        then = self.broken(self.configuration(after, fresh_solution(after, solution.node.copy())))
-        worse = next((name for one, name in then.items() if one not in known), None)
-        if worse is not None:
-            self.refused[worse] += 1
-        return worse is None
+        then = self.configuration(after, fresh_solution(after, solution.node.copy()))
+        worse = self._newly_broken(self.configuration(before, solution), then)
+        self.refused.update(worse[:1])
+        return not worse
 
     def broken(self, configuration: Configuration) -> dict[int, str]:
         """Return the rows that break a constraint where they stand, and the name of the first that each breaks."""
@@ -110,10 +108,20 @@ class Additions:
                 found.setdefault(int(row), one.name)
         return found
 
+    def broken_by_name(self, configuration: Configuration) -> Iterator[tuple[str, int]]:
+        """Yield the name of each constraint with every row that breaks it where it stands."""
+        for one in self.constraints:
+            rows = sorted({int(row) for row in one.broken(configuration)})
+            yield from ((one.name, row) for row in rows if configuration.node_of(row) != NOWHERE)
+
     def keeps(self, problem: Problem, before: Solution, after: Solution) -> bool:
-        """Tell whether every row that breaks a constraint after a change broke one before it."""
-        broken = [self.broken(self.configuration(problem, solution)).keys() for solution in (before, after)]
-        return broken[1] <= broken[0]
+        """Tell whether every row that breaks a constraint after a change broke it before."""
+        return not self._newly_broken(self.configuration(problem, before), self.configuration(problem, after))
+
+    def _newly_broken(self, before: Configuration, after: Configuration) -> list[str]:
+        """Return the constraints, by name, that rows break after a change and did not break before it."""
+        known = set(self.broken_by_name(before))
+        return [name for name, row in self.broken_by_name(after) if (name, row) not in known]
 
     def refused_nodes(self, problem: Problem, solution: Solution, row: int, nodes: Int) -> dict[int, str]:
         """Return those of `nodes` on which a constraint refuses to place a row, each with the name of the first."""
