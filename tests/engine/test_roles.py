@@ -37,7 +37,7 @@ def test_anything_else_is_refused(role, small_cluster):
         lambda: engine.report_role_load("db/0", role, {}),
         lambda: engine.report_move_cost("db/0", role, "high"),
     ):
-        with pytest.raises(InvalidValueError, match="role = .* is not allowed"):
+        with pytest.raises(InvalidValueError, match=r"role = .* is not allowed"):
             take()
 
 
