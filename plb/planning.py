@@ -114,6 +114,8 @@ class Planner:
 
     def violations(self, *, soft: bool) -> tuple[Violation, ...]:
         """Return what is wrong with the cluster as it stands; `soft`: also by rules that are not hard."""
+        if not self.state.nodes:
+            return ()
         problem = self.problem(self.now)
         solution = start_solution(problem)
         inspection = Inspection(self.state, problem, solution, rule_priorities(self.state.config))

@@ -26,7 +26,7 @@ def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
             return {field.name: frozen(getattr(value, field.name)) for field in attrs.fields(type(value))}
         if hasattr(value, "__dict__") and type(value).__module__.startswith("plb") and not callable(value):
             return {key: frozen(item) for key, item in vars(value).items() if key != "_sampler"}
-        return value if callable(value) else copy.copy(value)
+        return getattr(value, "__qualname__", value) if callable(value) else copy.copy(value)
 
     own = ("outlook", "searches", "scheduler", "batch", "now")
     return {"state": frozen(engine._state)} | {name: frozen(getattr(engine._planner, name)) for name in own}
