@@ -31,6 +31,7 @@ from plb import (
     Role,
     Service,
 )
+from plb.risk import DemandHistory
 
 from .fingerprint import snapshot
 from .stories import three_nodes
@@ -214,11 +215,29 @@ def test_moves_made_by_hand_may_hold_anything(field, small_cluster):
         refused_without_a_trace(engine, "apply", {"plan": Plan(value, NOTHING, NOTHING)})
 
 
+@pytest.mark.parametrize("mapping", [None, "MaxPercentageToMove", [("MaxPercentageToMove", 0.5)], 3])
+def test_service_fabric_settings_that_are_no_mapping_are_refused(mapping):
+    """Nor are metrics that are no list."""
+    with pytest.raises(PlbError, match="a mapping of names to values"):
+        PlbConfig.from_service_fabric(mapping, metrics=[Metric("cpu")])
+    with pytest.raises(PlbError, match="a list of Metric"):
+        PlbConfig.from_service_fabric({}, metrics="cpu")
+
+
 @pytest.mark.parametrize("arguments", [{"config": None}, {"seed": [1]}, {"history": {}}])
 def test_engine_of_junk_is_refused(arguments):
     """Settings, seed and history are looked at first."""
     with pytest.raises(PlbError):
         PlacementAndLoadBalancing(**{"config": PlbConfig(metrics=[Metric("cpu")]), **arguments})
+
+
+COLUMNS = {
+    "tenant_class": ["gold"],
+    "role": [Role.PRIMARY],
+    "lifetime": [1],
+    **dict.fromkeys(("level", "initial", "growth", "maximum"), [[0, 0]]),
+}
+"""Of a demand history of one trace and two metrics."""
 
 
 @pytest.mark.parametrize("names", ["n0", b"n0", {"n0": 1}, None, 3, ["n0", 3]])
@@ -227,6 +246,7 @@ def test_collection_of_names_is_no_single_name(names, small_cluster):
     engine = small_cluster.engine()
     takers = [lambda: Service("s", blocked_nodes=names), lambda: engine.update_upgraded_domains(names)]
     takers += [lambda: engine.place(names)] if names not in (None, "n0") else []
+    takers += [lambda: DemandHistory.from_columns(names, **COLUMNS)] if names != ["n0", 3] else []
     for take in takers:
         with pytest.raises(PlbError, match="expected a collection of names"):
             take()
