@@ -102,7 +102,7 @@ class RoleChanges:
 
     def _allows(self, row: int, load: Int, suit: int) -> bool:
         """Tell whether no constraint of the user's own refuses that `row` becomes a primary."""
-        if self._additions is None:
+        if self._additions is None or not self._additions.constraints:
             return True
         return self._additions.allows_promotion(self.problem, self._with_primary(row, load, suit), self.solution, row)
 

@@ -235,7 +235,7 @@ COLUMNS = {
     "tenant_class": ["gold"],
     "role": [Role.PRIMARY],
     "lifetime": [1],
-    **dict.fromkeys(("level", "initial", "growth", "maximum"), [[0, 0]]),
+    **{name: [[0, 0]] for name in ("level", "initial", "growth", "maximum")},
 }
 """Of a demand history of one trace and two metrics."""
 
