@@ -4,7 +4,7 @@ An engine that decides on which node each replica stands. It knows no clock, no 
 """
 
 from plb.config import CapacityLimit, Checks, Combination, PlbConfig, Replay
-from plb.engine import DomainState, PlacedReplica, PlacementAndLoadBalancing
+from plb.engine import PlacementAndLoadBalancing
 from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import (
     DeactivationIntent,
@@ -23,11 +23,13 @@ from plb.outcome import DomainOutcome, Held, Idle
 from plb.plan import Energy, Move, MoveKind, Phase, Plan, Proposals, Reason
 from plb.search.budget import Budget, EndReason
 from plb.settings.metric import PlacementStrategy
+from plb.telling import DomainState, PlacedReplica
 from plb.unplaced import Unplaced
-from plb.violations import Apart, Misplaced, NodeViolation, UnevenSpread, Violation
+from plb.violations import Apart, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread, Violation
 
 __all__ = [
     "Apart",
+    "BrokenConstraint",
     "Budget",
     "CapacityLimit",
     "CheckFailedError",

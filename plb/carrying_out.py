@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
 from plb.arrays import NOWHERE
 from plb.errors import ConflictError
 from plb.model import Role
 from plb.plan import Move, MoveKind
+from plb.replaying import answers_return, preferred
 from plb.slots import (
     default_loads,
     fill_up,
@@ -22,50 +21,6 @@ from plb.slots import (
 from plb.state import ClusterState, PartitionRecord
 
 
-def check_moves(state: ClusterState, moves: Iterable[Move], *, leaving: bool) -> None:
-    """Raise `ConflictError` if `moves` cannot be carried out one after the other; changes nothing."""
-    table = state.rows
-    node: dict[int, int] = {}  # where rows stand after the moves looked at so far
-    held: set[tuple[str, int]] = set()  # nodes that departing ends will hold
-    for move in moves:
-        record = state.partition(move.partition)
-        source = NOWHERE if move.source is None else state.node(move.source)
-        target = NOWHERE if move.target is None else state.node(move.target)
-        at = {row: node.get(row, int(table.node[row])) for row in record.rows}
-        if move.kind in (MoveKind.PROMOTE, MoveKind.VOID):
-            _check_order(state, record, move, at, max(source, target))
-            continue
-        drops = move.kind is MoveKind.DROP
-        standing = record.rows if drops else slots_of(state, record)
-        fitting = [row for row in standing if at[row] == source and table.role[row] == move.role]
-        row = _preferred(fitting, move.index)
-        on_target = [row for row in record.rows if at[row] == target and not table.standby[row]]
-        if row == NOWHERE:
-            raise ConflictError(f"{move}: no such replica is there any more; make a new plan")
-        if move.kind is MoveKind.SWAP:
-            partners = [other for other in on_target if other in standing and table.role[other] == Role.SECONDARY]
-            if not partners:
-                raise ConflictError(f"{move}: no secondary is on {move.target} any more; make a new plan")
-            node[partners[0]] = source
-        elif (not drops and on_target) or (move.partition, target) in held:
-            raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
-        if leaving and move.kind is MoveKind.MOVE:
-            held.add((move.partition, source))
-        node[row] = target
-
-
-def _check_order(state: ClusterState, record: PartitionRecord, move: Move, at: Mapping[int, int], node: int) -> None:
-    """Raise `ConflictError` if the replica whose role changes, or cannot, is not on `node`, or has no need to."""
-    table = state.rows
-    standing = [row for row in slots_of(state, record) if at[row] != NOWHERE]
-    if not any(table.role[row] == move.role and at[row] == node for row in standing):
-        raise ConflictError(f"{move}: no such replica is there any more; make a new plan")
-    primary = next((row for row in standing if table.role[row] == Role.PRIMARY), NOWHERE)
-    if move.kind is MoveKind.PROMOTE and primary != NOWHERE:
-        at_node = state.nodes[at[primary]].name
-        raise ConflictError(f"{move}: a primary stands on {at_node}; make a new plan")
-
-
 def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
     """Let the replica of a move stand on its target; with `leaving`, keep a departing end on the source."""
     record = state.partition(move.partition)
@@ -78,7 +33,7 @@ def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
         _drop(state, record, source, move)
         return
     if move.kind is MoveKind.VOID:
-        table.swaps_out[record.rows] = table.regains[record.rows] = False
+        (table.regains if answers_return(move) else table.swaps_out)[record.rows] = False
         return
     if move.kind is MoveKind.PROMOTE:
         _promote(state, record, target)
@@ -128,7 +83,7 @@ def _replace_standby(state: ClusterState, record: PartitionRecord, node: int) ->
 
 def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move) -> None:
     rows = [row for row in record.rows if state.rows.node[row] == source and state.rows.role[row] == move.role]
-    row = _preferred(rows, move.index)
+    row = preferred(rows, move.index)
     remove_slot(state, record, row)
     if record.missing is not None:
         record.missing = min(0, record.missing + 1)
@@ -140,7 +95,7 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
 def _slot_on(state: ClusterState, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
     table = state.rows
     fitting = [row for row in slots_of(state, record) if table.node[row] == node and table.role[row] == role]
-    return _preferred(fitting, index)
+    return preferred(fitting, index)
 
 
 def vacate(state: ClusterState, partition: str, node: str) -> None:
@@ -155,8 +110,3 @@ def vacate(state: ClusterState, partition: str, node: str) -> None:
             record.version += 1
             return
     raise ConflictError(f"partition {partition}: no replica is leaving node {node}")
-
-
-def _preferred(rows: Sequence[int], wanted: int) -> int:
-    """Return the row that is wanted if it is among `rows`, else the first, or NOWHERE."""
-    return wanted if wanted in rows else next(iter(rows), NOWHERE)

@@ -21,7 +21,7 @@ from plb.settings.scheduling import SchedulingSettings
 from plb.settings.search import SearchSettings
 from plb.settings.throttling import ThrottlingSettings
 from plb.settings.translation import original_defaults, translated, with_maps
-from plb.validation import check_member
+from plb.validation import check_items, check_member
 
 
 class Combination(Enum):
@@ -77,7 +77,7 @@ def _replay(value: object) -> Replay:
 
 
 def _tuple_of_metrics(metrics: object) -> tuple[Metric, ...]:
-    return tuple(metrics)  # type: ignore[arg-type]
+    return check_items("PlbConfig", "metrics", metrics, Metric)
 
 
 SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
@@ -190,9 +190,6 @@ class PlbConfig(
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        for metric in self.metrics:
-            if not isinstance(metric, Metric):
-                raise InvalidValueError("PlbConfig", "metrics", metric, "a Metric")
         names = [metric.name for metric in self.metrics]
         if not names:
             raise InvalidValueError("PlbConfig", "metrics", (), "at least one Metric")

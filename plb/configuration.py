@@ -15,8 +15,8 @@ from plb.model import Node, Role, Service
 from plb.risk.demand import DemandHistory
 from plb.risk.interface import ReplicaOutlook
 from plb.search.checks import compare_with_fresh
-from plb.search.elimination import find_refusals
 from plb.search.proposal import refusal
+from plb.search.refusals import find_refusals
 from plb.search.transition import apply_proposal, present_energy
 from plb.search.with_replica import count_violations_with
 from plb.steps import UNLIMITED
@@ -128,6 +128,10 @@ class Configuration:
     def node(self, index: int) -> Node:
         """Return a node as the user described it."""
         return self.description.nodes[index]
+
+    def role_of(self, row: int) -> Role:
+        """Return the role of a replica."""
+        return Role(int(self.problem.role[row]))
 
     def service_of(self, row: int) -> Service:
         """Return the service of a replica as the user described it."""

@@ -2,81 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import attrs
-import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import NOWHERE, Float, Int
-from plb.carrying_out import carry_out, check_moves, vacate
+from plb.carrying_out import carry_out, vacate
 from plb.config import PlbConfig
-from plb.counting import standing_load
-from plb.errors import ConflictError, InvalidValueError
+from plb.errors import ConflictError
 from plb.load_reports import row_on, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
-from plb.model import (
-    MoveCost,
-    Node,
-    Partition,
-    Role,
-    Service,
-    check_count,
-    check_loads,
-    check_move_cost,
-)
-from plb.plan import MoveKind, Phase, Plan
+from plb.model import MoveCost, Node, Partition, Role, Service, check_move_cost, check_role
+from plb.plan import Phase, Plan
+from plb.replaying import check_moves
 from plb.scheduler import node_event
 from plb.search.budget import Budget
 from plb.state import ClusterState
-from plb.updates import put_node, put_partition, put_service, put_upgraded_domains, remove_partition, remove_service
-from plb.violations import NodeViolation, Violation
+from plb.telling import DomainState, PlacedReplica, loads_of_nodes, placed_replicas, states_of_domains
+from plb.updates import (
+    put_node,
+    put_partition,
+    put_service,
+    put_upgraded_domains,
+    remove_node,
+    remove_partition,
+    remove_service,
+)
+from plb.validation import check_count, check_kind, check_loads, check_mapping, check_names, check_switch
+from plb.violations import Violation
 
 if TYPE_CHECKING:
     from plb.risk.demand import DemandHistory
-
-
-@attrs.frozen
-class PlacedReplica:
-    """A replica as the engine sees it.
-
-    Parameters
-    ----------
-    index
-        Its row in bulk reports; stays the same while the replica exists, also when it moves.
-    role
-        Its role.
-    node
-        Name of its node; None while it waits for a place.
-    leaving
-        True for the departing end of a move under way.
-    """
-
-    index: int
-    role: Role
-    node: str | None
-    leaving: bool
-
-
-@attrs.frozen
-class DomainState:
-    """Services that are searched together.
-
-    Parameters
-    ----------
-    name
-        Name of its first service.
-    services, metrics
-        Names of its services and of the metrics that they have.
-    last_action
-        What the last refresh that did not pass it over did for it, under Service Fabric's name, such as
-        ``"NewReplicaPlacement"``.
-    """
-
-    name: str
-    services: tuple[str, ...]
-    metrics: tuple[str, ...]
-    last_action: str
 
 
 class PlacementAndLoadBalancing:
@@ -96,8 +51,11 @@ class PlacementAndLoadBalancing:
 
     def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
         from plb.planning import Planner
+        from plb.risk.demand import DemandHistory
 
-        self.config = config
+        self.config = check_kind("engine", "config", config, PlbConfig)
+        if history is not None:
+            check_kind("engine", "history", history, DemandHistory)
         self._state = ClusterState(config)
         self._planner = Planner(self._state, seed=check_count("engine", "seed", seed), history=history)
 
@@ -119,7 +77,10 @@ class PlacementAndLoadBalancing:
         ------
         ConflictError
             If the metrics are others, or the step of one changes.
+        InvalidValueError
+            If it is no `PlbConfig`.
         """
+        check_kind("configure", "config", config, PlbConfig)
         if config.metric_names != self.config.metric_names:
             raise ConflictError(f"configure: metrics {config.metric_names} are not those of before")
         for metric, before in zip(config.metrics, self.config.metrics, strict=True):
@@ -144,12 +105,31 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If a capacity is too large for the metric's step, or `now` is not finite.
         """
+        check_kind("update_node", "node", node, Node)
         at = self._planner.time(now)
         before = self._state.nodes[self._state.node_index[node.name]] if node.name in self._state.node_index else None
         put_node(self._state, node)
-        event = node_event(before, node)
-        if event is not None:
-            self._planner.scheduler.note_node_event(event, self._state.living_indices(), at)
+        self._note_node_event(before, node, at)
+
+    def remove_node(self, name: str, *, now: float | None = None) -> None:
+        """Forget a node on which no replica stands: none that is placed, and no departing end or standby.
+
+        Parameters
+        ----------
+        now
+            When it happened, in seconds on the host's clock, as in `update_node`.
+
+        Raises
+        ------
+        UnknownNameError
+            If it is not known.
+        ConflictError
+            If replicas stand on it; the message names their partitions.
+        InvalidValueError
+            If `now` is not finite.
+        """
+        at = self._planner.time(now)
+        self._note_node_event(remove_node(self._state, name), None, at)
 
     def update_service(self, service: Service) -> None:
         """Add a service, or replace the one of this name.
@@ -163,7 +143,7 @@ class PlacementAndLoadBalancing:
         ConflictError
             If `stateful` is not what it was.
         """
-        put_service(self._state, service)
+        put_service(self._state, check_kind("update_service", "service", service, Service))
 
     def update_partition(self, partition: Partition) -> None:
         """Add a partition, or bring the known one to the replicas given.
@@ -180,7 +160,7 @@ class PlacementAndLoadBalancing:
         ConflictError
             If it belonged to another service before.
         """
-        put_partition(self._state, partition)
+        put_partition(self._state, check_kind("update_partition", "partition", partition, Partition))
 
     def update_upgraded_domains(self, domains: Iterable[str]) -> None:
         """Say which upgrade domains are done in the upgrade that goes on; none: there is no upgrade.
@@ -233,7 +213,7 @@ class PlacementAndLoadBalancing:
         checked = check_loads(item, "load", loads)
         set_load(self._state, row_on(self._state, partition, node), item, dict(checked))
 
-    def report_role_load(self, partition: str, role: Role, loads: Mapping[str, float]) -> None:
+    def report_role_load(self, partition: str, role: Role | str, loads: Mapping[str, float]) -> None:
         """Report the load, in user units, of all replicas of a role without one of their own, also of those to come.
 
         Raises
@@ -243,8 +223,9 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If the role does not suit the service, or a load is negative or not finite.
         """
-        checked = check_loads(f"partition {partition}", f"load[{role.name}]", loads)
-        set_role_load(self._state, partition, role, dict(checked))
+        item = f"partition {partition}"
+        known = check_role(item, "role", role)
+        set_role_load(self._state, partition, known, dict(check_loads(item, f"load[{known.name}]", loads)))
 
     def report_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
         """Report the loads of a partition's secondaries by node, in user units.
@@ -259,10 +240,12 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If a load is negative or not finite.
         """
-        checked = {node: check_loads(f"partition {partition}", f"loads[{node}]", load) for node, load in loads.items()}
+        item = f"partition {partition}"
+        given = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
+        checked = {node: check_loads(item, f"loads[{node}]", load) for node, load in given.items()}
         set_secondary_loads(self._state, partition, checked)
 
-    def report_move_cost(self, partition: str, role: Role, cost: MoveCost | str) -> None:
+    def report_move_cost(self, partition: str, role: Role | str, cost: MoveCost | str) -> None:
         """Report what a move of the replicas of a role costs, instead of the service's move cost.
 
         Raises
@@ -272,19 +255,8 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If the role does not suit the service, or there is no such cost.
         """
-        set_move_cost(self._state, partition, role, check_move_cost(f"partition {partition}", cost))
-
-    def service_domains(self) -> tuple[DomainState, ...]:
-        """Return the service domains, which are searched apart, with what the last refresh did for each."""
-        return tuple(
-            DomainState(
-                name=self._state.services[domain.key].name,
-                services=tuple(self._state.services[index].name for index in domain.services),
-                metrics=tuple(sorted(domain.metrics)),
-                last_action=self._planner.scheduler.last_action(domain.key).value,
-            )
-            for domain in self._planner.service_domains()
-        )
+        item = f"partition {partition}"
+        set_move_cost(self._state, partition, check_role(item, "role", role), check_move_cost(item, cost))
 
     def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike) -> None:
         """Report the loads of many replicas at once.
@@ -302,11 +274,7 @@ class PlacementAndLoadBalancing:
             If an index is not that of a replica or comes twice, a shape does not fit, or a load is negative or not
             finite; nothing is changed then.
         """
-        rows = _indices(replica_index)
-        reported = _numbers(loads)
-        if rows.size == 0 and reported.size == 0:
-            return  # an empty list has no columns that could be counted
-        set_loads(self._state, rows, reported)
+        set_loads(self._state, replica_index, loads)
 
     # what the host asks
 
@@ -320,44 +288,38 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If the partition is not known.
         """
-        table, record = self._state.rows, self._state.partition(partition)
-        everywhere = self._state.services[record.service].on_every_node
-        found = [
-            PlacedReplica(
-                row, Role(int(table.role[row])), self._name_of(int(table.node[row])), bool(table.leaving[row])
-            )
-            for row in record.rows
-            if not (everywhere and table.node[row] == NOWHERE)
-        ]
-        return tuple(sorted(found, key=lambda replica: replica.leaving))
+        return placed_replicas(self._state, partition)
 
     def node_loads(self) -> dict[str, dict[str, float]]:
         """Return the load of every node by metric, in user units; departing replicas do not count."""
-        steps, load = self._state.steps, standing_load(self._state)
-        names = self.config.metric_names
-        return {
-            node.name: {name: steps.to_user(name, int(load[index, metric])) for metric, name in enumerate(names)}
-            for index, node in enumerate(self._state.nodes)
-        }
+        return loads_of_nodes(self._state)
+
+    def service_domains(self) -> tuple[DomainState, ...]:
+        """Return the service domains, which are searched apart, with what the last refresh did for each."""
+        return states_of_domains(self._state, self._planner.scheduler, self._planner.service_domains())
 
     def violations(self, *, soft: bool = False) -> tuple[Violation, ...]:
         """Return what is wrong with the cluster as it stands.
 
         These are the nodes that are up and whose load has reached a violation threshold, then the broken constraints:
         replicas on nodes that their service does not want, fault and upgrade domains that hold too many or too few of a
-        partition, and children apart from their parents.
+        partition, children apart from their parents, and replicas that break a constraint of the user's own.
 
         Parameters
         ----------
         soft
             Whether broken constraints that are soft or only wished for are told too.
+
+        Raises
+        ------
+        InvalidValueError
+            If `soft` is neither True nor False.
         """
-        inspection = self._planner.inspection()
-        return (*inspection.overloads(), *inspection.breaches(up_to=2 if soft else 0))
+        return self._planner.violations(soft=check_switch("violations", "soft", soft))
 
     def place(
         self,
-        partition: str | Sequence[str] | None = None,
+        partition: str | Iterable[str] | None = None,
         *,
         now: float | None = None,
         budget: Budget | int | None = None,
@@ -380,7 +342,9 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If `now` is not finite, or `budget` is no whole number of at least 0.
         """
-        names = [partition] if isinstance(partition, str) else partition
+        if partition is None:
+            return self._run(Phase.PLACEMENT, now, budget)
+        names = (partition,) if isinstance(partition, str) else check_names("place", "partition", partition)
         return self._run(Phase.PLACEMENT, now, budget, names)
 
     def repair(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
@@ -433,7 +397,11 @@ class PlacementAndLoadBalancing:
             If the cluster has changed so that a move no longer makes sense; nothing is changed then.
         UnknownNameError
             If a partition or a node of the plan is no longer known; nothing is changed then.
+        InvalidValueError
+            If the plan was made by hand and has what is no move.
         """
+        check_kind("apply", "plan", plan, Plan)
+        check_switch("apply", "leaving", leaving)
         check_moves(self._state, plan.moves, leaving=leaving)
         for move in plan.moves:
             carry_out(self._state, move, leaving=leaving)
@@ -451,28 +419,12 @@ class PlacementAndLoadBalancing:
         vacate(self._state, partition, node)
 
     def _run(
-        self, phase: Phase, now: float | None, budget: Budget | int | None, names: Sequence[str] | None = None
+        self, phase: Phase, now: float | None, budget: Budget | int | None, names: tuple[str, ...] | None = None
     ) -> Plan:
         return self._planner.run([phase], self._planner.time(now), Budget.of(budget), names)
 
-    def _name_of(self, node: int) -> str | None:
-        return None if node < 0 else self._state.nodes[node].name
-
-
-def _indices(values: npt.ArrayLike) -> Int:
-    """Return indices of replicas as an array, refusing what is no whole number."""
-    found = np.asarray(values)
-    if found.size and found.dtype.kind not in "iu":
-        raise InvalidValueError("report_loads", "replica_index", found.flat[0].item(), "whole numbers")
-    return found.astype(np.int64)
-
-
-def _numbers(values: npt.ArrayLike) -> Float:
-    """Return loads as an array, refusing what is no number."""
-    try:
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidValueError("report_loads", "loads", values, "numbers, one row a replica") from None
-
-
-__all__ = ["MoveKind", "NodeViolation", "PlacedReplica", "PlacementAndLoadBalancing"]
+    def _note_node_event(self, before: Node | None, after: Node | None, at: float) -> None:
+        """Hold balancing back for a while where a node came or went."""
+        event = node_event(before, after)
+        if event is not None:
+            self._planner.scheduler.note_node_event(event, self._state.living_indices(), at)

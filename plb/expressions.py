@@ -82,6 +82,10 @@ class Expression:
         """Tell whether a node with these properties, implicit ones included, satisfies the constraint."""
         return self._test(properties, primary) is True
 
+    def __reduce__(self) -> tuple[Callable[[str], Expression], tuple[str]]:
+        """Copy and pickle the text: its tests are functions that can only be made again."""
+        return parse_expression, (self.text,)
+
 
 def parse_expression(text: str, item: str = "placement constraint") -> Expression:
     """Parse a placement constraint; empty text allows every node.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from plb.arrays import NOWHERE, Float, Int
 from plb.errors import ConflictError, InvalidValueError
@@ -64,6 +66,7 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     `use_separate_secondary_load` all carry the mean (semantics.md section 1, load reports).
     """
     record, item = state.partition(partition), f"partition {partition}"
+    _check_role(state, record, Role.SECONDARY)
     at = {name: state.node(name, item) for name in loads}
     steps = state.steps.copy()
     for name, load in loads.items():
@@ -100,8 +103,12 @@ def _check_role(state: ClusterState, record: PartitionRecord, role: Role) -> Non
         raise InvalidValueError(f"partition {record.name}", "role", role, names)
 
 
-def set_loads(state: ClusterState, rows: Int, loads: Float) -> None:
+def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.ArrayLike) -> None:
     """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
+    rows = _array(replica_index, "replica_index", "iu", "whole numbers").astype(np.int64)
+    loads = _array(reported, "loads", "iuf", "numbers, one row a replica").astype(np.float64)
+    if rows.size == 0 and loads.size == 0:
+        return  # an empty list has no columns that could be counted
     _check_bulk(state, rows, loads)
     if len(rows) == 0:
         return
@@ -116,6 +123,17 @@ def set_loads(state: ClusterState, rows: Int, loads: Float) -> None:
     state.rows.reported[rows] = True
     for service in np.flatnonzero(np.bincount(state.rows.service[rows])).tolist():
         state.load_version[service] += 1
+
+
+def _array(values: npt.ArrayLike, field: str, kinds: str, allowed: str) -> npt.NDArray[Any]:
+    """Return values as an array of one of these kinds of numbers, as NumPy has them by letter, or refuse them."""
+    try:
+        found = np.asarray(values)
+    except (TypeError, ValueError, OverflowError):  # rows of several lengths, and the like
+        raise InvalidValueError("report_loads", field, values, allowed) from None
+    if found.size and found.dtype.kind not in kinds:
+        raise InvalidValueError("report_loads", field, values, allowed)
+    return found if found.size else np.zeros(found.shape)
 
 
 def _check_bulk(state: ClusterState, rows: Int, loads: Float) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
-from types import MappingProxyType
 
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError
+from plb.read_only import ReadOnlyMapping
 from plb.settings.metric import MetricSettings
 from plb.validation import check_count as check_count
+from plb.validation import check_items, check_mapping, check_names, check_whole
 from plb.validation import check_loads as check_loads
 from plb.validation import check_member as check_member
 from plb.validation import check_name as check_name
@@ -29,6 +30,17 @@ class Role(IntEnum):
     PRIMARY = 0
     SECONDARY = 1
     INSTANCE = 2
+
+
+def check_role(item: str, field: str, value: object) -> Role:
+    """Return the `Role` that `value` is or names, or refuse it."""
+    by_name = {role.name.lower(): role for role in Role}
+    if isinstance(value, str) and value in by_name:
+        return by_name[value]
+    try:
+        return Role(check_whole(item, field, value))  # type: ignore[arg-type]
+    except ValueError:
+        raise InvalidValueError(item, field, value, f"one of {', '.join(by_name)}") from None
 
 
 class MoveCost(Enum):
@@ -172,9 +184,9 @@ class Node:
         check_switch(item, "up", self.up)
         for field, kind in (("deactivation_intent", DeactivationIntent), ("deactivation_status", DeactivationStatus)):
             object.__setattr__(self, field, check_member(item, field, getattr(self, field), kind))
-        for key, value in self.properties.items():
+        for key, value in check_mapping(item, "properties", self.properties, "a mapping of names to texts").items():
             check_text(item, f"properties[{key}]", value)
-        object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
+        object.__setattr__(self, "properties", ReadOnlyMapping(self.properties))
 
     @property
     def fault_domain_path(self) -> tuple[str, ...]:
@@ -195,6 +207,10 @@ def check_move_cost(item: str, cost: MoveCost | str) -> MoveCost:
     return check_member(item, "move_cost", cost, MoveCost)
 
 
+def _blocked_nodes(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(check_names("service", "blocked_nodes", names))
+
+
 @attrs.frozen
 class Service:
     """A service: what its partitions have in common.
@@ -210,7 +226,8 @@ class Service:
     target_replicas
         Replicas that each partition should have; 0: not known, so each `Partition` says how many it misses.
     default_load
-        Load by role and metric, in user units, that counts until the first report; missing ones are 0.
+        Load by role (a `Role` or its name in small letters) and metric, in user units, that counts until the first
+        report; missing ones are 0.
     placement_constraint
         Expression over node properties, such as ``"ssd == true && zone != z3"``; empty: any node.
     move_cost
@@ -242,7 +259,7 @@ class Service:
     affinity_to: str | None = attrs.field(default=None, kw_only=True)
     aligned: bool = attrs.field(default=True, kw_only=True)
     on_every_node: bool = attrs.field(default=False, kw_only=True)
-    blocked_nodes: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, converter=frozenset)
+    blocked_nodes: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, converter=_blocked_nodes)
 
     def __attrs_post_init__(self) -> None:
         check_name("service", self.name)
@@ -251,19 +268,31 @@ class Service:
         for field in ("stateful", "aligned", "on_every_node"):
             check_switch(item, field, getattr(self, field))
         check_text(item, "placement_constraint", self.placement_constraint)
+        for field in ("tenant_class", "affinity_to"):
+            if getattr(self, field) is not None:
+                check_text(item, field, getattr(self, field))
         if self.metrics is not None:
-            weights = {name: check_number(item, f"metrics[{name}]", weight) for name, weight in self.metrics.items()}
-            object.__setattr__(self, "metrics", MappingProxyType(weights))
+            given = check_mapping(item, "metrics", self.metrics, "a mapping of metrics to weights")
+            weights = {name: check_number(item, f"metrics[{name}]", weight) for name, weight in given.items()}
+            object.__setattr__(self, "metrics", ReadOnlyMapping(weights))
         if self.max_moves is not None:
             check_count(item, "max_moves", self.max_moves)
         object.__setattr__(self, "move_cost", check_move_cost(item, self.move_cost))
+        object.__setattr__(self, "default_load", ReadOnlyMapping(self._checked_loads(item)))
+
+    def _checked_loads(self, item: str) -> dict[Role, Mapping[str, float]]:
         roles = (Role.PRIMARY, Role.SECONDARY) if self.stateful else (Role.INSTANCE,)
-        loads = {}
-        for role, load in self.default_load.items():
+        loads: dict[Role, Mapping[str, float]] = {}
+        for named, load in check_mapping(
+            item, "default_load", self.default_load, "a mapping of roles to loads"
+        ).items():
+            role = check_role(item, "default_load", named)
             if role not in roles:
                 raise InvalidValueError(item, "default_load", role, f"roles among {[r.name for r in roles]}")
-            loads[Role(role)] = check_loads(item, f"default_load[{Role(role).name}]", load)
-        object.__setattr__(self, "default_load", MappingProxyType(loads))
+            if role in loads:
+                raise ConflictError(f"{item}: default_load has {role.name} twice")
+            loads[role] = check_loads(item, f"default_load[{role.name}]", load)
+        return loads
 
 
 @attrs.frozen
@@ -273,7 +302,7 @@ class Replica:
     Parameters
     ----------
     role
-        Its role.
+        Its role: a `Role` or its name in small letters.
     node
         Name of the node it stands on.
     pinned
@@ -298,10 +327,8 @@ class Replica:
 
     def __attrs_post_init__(self) -> None:
         check_name("replica", self.node)
-        if self.role not in list(Role):
-            raise InvalidValueError(f"replica on {self.node}", "role", self.role, f"one of {[r.name for r in Role]}")
-        object.__setattr__(self, "role", Role(self.role))
         item = f"replica on {self.node}"
+        object.__setattr__(self, "role", check_role(item, "role", self.role))
         for field in ("pinned", "leaving"):
             check_switch(item, field, getattr(self, field))
         for field, kind in (("state", ReplicaState), ("upgrade", UpgradeMark)):
@@ -315,7 +342,7 @@ class Replica:
 
 
 def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
-    return tuple(replicas)
+    return check_items("partition", "replicas", replicas, Replica)
 
 
 @attrs.frozen
@@ -355,7 +382,13 @@ class Partition:
     def __attrs_post_init__(self) -> None:
         check_name("partition", self.name)
         item = f"partition {self.name}"
+        check_text(item, "service", self.service)
         check_number(item, "created", self.created, low=-math.inf)
+        for field in ("missing", "version"):
+            if getattr(self, field) is not None:
+                check_whole(item, field, getattr(self, field))
+        for field in ("in_transition", "in_quorum_loss"):
+            check_switch(item, field, getattr(self, field))
         nodes = [replica.node for replica in self.replicas]
         doubled = sorted({node for node in nodes if nodes.count(node) > 1})
         if doubled:

@@ -257,8 +257,8 @@ class Plan:
     moves
         In an order in which they can be carried out.
     energy_before, energy_after
-        Energy before and after the moves; `energy_before.movement` is 0. What a promoted secondary carries as a primary
-        counts from the next plan on.
+        Energy before and after the moves; `energy_before.movement` is 0. The failovers to expect of a promoted
+        secondary count as a primary's from the next plan on.
     unplaced
         Replicas that found no place.
     end_reason

@@ -24,7 +24,7 @@ from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
 from plb.search.budget import Budget
 from plb.search.held import concerned
 from plb.search.inspection import Inspection
-from plb.search.own.additions import additions_of
+from plb.search.own.additions import Additions, additions_of
 from plb.search.priorities import rule_priorities
 from plb.search.run import Run
 from plb.service_domains import ServiceDomain, service_domains
@@ -32,6 +32,7 @@ from plb.service_tables import ServiceTables, build_tables, tables_version
 from plb.slots import fill_every_node
 from plb.state import ClusterState
 from plb.topology import Topology, build_topology, topology_version
+from plb.violations import Violation
 from plb.work import Work, WorkToPlace
 
 NOT_ASKED = dict.fromkeys(Phase, Idle.NOT_ASKED)
@@ -113,10 +114,17 @@ class Planner:
         found = self.service_domains()
         return [*found] if len(found) > 1 else [None]
 
-    def inspection(self) -> Inspection:
-        """Return a look at the cluster as it stands."""
+    def violations(self, *, soft: bool) -> tuple[Violation, ...]:
+        """Return what is wrong with the cluster as it stands; `soft`: also by rules that are not hard."""
+        if not self.state.nodes:
+            return ()
         problem = self.problem(self.now)
-        return Inspection(self.state, problem, start_solution(problem), rule_priorities(self.state.config))
+        solution = start_solution(problem)
+        inspection = Inspection(self.state, problem, solution, rule_priorities(self.state.config))
+        additions = self._additions(self.now)
+        pairs = additions.broken_by_name(additions.configuration(problem, solution)) if additions is not None else ()
+        own = (inspection.broken(name, row) for name, row in pairs)
+        return (*inspection.overloads(), *inspection.breaches(up_to=2 if soft else 0), *own)
 
     def fill_every_node(self) -> None:
         """Bring the slots of services on every node in step with the nodes that there are."""
@@ -128,11 +136,13 @@ class Planner:
         if not self.state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
-        problem = self.problem(at, domain)
-        run = Run(self.state, problem, seed, budget, additions_of(self.state, self._policy, at, self.outlook.history))
+        run = Run(self.state, self.problem(at, domain), seed, budget, self._additions(at))
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
+
+    def _additions(self, at: float) -> Additions | None:
+        return additions_of(self.state, self._policy, at, self.outlook.history)
 
     def configure(self, config: PlbConfig) -> None:
         """Replace the settings; demand is sampled anew where they change how, and another policy begins afresh."""

@@ -51,11 +51,12 @@ class Stage(Enum):
     BALANCING = "min_load_balancing_interval"
 
 
-def node_event(before: Node | None, after: Node) -> NodeEvent | None:
-    """Return what an update of a node means for balancing; None where nothing."""
-    if before is not None and before.up and not after.up:
-        return NodeEvent.DOWN
-    return NodeEvent.NEW if after.up and (before is None or not before.up) else None
+def node_event(before: Node | None, after: Node | None) -> NodeEvent | None:
+    """Return what a change of a node means for balancing; None where nothing. A node that is not there is None."""
+    was_up, is_up = (node is not None and node.up for node in (before, after))
+    if was_up == is_up:
+        return None
+    return NodeEvent.NEW if is_up else NodeEvent.DOWN
 
 
 @attrs.define(eq=False)

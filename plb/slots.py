@@ -37,10 +37,10 @@ def default_loads(steps: MetricSteps, service: Service, item: str) -> dict[Role,
 
 
 def next_role(state: ClusterState, record: PartitionRecord) -> Role:
-    """Return the role of the next replica to be added: a primary first if a stateful partition has none."""
+    """Return the role of the next replica to be added: a primary first if a stateful partition is to have none yet."""
     if not state.services[record.service].stateful:
         return Role.INSTANCE
-    has_primary = any(state.rows.role[row] == Role.PRIMARY for row in record.rows)
+    has_primary = any(state.rows.role[row] == Role.PRIMARY for row in slots_of(state, record))
     return Role.SECONDARY if has_primary else Role.PRIMARY
 
 

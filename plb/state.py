@@ -116,19 +116,19 @@ class ClusterState:
 
     def service(self, name: str, context: str = "") -> int:
         """Return the index of a service."""
-        if name not in self.service_index:
+        if not isinstance(name, str) or name not in self.service_index:
             raise UnknownNameError("service", name, self.service_index, context)
         return self.service_index[name]
 
     def node(self, name: str, context: str = "") -> int:
         """Return the index of a node."""
-        if name not in self.node_index:
+        if not isinstance(name, str) or name not in self.node_index:
             raise UnknownNameError("node", name, self.node_index, context)
         return self.node_index[name]
 
     def partition(self, name: str, context: str = "") -> PartitionRecord:
         """Return the record of a partition."""
-        if name not in self.partitions:
+        if not isinstance(name, str) or name not in self.partitions:
             raise UnknownNameError("partition", name, self.partitions, context)
         return self.partitions[name]
 

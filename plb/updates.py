@@ -9,9 +9,11 @@ import numpy as np
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.expressions import parse_expression
 from plb.matching import match_slots
-from plb.model import Node, Partition, Replica, Role, Service, UpgradeMark, check_text
+from plb.model import Node, Partition, Replica, Role, Service, UpgradeMark
 from plb.slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
 from plb.state import ClusterState, PartitionRecord, Suit
+from plb.validation import check_names
+from plb.words import listed
 
 
 def put_node(state: ClusterState, node: Node) -> None:
@@ -28,6 +30,21 @@ def put_node(state: ClusterState, node: Node) -> None:
         state.nodes[index] = node
         state.capacity[index] = capacity
     state.node_version += 1
+
+
+def remove_node(state: ClusterState, name: str) -> Node:
+    """Remove a node on which no replica stands, and return it; the nodes after it move up by one index."""
+    index, table = state.node(name), state.rows
+    rows = np.flatnonzero(table.used & (table.node == index)).tolist()
+    if rows:
+        partitions = listed(list(dict.fromkeys(state.row_partition[row] for row in rows)))
+        raise ConflictError(f"node {name}: holds replicas of {partitions}; move or remove them first")
+    node = state.nodes.pop(index)
+    state.node_index = {other.name: position for position, other in enumerate(state.nodes)}
+    state.capacity = np.delete(state.capacity, index, axis=0)
+    table.node[table.node > index] -= 1
+    state.node_version += 1
+    return node
 
 
 def put_service(state: ClusterState, service: Service) -> None:
@@ -104,9 +121,7 @@ def remove_service(state: ClusterState, name: str) -> None:
 
 def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:
     """Note which upgrade domains are done."""
-    if isinstance(domains, str):  # its letters would be taken for names
-        raise InvalidValueError("engine", "upgraded domains", domains, "a collection of names")
-    state.upgraded_domains = frozenset(check_text("engine", "upgraded domain", name) for name in domains)
+    state.upgraded_domains = frozenset(check_names("engine", "upgraded domains", domains))
     state.node_version += 1
 
 

@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping
 from enum import Enum
 from numbers import Real
-from types import MappingProxyType
-from typing import TypeVar
+from operator import index
+from typing import Any, TypeVar
 
 from plb.errors import InvalidValueError
+from plb.read_only import ReadOnlyMapping
 
 Member = TypeVar("Member", bound=Enum)
+Item = TypeVar("Item")
 
 
 def check_number(
@@ -44,9 +46,26 @@ def check_number(
 
 def check_count(item: str, field: str, value: int, *, low: int = 0) -> int:
     """Return `value` if it is a whole number of at least `low`, else raise `InvalidValueError`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < low:
+    count = _whole(value)
+    if count is None or count < low:
         raise InvalidValueError(item, field, value, f"a whole number >= {low}")
-    return int(value)
+    return count
+
+
+def check_whole(item: str, field: str, value: int) -> int:
+    """Return `value` if it is a whole number of either sign, else raise `InvalidValueError`."""
+    number = _whole(value)
+    if number is None:
+        raise InvalidValueError(item, field, value, "a whole number")
+    return number
+
+
+def _whole(value: object) -> int | None:
+    """Return a whole number as an `int`; None for anything else."""
+    try:
+        return None if isinstance(value, bool) else index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def check_text(item: str, field: str, value: object) -> str:
@@ -70,9 +89,49 @@ def check_name(kind: str, name: str) -> str:
     return name
 
 
+def check_kind(item: str, field: str, value: object, kind: type[Item]) -> Item:
+    """Return `value` if it is of the class `kind`, else raise `InvalidValueError`."""
+    if not isinstance(value, kind):
+        raise InvalidValueError(item, field, value, f"a {kind.__name__}")
+    return value
+
+
+def check_mapping(item: str, field: str, value: object, allowed: str) -> Mapping[Any, Any]:
+    """Return `value` if it is a mapping, else raise `InvalidValueError`; `allowed`: of what, in words."""
+    if not isinstance(value, Mapping):
+        raise InvalidValueError(item, field, value, allowed)
+    return value
+
+
+def check_items(item: str, field: str, values: object, kind: type[Item]) -> tuple[Item, ...]:
+    """Return the items of a list or the like if all are of the class `kind`, else raise `InvalidValueError`."""
+    found = _listed(item, field, values, f"a list of {kind.__name__}")
+    return tuple(check_kind(item, field, one, kind) for one in found)
+
+
+def check_names(item: str, field: str, values: object) -> tuple[str, ...]:
+    """Return a collection of names; refuse a single one, whose letters would be taken for names."""
+    allowed = "a collection of names"
+    found = _listed(item, field, values, allowed)
+    if not all(isinstance(name, str) for name in found):
+        raise InvalidValueError(item, field, values, allowed)
+    return found
+
+
+def _listed(item: str, field: str, values: object, allowed: str) -> tuple[Any, ...]:
+    """Return what a collection that is no text and no mapping holds, or refuse it."""
+    try:
+        if not isinstance(values, str | bytes | Mapping):
+            return tuple(values)  # type: ignore[arg-type]
+    except TypeError:  # no collection at all
+        pass
+    raise InvalidValueError(item, field, values, allowed)
+
+
 def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[str, float]:
     """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
-    return MappingProxyType({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in loads.items()})
+    given = check_mapping(item, field, loads, "a mapping of metrics to numbers")
+    return ReadOnlyMapping({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in given.items()})
 
 
 def check_member(item: str, field: str, value: object, kind: type[Member]) -> Member:

@@ -160,7 +160,36 @@ class Apart:
         return f"affinity of {self.role.name.lower()} of {self.partition} on node {self.node} is broken: {where}"
 
 
-Violation = NodeViolation | Misplaced | UnevenSpread | Apart
+@attrs.frozen
+class BrokenConstraint:
+    """A replica that breaks a constraint of the user's own where it stands.
+
+    Parameters
+    ----------
+    rule
+        Name of the constraint.
+    index
+        Row of the replica, as in `plb.PlacedReplica`.
+    """
+
+    rule: str
+    partition: str
+    role: Role
+    node: str
+    index: int
+
+    priority: ClassVar[int] = 0
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name: there are none."""
+        return {}
+
+    def __str__(self) -> str:
+        return f"{self.role.name.lower()} of {self.partition} on node {self.node} breaks {rule_in_words(self.rule)}"
+
+
+Violation = NodeViolation | Misplaced | UnevenSpread | Apart | BrokenConstraint
 """Something that is wrong with the cluster as it stands."""
 
 Breach = Misplaced | UnevenSpread | Apart

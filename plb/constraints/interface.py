@@ -23,7 +23,11 @@ class Constraint(Protocol):
         ...
 
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
-        """Tell whether a proposal must not be made."""
+        """Tell whether a proposal must not be made.
+
+        A replica may come from NOWHERE, where it is placed, or go there, where it is dropped. A swap of roles is an
+        exchange; a secondary that becomes a primary without one is asked about as a primary placed on its node.
+        """
         ...
 
     def broken(self, configuration: Configuration) -> Collection[int]:

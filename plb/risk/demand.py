@@ -6,7 +6,7 @@ Arrays hold one row a trace. T traces, R metrics, C tenant classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -210,7 +210,7 @@ class DemandHistory:
 
 
 def _metric_names(metrics: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(check_name("metric", name) for name in metrics)
+    names = tuple(check_name("metric", name) for name in _column_of_names("metrics", metrics))
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise ConflictError(f"demand history: metric {doubled[0]} is named twice")
@@ -219,9 +219,16 @@ def _metric_names(metrics: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
+def _column_of_names(field: str, names: object) -> list[Any]:
+    """Return what a list or array holds; refuse a single name, whose letters would be taken for names."""
+    if isinstance(names, str | bytes | Mapping) or not isinstance(names, Iterable):
+        raise InvalidValueError("demand history", field, names, "a collection of names")
+    return list(names)
+
+
 def _class_codes(tenant_class: Sequence[str] | Array) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
     """Return the sorted class names and the code of each trace."""
-    names = list(tenant_class)
+    names = _column_of_names("tenant_class", tenant_class)
     if not names:
         raise ConflictError("demand history: no trace; at least one is needed")
     for row, name in enumerate(names):

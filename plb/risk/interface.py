@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.model import Role, check_count, check_loads, check_number
+from plb.model import Role, check_count, check_loads, check_number, check_role
 
 
 @attrs.frozen
@@ -42,10 +42,7 @@ class ReplicaOutlook:
             raise InvalidValueError(item, "key", self.key, "a whole number >= 0 and < 2^64")
         check_number(item, "created", self.created, low=-math.inf)
         object.__setattr__(self, "largest_demand", check_loads(item, "largest_demand", self.largest_demand))
-        try:
-            object.__setattr__(self, "role", Role(self.role))
-        except ValueError:
-            raise InvalidValueError(item, "role", self.role, f"one of {[r.name for r in Role]}") from None
+        object.__setattr__(self, "role", check_role(item, "role", self.role))
 
 
 @runtime_checkable

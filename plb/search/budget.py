@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from enum import Enum
 
@@ -50,6 +51,8 @@ class Budget:
             raise InvalidValueError("budget", "proposals", self.proposals, "a whole number >= 0 and <= 2^40")
         if self.seconds is not None:
             check_number("budget", "seconds", self.seconds)
+        if self.until is not None:
+            check_number("budget", "until", self.until, low=-math.inf)
 
     @classmethod
     def of(cls, budget: Budget | int | None) -> Budget:

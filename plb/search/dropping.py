@@ -1,10 +1,10 @@
 """Dropping surplus replicas (semantics.md section 6, new replica placement).
 
-A primary or a pinned replica is never dropped, nor one on a paused node, nor, where these rules bind, one from a domain
-that does not hold more than its share, or one that stands beside a child, nor a child beside its parent while others
-can go. Replicas whose move is under way go first, those of them on a blocked node before the others, then those on a
-blocked node; where preferred locations bind, no others go while there are any of these. Among equals the one goes whose
-loss leaves the least energy.
+A primary or a pinned replica is never dropped, nor one on a paused node, nor one that a constraint of the user's own
+keeps, nor, where these rules bind, one from a domain that does not hold more than its share, or one that stands beside
+a child, nor a child beside its parent while others can go. Replicas whose move is under way go first, those of them on
+a blocked node before the others, then those on a blocked node; where preferred locations bind, no others go while
+there are any of these. Among equals the one goes whose loss leaves the least energy.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.configuration import Proposal
 from plb.constraints import Rule
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.domains import ANY
 from plb.model import Role
+from plb.search.own.additions import Additions
 from plb.search.transition import apply_proposal, present_energy
 
 
@@ -45,6 +47,7 @@ def drop_surplus(
     enforced: int,
     moving: Bool,
     stays: Bool,
+    additions: Additions | None = None,
 ) -> list[int]:
     """Take surplus replicas off their nodes, in place; return their rows.
 
@@ -56,6 +59,8 @@ def drop_surplus(
         Bit mask over `Rule`.
     moving, stays
         (M,) whether the row is the departing end of a move under way, and whether it must not be dropped.
+    additions
+        With the constraints of the user's own; what they refuse is counted.
     """
     dropped: list[int] = []
     for surplus in surpluses:
@@ -73,6 +78,8 @@ def drop_surplus(
             candidates = [row for row in candidates if _may_go(problem, solution, enforced, row)]
             if enforced >> Rule.AFFINITY & 1:
                 candidates = _in_no_pair(problem, solution, candidates)
+            if additions is not None:
+                candidates = _let_go(additions, problem, solution, candidates)
             if not candidates:
                 break
             row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
@@ -103,6 +110,16 @@ def _in_no_pair(problem: Problem, solution: Solution, candidates: list[int]) -> 
     """
     alone = [row for row in candidates if not breaks_pair(problem, solution, row)]
     return alone or [row for row in candidates if problem.parent_row[row] != NOWHERE and not problem.loose[row]]
+
+
+def _let_go(additions: Additions, problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
+    """Return the candidates that no constraint of the user's own keeps; departing ends are none of their concern."""
+    configuration = additions.configuration(problem, solution)
+    return [
+        row
+        for row in candidates
+        if problem.leaving[row] or additions.refuse(configuration, Proposal(row, NOWHERE)) is None
+    ]
 
 
 def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:

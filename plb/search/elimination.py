@@ -11,11 +11,11 @@ import numpy as np
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.affinity import FREE
-from plb.constraints.domains import ANY, EVEN, breaks_spread
-from plb.kernel import kernel
+from plb.constraints.domains import ANY, EVEN
 from plb.model import DeactivationIntent, Node, Role
 from plb.search.inspection import Inspection
-from plb.search.proposal import refusal
+from plb.search.own.additions import Additions
+from plb.search.refusals import find_refusals
 from plb.search.transition import apply_proposal
 from plb.unplaced import (
     Crowded,
@@ -33,13 +33,14 @@ from plb.unplaced import (
     WithoutParent,
 )
 
-_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
-_UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
-_NONE = NO_REFUSAL
-_NOWHERE = NOWHERE
 
-
-def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], together: Together | None = None) -> Unplaced:
+def unplaced_row(
+    inspection: Inspection,
+    row: int,
+    masks: Sequence[int],
+    together: Together | None = None,
+    additions: Additions | None = None,
+) -> Unplaced:
     """Return why `row`, which has no place in the solution, found none.
 
     Parameters
@@ -48,6 +49,8 @@ def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], togethe
         Rules that placement enforced, from all to the last ones it tried.
     together
         Of a partition that is placed wholly or not at all.
+    additions
+        With the constraints of the user's own, which are asked last.
     """
     state, problem, solution = inspection.state, inspection.problem, inspection.solution
     nodes = len(state.nodes)
@@ -59,6 +62,10 @@ def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], togethe
         )
         for rule in np.unique(refused[refused != NO_REFUSAL])
     ]
+    if additions is not None:
+        left = np.flatnonzero(refused == NO_REFUSAL)
+        own = Counter(additions.refused_nodes(problem, solution, row, left).values())
+        eliminated += [Refused(name, count) for name, count in own.items()]
     return Unplaced(
         partition=state.row_partition[row],
         role=Role(int(problem.role[row])),
@@ -69,36 +76,21 @@ def unplaced_row(inspection: Inspection, row: int, masks: Sequence[int], togethe
     )
 
 
-@kernel
-def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int, level: Int) -> None:
-    """Find, for each node, the first enforced rule, or the budget, that refuses `row` there.
+def fill_in_turn(
+    problem: Problem, start: Solution, rows: Sequence[int], enforced: int, additions: Additions | None
+) -> Solution:
+    """Return `start` with each of `rows`, one after the other, on the first node that nothing rules out.
 
-    Parameters
-    ----------
-    refused
-        (N,) changed: the rule, or NO_REFUSAL.
-    level
-        (N,) changed: for a rule about domains, the level that is full; else NOWHERE.
+    These are the enforced rules, and the constraints of the user's own.
     """
-    for node in range(problem.limit.shape[0]):
-        rule = refusal(problem, solution, enforced, row, node, _NOWHERE)
-        refused[node] = rule
-        level[node] = _NOWHERE
-        if rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
-            for this in range(problem.domain.shape[0]):
-                if problem.domain_rule[this] == rule and breaks_spread(problem, solution, this, row, node):
-                    level[node] = this
-                    break
-
-
-def fill_in_turn(problem: Problem, start: Solution, rows: Sequence[int], enforced: int) -> Solution:
-    """Return `start` with each of `rows`, one after the other, on the first node that the enforced rules allow."""
     solution = start.copy()
     nodes = len(problem.limit)
     refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
     for row in rows:
         find_refusals(problem, solution, enforced, row, refused, level)
         fitting = np.flatnonzero(refused == NO_REFUSAL)
+        if additions is not None:
+            fitting = np.setdiff1d(fitting, list(additions.refused_nodes(problem, solution, row, fitting)))
         if len(fitting):
             apply_proposal(problem, solution, row, int(fitting[0]), NOWHERE)
     return solution

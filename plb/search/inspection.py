@@ -20,7 +20,7 @@ from plb.kernel import kernel
 from plb.model import Role
 from plb.state import ClusterState
 from plb.steps import UNLIMITED
-from plb.violations import Apart, Breach, Misplaced, NodeViolation, UnevenSpread
+from plb.violations import Apart, Breach, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread
 
 
 class Inspection:
@@ -123,6 +123,16 @@ class Inspection:
             parent_partitions=partitions,
             together_on=together_on,
             priority=self.priorities[Rule.AFFINITY],
+        )
+
+    def broken(self, name: str, row: int) -> BrokenConstraint:
+        """Return the verdict on a replica that breaks a constraint of the user's own."""
+        return BrokenConstraint(
+            rule=name,
+            partition=self.state.row_partition[row],
+            role=Role(int(self.problem.role[row])),
+            node=self.state.nodes[int(self.solution.node[row])].name,
+            index=row,
         )
 
     # what the verdicts are made of

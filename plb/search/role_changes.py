@@ -6,8 +6,10 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.constraints import Rule
+from plb.energy.fresh import fresh_solution
 from plb.model import Role
 from plb.plan import Move, MoveKind, Phase, Reason
+from plb.search.own.additions import Additions
 from plb.search.priorities import rule_masks
 from plb.search.upgrading import Handover, HandoverEnd, hand_over, promoted
 from plb.slots import load_of_next_primary, may_change_role
@@ -23,23 +25,29 @@ class RoleChanges:
         The cluster, its arrays, and where replicas stand; none of them is changed.
     tally
         Counts of what became of proposals; changed.
+    additions
+        With the constraints of the user's own; None: there are none.
 
     Attributes
     ----------
     problem
-        The problem with room kept for the loads of those that are promoted.
+        The problem in which those that are promoted are primaries, with a primary's load. The demand that is sampled
+        for them stays a secondary's.
     solution
-        The solution after the swaps. A promotion is not in it: the slot of the primary takes a node when it is carried
-        out.
+        The solution after the changes. The slot of a promoted primary takes its node when it is carried out; until then
+        the row of the secondary stands for it.
     orders
         Promotions, and moves that say that a role cannot change.
     reasons
         Why each row of a partition whose primary changes does so.
     """
 
-    def __init__(self, state: ClusterState, problem: Problem, solution: Solution, tally: Int) -> None:
+    def __init__(
+        self, state: ClusterState, problem: Problem, solution: Solution, tally: Int, additions: Additions | None
+    ) -> None:
         config = state.config
         self.state, self.problem, self.solution, self._tally = state, problem, solution.copy(), tally
+        self._additions = additions
         self.orders: list[Move] = []
         self.reasons: dict[int, Reason] = {}
         self._able = may_change_role(state)
@@ -59,7 +67,14 @@ class RoleChanges:
     def _swap(self, handover: Handover) -> None:
         before = self.solution.node.copy()
         end = hand_over(
-            self.problem, self.solution, handover, self._masks, self._able, self._tally, together=self._together
+            self.problem,
+            self.solution,
+            handover,
+            self._masks,
+            self._able,
+            self._tally,
+            together=self._together,
+            additions=self._additions,
         )
         if end is HandoverEnd.IMPOSSIBLE:
             self._order(MoveKind.VOID, handover, handover.primary)
@@ -67,23 +82,38 @@ class RoleChanges:
             self.reasons[row] = self._reason(handover)
 
     def _promote(self, handover: Handover) -> None:
-        """Order that a secondary becomes the primary of a partition that has none; keep room for what it will carry."""
+        """Order that a secondary becomes the primary of a partition that has none."""
         state = self.state
         record = state.partition(handover.partition)
         load = load_of_next_primary(state, record)
-        growth = {row: load - state.rows.load[row] for row in handover.takers}
         suit = state.service_suit[record.service]
         if len(self.problem.suits) > len(state.suits):
             suit += len(state.suits)  # primaries ask for more than the others
-        row = promoted(self.problem, self.solution, handover, suit, growth, relaxed=self._relaxed)
+        able = [row for row in handover.takers if self._allows(row, load, suit)]
+        growth = {row: load - self.problem.load[row] for row in able}
+        row = promoted(self.problem, self.solution, growth, suit, relaxed=self._relaxed)
         if row == NOWHERE:
             self._order(MoveKind.VOID, handover, handover.takers[0])
             return
         self._order(MoveKind.PROMOTE, handover, row)
         self.reasons[row] = self._reason(handover)
-        taken = self.problem.leaving_load.copy()
-        taken[self.problem.origin[row]] += np.maximum(0, growth[row])
-        self.problem = self.problem._replace(leaving_load=taken)
+        self.problem = self._with_primary(row, load, suit)
+        self.solution = fresh_solution(self.problem, self.solution.node)
+
+    def _allows(self, row: int, load: Int, suit: int) -> bool:
+        """Tell whether no constraint of the user's own refuses that `row` becomes a primary."""
+        if self._additions is None or not self._additions.constraints:
+            return True
+        return self._additions.allows_promotion(self.problem, self._with_primary(row, load, suit), self.solution, row)
+
+    def _with_primary(self, row: int, load: Int, suit: int) -> Problem:
+        """Return the problem with `row` as a primary; room that a smaller load leaves is kept."""
+        problem, node = self.problem, self.solution.node[row]
+        role, loads, suits = problem.role.copy(), problem.load.copy(), problem.suit.copy()
+        kept = problem.leaving_load.copy()
+        kept[node] += np.maximum(0, loads[row] - load)
+        role[row], loads[row], suits[row] = Role.PRIMARY, load, suit
+        return problem._replace(role=role, load=loads, suit=suits, leaving_load=kept)
 
     def _order(self, kind: MoveKind, handover: Handover, row: int) -> None:
         """Order what changes a role, or nothing, but no node."""

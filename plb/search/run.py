@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby, repeat
+from itertools import groupby
 from operator import itemgetter
 
 import attrs
 import numpy as np
 
-from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
+from plb.arrays import DISPLACED, MOVEMENT, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
 from plb.config import Checks
 from plb.constraints import BUDGETS, Rule
+from plb.energy.fresh import fresh_solution
 from plb.in_build import most_in_build
 from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
@@ -37,7 +38,7 @@ from plb.search.repair import repair
 from plb.search.result import moves_of, proposals_of
 from plb.search.role_changes import RoleChanges
 from plb.search.streams import stream_of
-from plb.search.upgrading import Handover
+from plb.search.upgrading import Handover, siblings_of
 from plb.service_domains import ServiceDomain
 from plb.state import ClusterState
 from plb.unplaced import Declined, Together, Unplaced
@@ -69,6 +70,7 @@ class Run:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
         self.start = start_solution(problem)
+        self._described = problem
         self.solution: Solution = self.start
         self._additions = additions
         self._policy = None if additions is None else additions.policy
@@ -205,7 +207,9 @@ class Run:
         solution, left = self.solution.copy(), list(surpluses)
         dropped: list[int] = []
         for mask in rule_masks(self.config):
-            rows = drop_surplus(self.problem, solution, left, mask, self.state.rows.moving, self._stays)
+            rows = drop_surplus(
+                self.problem, solution, left, mask, self.state.rows.moving, self._stays, self._additions
+            )
             left, dropped = still_surplus(left, rows), dropped + rows
             if rows and self.config.one_action_per_refresh:
                 break
@@ -221,7 +225,7 @@ class Run:
         """Let primaries hand over their roles for an upgrade; what cannot be is said by a move that changes nothing."""
         if not handovers:
             return
-        changes = RoleChanges(self.state, self.problem, self.solution, self._tally)
+        changes = RoleChanges(self.state, self.problem, self.solution, self._tally, self._additions)
         for handover in handovers:
             changes.make(handover)
         self.problem, self.solution = changes.problem, changes.solution
@@ -295,8 +299,8 @@ class Run:
         outcome = self._outcome(domain, action)
         return Plan(
             moves=(*self._orders, *moves_of(self.state, self.problem, self.solution, self._reasons)),
-            energy_before=self._energy(self.start),
-            energy_after=self._energy(self.solution),
+            energy_before=energy_with(self._additions, self._described, self.start),
+            energy_after=self._energy(self._without_replaced_standbys()),
             unplaced=tuple(self._unplaced(missing)),
             end_reason=outcome.end_reason,
             phases=outcome.phases,
@@ -305,6 +309,28 @@ class Run:
             outcomes=(outcome,),
             reproducible=not self._out_of_time,
         )
+
+    def _without_replaced_standbys(self) -> Solution:
+        """Return the solution without the standbys whose places new or moved replicas of their partitions take.
+
+        That they go is no movement.
+        """
+        problem, node = self.problem, self.solution.node
+        if not problem.standbys:
+            return self.solution
+        came = (node != NOWHERE) & (node != problem.origin)
+        replaced = [
+            row
+            for row in np.flatnonzero(problem.standby & (node != NOWHERE)).tolist()
+            if any(came[one] and node[one] == node[row] for one in siblings_of(problem, row))
+        ]
+        if not replaced:
+            return self.solution
+        left = node.copy()
+        left[replaced] = NOWHERE
+        solution = fresh_solution(problem, left)
+        solution.counts[MOVEMENT] = self.solution.counts[MOVEMENT]
+        return solution
 
     def _outcome(self, domain: ServiceDomain | None, action: str | None) -> DomainOutcome:
         phases = tuple(self._phases)
@@ -351,24 +377,16 @@ class Run:
         for group, members in groupby(groups, key=itemgetter(0)):
             rows = [row for _, row in members]
             if group == NOWHERE:
-                found_none = (unplaced_row(inspection, row, masks) for row in rows)
-                with_own = map(self._with_own_refusals, found_none, rows, repeat(masks[-1]))
-                yield from map(self._with_declined, with_own, rows)
+                found_none = (unplaced_row(inspection, row, masks, None, self._additions) for row in rows)
+                yield from map(self._with_declined, found_none, rows)
                 continue
-            filled = self._inspection(fill_in_turn(problem, self.solution, rows, masks[-1]), problem)
+            in_turn = fill_in_turn(problem, self.solution, rows, masks[-1], self._additions)
+            filled = self._inspection(in_turn, problem)
             found = [row for row in rows if filled.solution.node[row] != NOWHERE]
             together = Together(len(rows), len(found))
             for row in rows:
-                yield self._with_declined(
-                    unplaced_row(inspection if row in found else filled, row, masks, together), row
-                )
-
-    def _with_own_refusals(self, unplaced: Unplaced, row: int, enforced: int) -> Unplaced:
-        """Return why a row found no place, with the nodes that only a constraint of the user's own rules out."""
-        if self._additions is None:
-            return unplaced
-        own = self._additions.eliminated(self._problem_of(Phase.PLACEMENT), self.solution, row, enforced)
-        return attrs.evolve(unplaced, eliminated=(*unplaced.eliminated, *own))
+                seen = inspection if row in found else filled
+                yield self._with_declined(unplaced_row(seen, row, masks, together, self._additions), row)
 
     def _with_declined(self, unplaced: Unplaced, row: int) -> Unplaced:
         """Return why a row found no place, with the nodes on which only the policy would rather not place it."""

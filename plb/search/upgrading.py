@@ -13,9 +13,11 @@ from enum import Enum
 import attrs
 
 from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
+from plb.configuration import Proposal
 from plb.constraints import BUDGETS, NO_REFUSAL
 from plb.constraints.check import are_siblings
 from plb.model import Role
+from plb.search.own.additions import Additions
 from plb.search.proposal import FIRST_RULE, refusal
 from plb.search.transition import apply_proposal, present_energy
 
@@ -63,6 +65,7 @@ def hand_over(
     tally: Int,
     *,
     together: bool,
+    additions: Additions | None = None,
 ) -> HandoverEnd:
     """Swap the roles of a handover's primary and of the best taker, in place; nothing is changed if none can.
 
@@ -76,6 +79,8 @@ def hand_over(
         (TALLY_SIZE,) counts of what became of proposals; refusals by budgets are added.
     together
         Whether aligned primaries of its parent and children that stand with the primary swap with it.
+    additions
+        With the constraints of the user's own; what they refuse is counted.
     """
     here = int(solution.node[handover.primary])
     primaries = _aligned_primaries(problem, solution, handover.primary) if together else [handover.primary]
@@ -89,7 +94,9 @@ def hand_over(
             swaps = _swaps_onto(problem, solution, primaries, taker, able)
             if not swaps or not problem.receives[0, solution.node[taker]]:
                 continue
-            refused, energy = _try(opened, solution, swaps, mask)
+            refused, energy = _try(opened, solution, swaps, mask, additions)
+            if isinstance(refused, str):
+                continue
             if refused in BUDGETS:
                 end = HandoverEnd.NO_BUDGET
                 tally[FIRST_RULE + refused] += 1
@@ -102,21 +109,19 @@ def hand_over(
     return end
 
 
-def promoted(
-    problem: Problem, solution: Solution, handover: Handover, suit: int, growth: Mapping[int, Int], *, relaxed: bool
-) -> int:
-    """Return the taker that becomes the primary of a partition without one, or NOWHERE.
+def promoted(problem: Problem, solution: Solution, growth: Mapping[int, Int], suit: int, *, relaxed: bool) -> int:
+    """Return the secondary that becomes the primary of a partition without one, or NOWHERE.
 
     Parameters
     ----------
+    growth
+        By how much the load of each that may take the role grows, (R,) steps.
     suit
         What a primary of the partition asks of nodes, as in `Problem.suit`.
-    growth
-        By how much the load of each taker grows, (R,) steps.
     relaxed
         Whether a node may be overfilled where none has room.
     """
-    nodes = {row: int(solution.node[row]) for row in handover.takers}
+    nodes = {row: int(solution.node[row]) for row in growth}
     suited = [row for row, node in nodes.items() if problem.receives[0, node] and problem.suits[suit, node]]
     load = solution.node_load + problem.leaving_load
     fitting = [
@@ -137,7 +142,7 @@ def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> li
         if problem.aligned[child]:
             heads.append(child)
         child = int(problem.next_child[child])
-    found = [row for head in heads for row in _ring(problem, head)]
+    found = [row for head in heads for row in siblings_of(problem, head)]
     others = [row for row in found if problem.role[row] == Role.PRIMARY and solution.node[row] == here]
     return [primary, *(row for row in others if row != primary and not problem.unspread[row])]
 
@@ -150,7 +155,7 @@ def _swaps_onto(problem: Problem, solution: Solution, primaries: Sequence[int], 
         if are_siblings(problem, primary, taker):
             secondary = taker
         else:
-            on_target = [row for row in _ring(problem, primary) if able[row] and solution.node[row] == there]
+            on_target = [row for row in siblings_of(problem, primary) if able[row] and solution.node[row] == there]
             secondary = next((row for row in on_target if problem.role[row] == Role.SECONDARY), NOWHERE)
         if secondary == NOWHERE or not able[primary]:
             return []
@@ -158,12 +163,21 @@ def _swaps_onto(problem: Problem, solution: Solution, primaries: Sequence[int], 
     return swaps
 
 
-def _try(problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: int) -> tuple[int, float]:
-    """Return the rule that refuses one of `swaps` made in turn, or NO_REFUSAL, and the energy after all of them."""
-    refused, done = NO_REFUSAL, []
+def _try(
+    problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: int, additions: Additions | None
+) -> tuple[int | str, float]:
+    """Return what refuses one of `swaps` made in turn, and the energy after all of them.
+
+    That is a rule, or the name of a constraint of the user's own; NO_REFUSAL where nothing does.
+    """
+    refused: int | str = NO_REFUSAL
+    done = []
     for primary, secondary in swaps:
         here, there = int(solution.node[primary]), int(solution.node[secondary])
         refused = int(refusal(problem, solution, enforced, primary, there, secondary))
+        if refused == NO_REFUSAL and additions is not None:
+            proposal = Proposal(primary, there, secondary)
+            refused = additions.refuse(additions.configuration(problem, solution), proposal) or NO_REFUSAL
         if refused != NO_REFUSAL:
             break
         apply_proposal(problem, solution, primary, there, secondary)
@@ -174,8 +188,8 @@ def _try(problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: 
     return refused, energy
 
 
-def _ring(problem: Problem, row: int) -> Iterator[int]:
-    """Yield the rows of the partition of `row`."""
+def siblings_of(problem: Problem, row: int) -> Iterator[int]:
+    """Yield the rows of the partition of `row`, itself first."""
     this = row
     while True:
         yield this

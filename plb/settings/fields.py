@@ -138,7 +138,7 @@ def priority(default: int, name: str, original: int) -> Any:
     """Declare the priority of a constraint: -1 off, 0 hard, 1 soft, 2 optimisation."""
 
     def check(item: str, field: str, value: Any) -> int:
-        if isinstance(value, bool) or value not in range(-1, len(PRIORITIES) - 1):
+        if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(-1, len(PRIORITIES) - 1):
             raise InvalidValueError(item, field, value, f"{', '.join(PRIORITIES[:-1])} or {PRIORITIES[-1]}")
         return int(value)
 

@@ -13,6 +13,7 @@ from plb.model import Metric
 from plb.settings.fields import Setting, settings_of
 from plb.settings.ignored import IGNORED
 from plb.settings.metric import MetricSettings
+from plb.validation import check_items, check_mapping
 
 logger = logging.getLogger("plb")
 
@@ -37,7 +38,7 @@ def translated(mapping: Mapping[str, Any], kind: type[Any]) -> tuple[dict[str, A
     scalars, maps = by_original_name(kind), by_original_name(MetricSettings)
     fields: dict[str, Any] = {}
     by_metric: dict[str, Mapping[str, Any]] = {}
-    for name, value in mapping.items():
+    for name, value in check_mapping("PlbConfig", "settings", mapping, "a mapping of names to values").items():
         if name in scalars:
             field, setting = scalars[name]
             fields[field] = setting.translate(value)
@@ -53,10 +54,7 @@ def translated(mapping: Mapping[str, Any], kind: type[Any]) -> tuple[dict[str, A
 
 def with_maps(metrics: Iterable[Metric], by_metric: Mapping[str, Mapping[str, Any]]) -> tuple[Metric, ...]:
     """Return metrics that carry their entries in Service Fabric's maps; an entry for another metric is refused."""
-    changed = tuple(metrics)
-    for metric in changed:
-        if not isinstance(metric, Metric):
-            raise InvalidValueError("PlbConfig", "metrics", metric, "a Metric")
+    changed = check_items("PlbConfig", "metrics", metrics, Metric)
     maps = by_original_name(MetricSettings)
     changes: dict[str, dict[str, Any]] = {metric.name: {} for metric in changed}
     for name, entries in by_metric.items():

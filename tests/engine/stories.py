@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.testing import Cluster
 
 if TYPE_CHECKING:
     from plb.search.run import Run
@@ -52,6 +53,60 @@ def engine_on(*nodes: Node | str, metrics: str = "cpu", **settings: Any) -> Plac
     for node in nodes:
         engine.update_node(Node(node) if isinstance(node, str) else node)
     return engine
+
+
+def three_nodes() -> Cluster:
+    """Return a cluster with a stateful partition of two replicas, two instances and a history of four repetitions."""
+    return Cluster(
+        metrics=(Metric("cpu"), Metric("memory")),
+        config={"repetitions": 4, "held_out_nodes": 1, "w_imbalance": 100.0, "chains": 2, "threads": 1},
+        nodes=tuple(Node(f"n{i}", capacities={"cpu": 20, "memory": 40}) for i in range(3)),
+        services=(
+            Service("db", target_replicas=2, tenant_class="gold"),
+            Service("web", stateful=False, tenant_class="silver"),
+        ),
+        partitions=(
+            Partition("db/0", service="db", replicas=[Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1")]),
+            Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "n0")]),
+            Partition("web/1", service="web", replicas=[Replica(Role.INSTANCE, "n0")]),
+        ),
+        loads={
+            ("db/0", "n0"): {"cpu": 4, "memory": 10},
+            ("db/0", "n1"): {"cpu": 1, "memory": 10},
+            ("web/0", "n0"): {"cpu": 5, "memory": 2},
+            ("web/1", "n0"): {"cpu": 6, "memory": 3},
+        },
+        history={
+            "tenant_class": ["gold", "gold", "silver", "silver"],
+            "role": [Role.PRIMARY, Role.SECONDARY, Role.INSTANCE, Role.INSTANCE],
+            "lifetime": [100] * 4,
+            "level": [[8, 12], [2, 12], [9, 4], [7, 6]],
+            "initial": [[0, 0]] * 4,
+            "growth": [[0, 0]] * 4,
+            "maximum": [[8, 12], [2, 12], [9, 4], [7, 6]],
+        },
+        seed=1,
+    )
+
+
+def four_nodes(
+    places: Sequence[str | None] = ("n0", "n1", "n2", "n3", None), **settings: Any
+) -> PlacementAndLoadBalancing:
+    """Return four nodes with room for six loads of 3 each, and partitions of one replica at these places."""
+    defaults = {"max_percentage_to_move": 1.0, "chains": 2}
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **{**defaults, **settings}), seed=3)
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
+    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 3}}))
+    for index, place in enumerate(places):
+        replicas = [] if place is None else [Replica(Role.INSTANCE, place)]
+        engine.update_partition(Partition(f"web/{index}", service="web", replicas=replicas))
+    return engine
+
+
+def places_of(engine: PlacementAndLoadBalancing) -> list[str | None]:
+    """Return where the replicas of `four_nodes` stand."""
+    return [engine.replicas(f"web/{index}")[0].node for index in range(5)]
 
 
 def stand(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica, **fields: Any) -> None:

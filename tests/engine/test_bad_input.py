@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import attrs
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,30 +33,11 @@ from plb import (
 )
 from plb.testing import clusters
 
+from .fingerprint import snapshot
 from .strategies import examples
 
 NAN, INF = math.nan, math.inf
 PRIMARY, SECONDARY, INSTANCE = Role
-
-
-def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
-    """Return a deep copy of all that the engine knows, arrays as bytes."""
-
-    def frozen(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return value.dtype.str, value.shape, value.tobytes()
-        if isinstance(value, Mapping):
-            return {key: frozen(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [frozen(item) for item in value]
-        if attrs.has(type(value)) and not isinstance(value, type):
-            return {field.name: frozen(getattr(value, field.name)) for field in attrs.fields(type(value))}
-        if hasattr(value, "__dict__") and type(value).__module__.startswith("plb") and not callable(value):
-            return {key: frozen(item) for key, item in vars(value).items() if key != "_sampler"}
-        return value if callable(value) else copy.copy(value)
-
-    own = ("outlook", "searches", "scheduler", "batch", "now")
-    return {"state": frozen(engine._state)} | {name: frozen(getattr(engine._planner, name)) for name in own}
 
 
 Call = Callable[[PlacementAndLoadBalancing], object]
@@ -279,7 +257,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "a bulk report on half a row",
         lambda e: e.report_loads([0.5], [[1.0, 2.0]]),
         InvalidValueError,
-        "report_loads: replica_index = 0.5 is not allowed; expected whole numbers",
+        "report_loads: replica_index = [0.5] is not allowed; expected whole numbers",
     ),
     (
         "a bulk report with a gap",

@@ -1,4 +1,4 @@
-"""Energy terms and constraints of users: found by name, weighed with the built-in ones, kept to by every phase."""
+"""Energy terms of users: found by name and weighed with the built-in ones; names that are taken, or not known."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from plb import (
     ConflictError,
     InvalidValueError,
     Metric,
-    Node,
-    Partition,
-    PlacementAndLoadBalancing,
     PlbConfig,
-    Replica,
-    Role,
-    Service,
     UnknownNameError,
 )
 from plb.registry import register_constraint, register_term
+
+from .own_constraints import OffLastNode
+from .stories import four_nodes, places_of
 
 
 class NodesUsed:
@@ -41,48 +38,13 @@ class MiscountedNodes(NodesUsed):
         return 0.0
 
 
-class OffLastNode:
-    """Nothing may stand on the node that is named n3."""
-
-    name = "off_last_node"
-
-    def refuses(self, configuration, proposal):
-        """Refuse to go there."""
-        nodes = (one.target for one in configuration.relocations(proposal))
-        return any(configuration.node(node).name == "n3" for node in nodes)
-
-    def broken(self, configuration):
-        """Return what stands there."""
-        return [row for row in configuration.rows if configuration.node_of(row) == 3]
-
-
 for one in (NodesUsed(), MiscountedNodes()):
     register_term(one)
-register_constraint(OffLastNode())
-
-BUSY = {"max_percentage_to_move": 1.0, "chains": 2}
-
-
-def engine_of(places=("n0", "n1", "n2", "n3", None), **settings):
-    """Return four nodes with room for six loads of 3 each, and partitions of one replica at these places."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **{**BUSY, **settings}), seed=3)
-    for index in range(4):
-        engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
-    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 3}}))
-    for index, place in enumerate(places):
-        replicas = [] if place is None else [Replica(Role.INSTANCE, place)]
-        engine.update_partition(Partition(f"web/{index}", service="web", replicas=replicas))
-    return engine
-
-
-def places_of(engine):
-    """Return where the replicas stand."""
-    return [engine.replicas(f"web/{index}")[0].node for index in range(5)]
 
 
 def test_term_that_weighs_much_decides():
     """All replicas gather on one node, the plan says why, and balancing its own result moves nothing."""
-    engine = engine_of(own_terms={"nodes_used": 100.0})
+    engine = four_nodes(own_terms={"nodes_used": 100.0})
     engine.apply(engine.place())
     plan = engine.balance()
     assert plan.energy_before.terms["nodes_used"] == 4.0
@@ -97,7 +59,7 @@ def test_term_that_weighs_much_decides():
 
 def test_new_replica_goes_where_the_term_is_lowest():
     """Placement weighs the term, too."""
-    engine = engine_of(("n0", "n0", "n0", "n0", None), own_terms={"nodes_used": 100.0})
+    engine = four_nodes(("n0", "n0", "n0", "n0", None), own_terms={"nodes_used": 100.0})
     assert [move.target for move in engine.place().moves] == ["n0"]
 
 
@@ -105,7 +67,7 @@ def test_new_replica_goes_where_the_term_is_lowest():
 def test_weight_times_term_is_added_to_the_energy(combination):
     """In either form; a weight of zero adds nothing and leaves the built-in energy."""
     energies = [
-        engine_of(own_terms=terms, combination=combination).balance(budget=0).energy_before
+        four_nodes(own_terms=terms, combination=combination).balance(budget=0).energy_before
         for terms in ({}, {"nodes_used": 0.0}, {"nodes_used": 2.5})
     ]
     assert energies[0].total == energies[1].total
@@ -114,7 +76,7 @@ def test_weight_times_term_is_added_to_the_energy(combination):
 
 def test_plans_without_additions_are_those_of_the_compiled_chains():
     """An engine that names none makes the same plan whether or not any are registered, and reports no further terms."""
-    plan = engine_of().place()
+    plan = four_nodes().place()
     assert plan.energy_after.own == {}
     assert set(plan.energy_after.terms) == {"movement", "imbalance", "fragmentation", "expected_failovers"}
 
@@ -123,45 +85,16 @@ def test_plans_without_additions_are_those_of_the_compiled_chains():
 def test_same_seed_gives_the_same_plan(checks):
     """A search in Python repeats, with any checks, and keeps to its budget."""
     settings = {"own_terms": {"nodes_used": 3.0}, "own_constraints": ["off_last_node"], "checks": checks}
-    plans = [engine_of(**settings).balance(budget=80) for _ in range(2)]
+    plans = [four_nodes(**settings).balance(budget=80) for _ in range(2)]
     assert plans[0] == plans[1]
     assert plans[0].proposals.drawn <= 80
 
 
 def test_step_checks_name_a_term_whose_changes_do_not_add_up():
     """The message names the term, what its changes add up to and what is right."""
-    engine = engine_of(own_terms={"miscounted_nodes": 0.001}, checks="step", w_imbalance=1000.0, exchange_probability=0)
-    engine.apply(engine_of(own_terms={}).place())
-    engine = engine_of(("n0",) * 5, own_terms={"miscounted_nodes": 0.001}, checks="step", w_imbalance=1000.0)
+    engine = four_nodes(("n0",) * 5, own_terms={"miscounted_nodes": 0.001}, checks="step", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"miscounted_nodes add up to 1.0, from scratch it is 2.0"):
         engine.balance()
-
-
-def test_no_phase_breaks_a_constraint_and_repair_mends_it():
-    """Placement and balancing keep off the node; repair clears it and says why."""
-    engine = engine_of(own_constraints=["off_last_node"])
-    engine.apply(engine.place())
-    assert places_of(engine)[4] != "n3"
-    plan = engine.repair()
-    assert [(move.source, move.reason.rule, move.reason.node) for move in plan.moves] == [("n3", "off_last_node", "n3")]
-    engine.apply(plan)
-    assert "n3" not in places_of(engine)
-    assert engine.repair().moves == ()
-    engine.report_load("web/0", places_of(engine)[0], {"cpu": 12})
-    plan = engine.balance()
-    engine.apply(plan)
-    assert "n3" not in places_of(engine)
-    assert plan.proposals.refused_by_rule["off_last_node"] > 0
-
-
-def test_replica_that_only_a_constraint_keeps_out_says_so():
-    """The node that it alone rules out is counted under its name."""
-    engine = engine_of(("n0", "n1", "n2", None, None), own_constraints=["off_last_node"])
-    for index in range(3):
-        engine.report_load(f"web/{index}", f"n{index}", {"cpu": 18})
-    unplaced = engine.place().unplaced
-    assert len(unplaced) == 2
-    assert ("off_last_node", 1) in [(one.rule, one.nodes) for one in unplaced[0].eliminated]
 
 
 def test_unknown_names_are_refused_with_the_nearest():

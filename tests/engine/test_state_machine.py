@@ -80,6 +80,12 @@ class EngineMachine(RuleBasedStateMachine):
         """Let a node come, or change in every respect."""
         self.world.put_node(data.draw(whole_nodes(name, self.metrics)), self.now if late else None)
 
+    @rule(name=some_node)
+    def remove_node(self, name: str) -> None:
+        """Remove a node, unless it holds replicas or is the last one."""
+        if name in self.world.nodes and len(self.world.nodes) > 1:
+            self.world.remove_node(name)
+
     @rule(name=some_node, up=st.booleans())
     def node_goes_or_comes(self, name: str, up: bool) -> None:
         """Let a node go down or come up."""

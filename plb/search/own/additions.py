@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Problem, Solution
+from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.configuration import Configuration, Proposal
 from plb.constraints.compiled import CompiledConstraint
 from plb.constraints.interface import Constraint
 from plb.description import Description, describe
 from plb.energy.compiled import CompiledTerm
+from plb.energy.fresh import fresh_solution
 from plb.energy.interface import EnergyTerm
 from plb.plan import Energy, Proposals
 from plb.policies.interface import PlacementPolicy
@@ -22,7 +23,6 @@ from plb.registry import own_constraint, own_term
 from plb.risk.demand import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state import ClusterState
-from plb.unplaced import Refused
 
 
 @attrs.frozen(eq=False)
@@ -93,6 +93,33 @@ class Additions:
         """Return the name of the first constraint that refuses a proposal, or None."""
         return next((one.name for one in self.constraints if one.refuses(configuration, proposal)), None)
 
+    def refuse(self, configuration: Configuration, proposal: Proposal) -> str | None:
+        """Return the name of the first constraint that refuses a proposal, or None, and count it."""
+        name = self.refusal(configuration, proposal)
+        if name is not None:
+            self.refused[name] += 1
+        return name
+
+    def allows_promotion(self, before: Problem, after: Problem, solution: Solution, row: int) -> bool:
+        """Tell whether no constraint refuses that `row`, which keeps its node, becomes a primary; count one that does.
+
+        It is asked as the placing of a primary where the secondary stood; and nothing may be broken that was not.
+
+        Parameters
+        ----------
+        before, after
+            The arrays with the row as it is, and as it is to be.
+        """
+        node = solution.node.copy()
+        node[row] = NOWHERE
+        configuration = self.configuration(after, fresh_solution(after, node))
+        if self.refuse(configuration, Proposal(row, int(solution.node[row]))) is not None:
+            return False
+        then = self.configuration(after, fresh_solution(after, solution.node.copy()))
+        worse = self._newly_broken(self.configuration(before, solution), then)
+        self.refused.update(worse[:1])
+        return not worse
+
     def broken(self, configuration: Configuration) -> dict[int, str]:
         """Return the rows that break a constraint where they stand, and the name of the first that each breaks."""
         found: dict[int, str] = {}
@@ -101,19 +128,26 @@ class Additions:
                 found.setdefault(int(row), one.name)
         return found
 
-    def keeps(self, problem: Problem, before: Solution, after: Solution) -> bool:
-        """Tell whether every row that breaks a constraint after a change broke one before it."""
-        broken = [self.broken(self.configuration(problem, solution)).keys() for solution in (before, after)]
-        return broken[1] <= broken[0]
+    def broken_by_name(self, configuration: Configuration) -> Iterator[tuple[str, int]]:
+        """Yield the name of each constraint with every row that breaks it where it stands."""
+        for one in self.constraints:
+            rows = sorted({int(row) for row in one.broken(configuration)})
+            yield from ((one.name, row) for row in rows if configuration.node_of(row) != NOWHERE)
 
-    def eliminated(self, problem: Problem, solution: Solution, row: int, enforced: int) -> tuple[Refused, ...]:
-        """Return, for a row that waits, how many nodes only a constraint of the user's own rules out."""
+    def keeps(self, problem: Problem, before: Solution, after: Solution) -> bool:
+        """Tell whether every row that breaks a constraint after a change broke it before."""
+        return not self._newly_broken(self.configuration(problem, before), self.configuration(problem, after))
+
+    def _newly_broken(self, before: Configuration, after: Configuration) -> list[str]:
+        """Return the constraints, by name, that rows break after a change and did not break before it."""
+        known = set(self.broken_by_name(before))
+        return [name for name, row in self.broken_by_name(after) if (name, row) not in known]
+
+    def refused_nodes(self, problem: Problem, solution: Solution, row: int, nodes: Int) -> dict[int, str]:
+        """Return those of `nodes` on which a constraint refuses to place a row, each with the name of the first."""
         configuration = self.configuration(problem, solution)
-        counts: Counter[str] = Counter()
-        for node in configuration.nodes_for(row, enforced).tolist() if self.constraints else ():
-            if name := self.refusal(configuration, Proposal(row, node)):
-                counts[name] += 1
-        return tuple(Refused(name, nodes) for name, nodes in counts.items())
+        found = {node: self.refusal(configuration, Proposal(row, node)) for node in nodes.tolist()}
+        return {node: name for node, name in found.items() if name is not None}
 
 
 def additions_of(

@@ -164,8 +164,7 @@ class OwnChain:
 
     def _decide(self, proposal: Proposal, highest: float) -> None:
         """Take a single proposal or leave it."""
-        if (name := self.additions.refusal(self.configuration, proposal)) is not None:
-            self.additions.refused[name] += 1
+        if self.additions.refuse(self.configuration, proposal) is not None:
             return
         changes = self._changes(proposal)
         after_own = self.additions.weighted(self._after(changes))

@@ -63,10 +63,8 @@ def find_target(
         proposal = Proposal(row, target)
         if target == configuration.node_of(row) or configuration.refusal(proposal, enforced) is not None:
             continue
-        name = additions.refusal(configuration, proposal)
-        if name is None:
+        if additions.refuse(configuration, proposal) is None:
             return proposal
-        additions.refused[name] += 1
     return None
 
 

@@ -1,0 +1,32 @@
+"""All that an engine knows, as a value that compares: to see that a call changed nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from plb import PlacementAndLoadBalancing
+
+
+def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
+    """Return a deep copy of all that the engine knows, arrays as bytes."""
+
+    def frozen(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value.dtype.str, value.shape, value.tobytes()
+        if isinstance(value, Mapping):
+            return {key: frozen(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [frozen(item) for item in value]
+        if attrs.has(type(value)) and not isinstance(value, type):
+            return {field.name: frozen(getattr(value, field.name)) for field in attrs.fields(type(value))}
+        if hasattr(value, "__dict__") and type(value).__module__.startswith("plb") and not callable(value):
+            return {key: frozen(item) for key, item in vars(value).items() if key != "_sampler"}
+        return getattr(value, "__qualname__", value) if callable(value) else copy.copy(value)
+
+    own = ("outlook", "searches", "scheduler", "batch", "now")
+    return {"state": frozen(engine._state)} | {name: frozen(getattr(engine._planner, name)) for name in own}

@@ -1,0 +1,90 @@
+"""Constraints of users for the tests, registered."""
+
+from __future__ import annotations
+
+from plb import Role
+from plb.arrays import NOWHERE
+from plb.registry import register_constraint
+
+
+class OffLastNode:
+    """Nothing may stand on the node that is named n3."""
+
+    name = "off_last_node"
+
+    def refuses(self, configuration, proposal):
+        """Refuse to go there."""
+        return any(self._is_last(configuration, one.target) for one in configuration.relocations(proposal))
+
+    def broken(self, configuration):
+        """Return what stands there."""
+        return [row for row in configuration.rows if self._is_last(configuration, configuration.node_of(row))]
+
+    def _is_last(self, configuration, node):
+        return node != NOWHERE and configuration.node(node).name == "n3"
+
+
+class OnePrimaryANode:
+    """No two primaries stand together."""
+
+    name = "one_primary_a_node"
+
+    def refuses(self, configuration, proposal):
+        """Refuse to bring a primary to a node that has another one, unless that leaves."""
+        relocations = configuration.relocations(proposal)
+        leaving = {one.row for one in relocations}
+        return any(
+            configuration.role_of(one.row) is Role.PRIMARY
+            and any(row not in leaving for row in self._primaries_on(configuration, one.target))
+            for one in relocations
+        )
+
+    def broken(self, configuration):
+        """Return the primaries that stand with others."""
+        groups = [self._primaries_on(configuration, node) for node in range(configuration.nodes)]
+        return [row for group in groups if len(group) > 1 for row in group]
+
+    def _primaries_on(self, configuration, node):
+        rows = [] if node == NOWHERE else configuration.rows_on(node)
+        return [row for row in rows if configuration.role_of(row) is Role.PRIMARY]
+
+
+class Anchored:
+    """A partition that has a replica on the node named n1 keeps it."""
+
+    name = "anchored"
+
+    def refuses(self, configuration, proposal):
+        """Refuse to take it away from there, unless another one comes or it is the only one."""
+        relocations = configuration.relocations(proposal)
+        comes = {
+            configuration.partition_of(one.row) for one in relocations if self._is_there(configuration, one.target)
+        }
+        return any(
+            self._is_there(configuration, one.source)
+            and configuration.partition_of(one.row) not in comes
+            and (len(self._nodes_of(configuration, one.row)) > 1 or one.target != NOWHERE)
+            for one in relocations
+        )
+
+    def broken(self, configuration):
+        """Return the replicas of partitions that have none there."""
+        return [
+            row
+            for row in configuration.rows
+            if (nodes := self._nodes_of(configuration, row))
+            and configuration.node_of(row) != NOWHERE
+            and not any(self._is_there(configuration, node) for node in nodes)
+        ]
+
+    def _is_there(self, configuration, node):
+        return node != NOWHERE and configuration.node(node).name == "n1"
+
+    def _nodes_of(self, configuration, row):
+        name = configuration.partition_of(row)
+        nodes = [configuration.node_of(one) for one in configuration.rows if configuration.partition_of(one) == name]
+        return [node for node in nodes if node != NOWHERE]
+
+
+for one in (OffLastNode(), OnePrimaryANode(), Anchored()):
+    register_constraint(one)

@@ -1,0 +1,258 @@
+"""Whatever is handed to a public verb, it is taken or refused by an error of the family, and then nothing changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import (
+    Budget,
+    Energy,
+    Metric,
+    Move,
+    MoveKind,
+    Node,
+    Partition,
+    Phase,
+    PlacementAndLoadBalancing,
+    Plan,
+    PlbConfig,
+    PlbError,
+    Reason,
+    Replica,
+    Role,
+    Service,
+)
+from plb.risk import DemandHistory
+
+from .fingerprint import snapshot
+from .stories import three_nodes
+from .strategies import examples
+
+ODD = [
+    None,
+    True,
+    -1,
+    0,
+    3,
+    10**400,
+    0.5,
+    math.nan,
+    -math.inf,
+    1j,
+    Decimal("0.1"),
+    "",
+    "n0",
+    "cpu",
+    "primary",
+    "ünheard of",
+    b"n0",
+    (),
+    [],
+    {},
+    set(),
+    frozenset({"n0"}),
+    ["n0"],
+    ["n0", 3],
+    [None],
+    [[1.0, 2.0]],
+    [[1.0], [2.0, 3.0]],
+    [["1", "2"]],
+    {"cpu": 1},
+    {"cpu": None},
+    {"cpu": -1},
+    {"cpu": "1"},
+    {1: 2},
+    {None: {}},
+    {"n0": {"cpu": 1}},
+    {"n0": {"cpu": [1]}},
+    {"n0": 3},
+    {Role.PRIMARY: {"cpu": 1}},
+    {"primary": {"cpu": 1}, Role.PRIMARY: {"cpu": 2}},
+    {"tertiary": {"cpu": 1}},
+    range(2),
+    np.array(3),
+    np.array([1, 2]),
+    np.zeros((2, 2)),
+    np.array([None]),
+    np.array(["a"]),
+    np.int8(1),
+    np.float32(0.5),
+    np.bool_(True),
+    object(),
+    int,
+    len,
+    Role.SECONDARY,
+    MoveKind.ADD,
+    Phase.REPAIR,
+    Budget(proposals=0),
+    Metric("cpu"),
+    Node("n9"),
+    Service("new"),
+    Replica(Role.PRIMARY, "n0"),
+    [Replica(Role.PRIMARY, "n0"), Node("n0")],
+    {"n0": Replica(Role.PRIMARY, "n0")},
+    Partition("db/9", service="db"),
+    PlbConfig(metrics=[Metric("cpu")]),
+]
+junk = st.sampled_from(ODD) | st.recursive(
+    st.sampled_from(ODD).filter(lambda value: isinstance(value, str | int | float | None)),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["cpu", "n0", "x"]), inner, max_size=2),
+    max_leaves=4,
+)
+
+NOTHING = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
+MOVE = Move(MoveKind.SWAP, "db/0", Role.PRIMARY, "n0", "n1", Reason(Phase.BALANCING, "energy"), 1.0)
+
+VERBS: dict[str, dict[str, Any]] = {
+    "configure": {"config": PlbConfig(metrics=[Metric("cpu"), Metric("memory")])},
+    "update_node": {"node": Node("n0"), "now": 1.0},
+    "remove_node": {"name": "n2", "now": 1.0},
+    "update_service": {"service": Service("db", target_replicas=2)},
+    "update_partition": {"partition": Partition("db/0", service="db")},
+    "update_upgraded_domains": {"domains": ["u0"]},
+    "remove_partition": {"name": "db/0"},
+    "remove_service": {"name": "db"},
+    "report_load": {"partition": "db/0", "node": "n0", "loads": {"cpu": 1}},
+    "report_role_load": {"partition": "db/0", "role": Role.PRIMARY, "loads": {"cpu": 1}},
+    "report_secondary_loads": {"partition": "web/0", "loads": {"n0": {"cpu": 1}}},
+    "report_loads": {"replica_index": [0, 1], "loads": [[1.0, 2.0], [3.0, 4.0]]},
+    "report_move_cost": {"partition": "db/0", "role": Role.PRIMARY, "cost": "high"},
+    "replicas": {"partition": "db/0"},
+    "violations": {"soft": True},
+    "place": {"partition": ["db/0"], "now": 1.0, "budget": 0},
+    "repair": {"now": 1.0, "budget": 0},
+    "balance": {"now": 1.0, "budget": 0},
+    "refresh": {"now": 1.0, "budget": 0},
+    "apply": {"plan": Plan((MOVE,), NOTHING, NOTHING), "leaving": True},
+    "vacate": {"partition": "db/0", "node": "n0"},
+}
+"""Arguments of each verb that are right, or nearly so."""
+KINDS: dict[type, dict[str, Any]] = {
+    Metric: {"name": "cpu"},
+    Node: {"name": "n0"},
+    Service: {"name": "db"},
+    Replica: {"role": Role.PRIMARY, "node": "n0"},
+    Partition: {"name": "db/0", "service": "db", "replicas": [Replica(Role.PRIMARY, "n1")]},
+    Budget: {},
+    PlbConfig: {"metrics": [Metric("cpu"), Metric("memory")]},
+}
+"""Classes that hosts make, with the fields that each has to be given."""
+FIELDS = [(kind, field.name) for kind in KINDS for field in attrs.fields(kind)]
+
+
+def all_verbs() -> set[str]:
+    """Return the public verbs of an engine that take arguments."""
+    silent = {"node_loads", "service_domains"}
+    public = {name for name, member in vars(PlacementAndLoadBalancing).items() if name[0] != "_" and callable(member)}
+    return public - silent
+
+
+def test_every_verb_gets_junk():
+    """The table misses none."""
+    assert set(VERBS) == all_verbs()
+
+
+def is_refused(call: Callable[[], object]) -> bool:
+    """Make a call; tell whether an error of the family came of it, with words. Any other error goes on."""
+    try:
+        call()
+    except PlbError as error:
+        return bool(str(error))
+    return False
+
+
+def refused_without_a_trace(engine: PlacementAndLoadBalancing, verb: str, arguments: dict[str, Any]) -> bool:
+    """Call a verb; tell whether it refused, after which everything must be as it was."""
+    before = snapshot(engine)
+    refused = is_refused(lambda: getattr(engine, verb)(**arguments))
+    assert not refused or snapshot(engine) == before, verb
+    return refused
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_breaks_on_any_odd_value(verb, small_cluster):
+    """Each odd value in place of each argument, one after the other on the same engine."""
+    engine = small_cluster.engine()
+    refused = 0
+    for field in VERBS[verb]:
+        for value in ODD:
+            refused += refused_without_a_trace(engine, verb, {**VERBS[verb], field: value})
+    assert refused > len(ODD) // 2
+
+
+@examples(200)
+@given(st.sampled_from(sorted(VERBS)), st.data())
+def test_any_junk_is_refused_or_taken(verb, data):
+    """Several arguments may be junk, of any shape."""
+    engine = three_nodes().engine()
+    arguments = {field: data.draw(junk | st.just(value)) for field, value in VERBS[verb].items()}
+    refused_without_a_trace(engine, verb, arguments)
+
+
+@pytest.mark.parametrize(("kind", "field"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
+def test_no_description_breaks_on_any_odd_value(kind, field):
+    """A value of the model or a setting is refused where it is made."""
+    for value in ODD:
+        is_refused(lambda value=value: kind(**{**KINDS[kind], field: value}))
+
+
+@pytest.mark.parametrize("field", [field.name for field in attrs.fields(Move) if field.name != "cost"])
+def test_moves_made_by_hand_may_hold_anything(field, small_cluster):
+    """A plan with a move that is none, or has junk in a field, is refused as a whole."""
+    engine = small_cluster.engine()
+    for value in ODD:
+        moves = (attrs.evolve(MOVE, **{field: value}),)
+        refused_without_a_trace(engine, "apply", {"plan": Plan(moves, NOTHING, NOTHING)})
+        refused_without_a_trace(engine, "apply", {"plan": Plan(value, NOTHING, NOTHING)})
+
+
+@pytest.mark.parametrize("mapping", [None, "MaxPercentageToMove", [("MaxPercentageToMove", 0.5)], 3])
+def test_service_fabric_settings_that_are_no_mapping_are_refused(mapping):
+    """Nor are metrics that are no list."""
+    with pytest.raises(PlbError, match="a mapping of names to values"):
+        PlbConfig.from_service_fabric(mapping, metrics=[Metric("cpu")])
+    with pytest.raises(PlbError, match="a list of Metric"):
+        PlbConfig.from_service_fabric({}, metrics="cpu")
+
+
+@pytest.mark.parametrize("arguments", [{"config": None}, {"seed": [1]}, {"history": {}}])
+def test_engine_of_junk_is_refused(arguments):
+    """Settings, seed and history are looked at first."""
+    with pytest.raises(PlbError):
+        PlacementAndLoadBalancing(**{"config": PlbConfig(metrics=[Metric("cpu")]), **arguments})
+
+
+COLUMNS = {
+    "tenant_class": ["gold"],
+    "role": [Role.PRIMARY],
+    "lifetime": [1],
+    **{name: [[0, 0]] for name in ("level", "initial", "growth", "maximum")},
+}
+"""Of a demand history of one trace and two metrics."""
+
+
+@pytest.mark.parametrize("names", ["n0", b"n0", {"n0": 1}, None, 3, ["n0", 3]])
+def test_collection_of_names_is_no_single_name(names, small_cluster):
+    """Its letters would be taken for names; nor is it a mapping, or holds anything but texts."""
+    engine = small_cluster.engine()
+    takers = [lambda: Service("s", blocked_nodes=names), lambda: engine.update_upgraded_domains(names)]
+    takers += [lambda: engine.place(names)] if names not in (None, "n0") else []
+    takers += [lambda: DemandHistory.from_columns(names, **COLUMNS)] if names != ["n0", 3] else []
+    for take in takers:
+        with pytest.raises(PlbError, match="expected a collection of names"):
+            take()
+
+
+@pytest.mark.parametrize("names", [["n0"], ("n0",), {"n0"}, (name for name in ["n0"]), {"n0": 1}.keys()])
+def test_any_collection_of_names_will_do(names):
+    """List, tuple, set, generator or view."""
+    assert Service("s", blocked_nodes=names).blocked_nodes == {"n0"}
