@@ -312,7 +312,7 @@ def test_bad_settings_and_values_are_refused_by_name_and_range() -> None:
         ({"key": 2**64}, r"key.*< 2\^64"),
         ({"created": math.inf}, "created = inf"),
         ({"largest_demand": {"cpu": -1.0}}, r"largest_demand\[cpu\] = -1.0"),
-        ({"role": 5}, "role = 5.*PRIMARY"),
+        ({"role": 5}, "role = 5.*primary"),
     ],
 )
 def test_outlooks_are_checked_when_they_are_made(changes: dict[str, object], message: str) -> None:
