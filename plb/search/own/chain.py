@@ -188,14 +188,14 @@ class OwnChain:
     def _decide_together(self, moves: list[Proposal], highest: float) -> None:
         """Take a proposal with the moves that it calls for, or leave all of them."""
         movement, before = self.solution.counts[MOVEMENT], dict(self.values)
-        broken = self.additions.broken(self.configuration).keys()
+        known = set(self.additions.broken_by_name(self.configuration))
         done = []
         for move in moves:
             changes = self._changes(move)
             done.append((move, carry_out(self.terms, self.configuration, move)))
             self.values = self._after(changes)
         self.tally[SCORED] += 1
-        worse = [name for row, name in self.additions.broken(self.configuration).items() if row not in broken]
+        worse = [name for name, row in self.additions.broken_by_name(self.configuration) if (name, row) not in known]
         energy = self._energy()
         if worse or energy > highest or self._is_idle(energy, movement):
             if worse:
