@@ -317,8 +317,7 @@ class FailoverManager:
         partition = tenancy.partition
         ready, described = self._states.ready(partition), self._described(tenancy)
         has_quorum, primary = len(ready) >= tenancy.quorum, self._states.primary(partition)
-        secondaries = [one for one in ready if one.role == Role.SECONDARY]
-        heir = min(secondaries, key=lambda one: one.node in self._draining, default=None)
+        heir = next((one for one in ready if one.role == Role.SECONDARY), None)
         promotes = tenancy.stateful and has_quorum and primary not in ready and heir is not None
         if promotes and heir is not None:
             described = [_with_role(one, heir, primary) for one in described]

@@ -42,6 +42,17 @@ def test_a_tenant_without_a_quorum_from_the_start_is_placed_after_a_crash() -> N
     assert "a" not in [tenant for tenant, *_ in interruptions(run)]
 
 
+@pytest.mark.parametrize("node", ["n0", "n1", "n2", "n3"])
+def test_a_tenant_that_was_never_used_waits_for_no_node(node: str) -> None:
+    """Whichever node is lost while there is room for one of three replicas: later all three stand on the others."""
+    fillers = [Tenant("first", 0, [60.0] * 3, 2), Tenant("second", 0, [60.0] * 3)]
+    faults = {"crashes": [crash(node, 700, 40000)]}
+    scenario = scenario_of(4, 4, sections={"faults": faults})
+    run = story(scenario, [*fillers, Tenant("a", 300, [60.0] * 60, 3)], initial=60.0)
+    load = dict(run.tables["node_load"].filter(time_s=2400).select("node", "load").rows())
+    assert load == {name: 0.0 if name == node else 60.0 for name in load}
+
+
 def test_a_replica_that_is_missing_when_the_quorum_is_lost_is_built_after() -> None:
     """It finds no place before, as all nodes have a replica; nobody forgets it meanwhile."""
     crashes = [crash("n0", 1000, 9000), crash("n1", 3000, 2000)]
@@ -107,6 +118,15 @@ def test_two_replicas_do_not_stop_an_upgrade() -> None:
     assert run.totals["upgraded_domains"] == 3
     assert run.totals["quorum_losses"] == 0
     assert {one["cause"] for one in run.tables["moves"].to_dicts()} == {"upgrade"}
+
+
+def test_a_node_that_is_down_already_may_be_upgraded() -> None:
+    """It takes nothing from a tenant that has just its quorum; the nodes that do wait until it is back."""
+    tenants = [Tenant("a", 0, TWELVE_GB, 3)]
+    faults = {"crashes": [crash("n0", 1000, 2000)], "rebuild_after_minutes": 1000.0}
+    run = run_with(tenants, hours=6, sections={"faults": faults, "upgrades": {**UPGRADE, "health_check_minutes": 15.0}})
+    assert run.tables["upgrades"].select("begin_s", "end_s", "outcome").rows()[0] == (1800, 3300, "healthy")
+    assert run.totals["upgraded_domains"] == 3
 
 
 def test_only_nodes_that_were_upgraded_are_rolled_back() -> None:
