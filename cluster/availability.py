@@ -21,7 +21,7 @@ class Interruption:
     begin, end
         Seconds since the start; `end` is None while it lasts.
     cause
-        ``"violation"``, ``"balancing"``, ``"placement"``, ``"node fault"``, ``"upgrade"`` or ``"quorum loss"``.
+        One of `cluster.causes`, or the constraint for which the primary moved.
     """
 
     tenant: int

@@ -32,6 +32,7 @@ from plb.search.transition import (
     movement_after,
     present_energy,
 )
+from plb.testing import configuration_of
 
 PAPER_PER_SECOND = 1000 / 0.890
 """Configurations a second of the modified component in [1] section 8.5."""
@@ -178,7 +179,7 @@ def bench_problem(nodes: int, replicas: int, seed: int) -> Problem:
     rows = np.array([r.index for index in range(replicas // 4) for r in engine.replicas(f"p{index}")])
     mean = 0.55 * capacity * nodes / replicas
     engine.report_loads(rows, mean * rng.uniform(0.2, 1.8, (len(rows), 3)))
-    return engine._planner.problem(0.0)
+    return configuration_of(engine).problem
 
 
 def _bench_history(rng: np.random.Generator, capacity: Any, replicas_per_node: float) -> DemandHistory:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from rich.table import Table
 
+from cluster.causes import CAUSES_OF_MOVES
 from cluster.comparison import Comparison, Estimate
 from cluster.record import RunResult
 
@@ -57,7 +58,6 @@ OUTAGES = {
     "rolled_back_domains": "upgrade domains rolled back",
     "quorum_losses": "quorums lost",
 }
-MOVE_CAUSES = ("violation", "balancing", "placement", "node fault", "upgrade")
 
 
 def outage_table(runs: Sequence[RunResult], policies: Sequence[str]) -> Table:
@@ -72,7 +72,8 @@ def outage_table(runs: Sequence[RunResult], policies: Sequence[str]) -> Table:
     table.add_row("availability of tenants", *(f"{np.mean(one):.4%}" if one else "-" for one in known.values()))
     for name, heading in OUTAGES.items():
         table.add_row(heading, *(_count([one[name] for one in of]) for of in totals.values()))
-    for cause in MOVE_CAUSES:
+    found = {cause for of in totals.values() for one in of for cause in one["moves_by_cause"]}
+    for cause in (*CAUSES_OF_MOVES, *sorted(found - {*CAUSES_OF_MOVES})):
         counts = ([one["moves_by_cause"].get(cause, 0) for one in of] for of in totals.values())
         table.add_row(f"moves for {cause}", *map(_count, counts))
     return table

@@ -10,7 +10,13 @@ from typing import Literal
 
 import attrs
 
-from cluster.sections import Section, number
+from cluster.sections import Section, number, span
+from plb import InvalidValueError
+
+ONE_SECOND = 1 / 60
+"""In minutes: the simulation knows no shorter time."""
+ONE_MINUTE = 1 / 1440
+"""In days."""
 
 
 @attrs.frozen(kw_only=True)
@@ -26,8 +32,8 @@ class Crash(Section):
     """
 
     node: str
-    at_hours: float = number(attrs.NOTHING)
-    hours: float = number(attrs.NOTHING, low_open=True)
+    at_hours: float = span(attrs.NOTHING)
+    hours: float = span(attrs.NOTHING, low_open=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -43,8 +49,8 @@ class Outage(Section):
     """
 
     fault_domain: str
-    at_hours: float = number(attrs.NOTHING)
-    hours: float = number(attrs.NOTHING, low_open=True)
+    at_hours: float = span(attrs.NOTHING)
+    hours: float = span(attrs.NOTHING, low_open=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -58,14 +64,20 @@ class Flapping(Section):
     from_hours, until_hours
         When it begins, since the start, and after when it goes down no more.
     up_minutes, down_minutes
-        How long it is up and down each time; it begins by going down.
+        How long it is up and down each time, a second at least; it begins by going down.
     """
 
     node: str
-    from_hours: float = number(attrs.NOTHING)
-    until_hours: float = number(attrs.NOTHING)
-    up_minutes: float = number(attrs.NOTHING, low_open=True)
-    down_minutes: float = number(attrs.NOTHING, low_open=True)
+    from_hours: float = span(attrs.NOTHING)
+    until_hours: float = span(attrs.NOTHING)
+    up_minutes: float = span(attrs.NOTHING, low=ONE_SECOND)
+    down_minutes: float = span(attrs.NOTHING, low=ONE_SECOND)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.until_hours <= self.from_hours:
+            allowed = f"more than from_hours, {self.from_hours:g}"
+            raise InvalidValueError("flapping", "until_hours", self.until_hours, allowed)
 
 
 @attrs.frozen(kw_only=True)
@@ -75,13 +87,14 @@ class Faults(Section):
     Parameters
     ----------
     days_between_crashes
-        Mean time that a node is up between two crashes, exponential; None: nodes do not crash by chance.
+        Mean time that a node is up between two crashes, exponential, a minute at least; None: nodes do not crash by
+        chance.
     repair_hours
         Mean time that such a crash lasts.
     repair_distribution
         ``"exponential"``, ``"lognormal"`` (with `repair_sigma`) or ``"constant"``.
     repair_sigma
-        Standard deviation of the logarithm of a lognormal repair time.
+        Standard deviation of the logarithm of a lognormal repair time, at most 10.
     crashes, outages, flapping
         Faults at given times.
     rebuild_after_minutes
@@ -92,14 +105,14 @@ class Faults(Section):
         if not, it waits until its node is back.
     """
 
-    days_between_crashes: float | None = number(None, low_open=True)
-    repair_hours: float = number(2.0, low_open=True)
+    days_between_crashes: float | None = number(None, low=ONE_MINUTE)
+    repair_hours: float = span(2.0, low_open=True)
     repair_distribution: Literal["exponential", "lognormal", "constant"] = "exponential"
-    repair_sigma: float = number(1.0)
+    repair_sigma: float = number(1.0, high=10.0)
     crashes: tuple[Crash, ...] = ()
     outages: tuple[Outage, ...] = ()
     flapping: tuple[Flapping, ...] = ()
-    rebuild_after_minutes: float = number(30.0)
+    rebuild_after_minutes: float = span(30.0)
     remote_storage: bool = True
 
     @property

@@ -50,7 +50,7 @@ def make_faults(scenario: Scenario, nodes: Sequence[Node], repeat: int = 0) -> l
     _check_names(faults, nodes)
     events = []
     for index, node in enumerate(nodes):
-        intervals = [*_listed(faults, node)]
+        intervals = [*_listed(faults, node, end)]
         if faults.days_between_crashes is not None:
             intervals += _by_chance(faults, end, stream(scenario.run.seed, "faults", repeat, index))
         for begin, after in _joined(intervals):
@@ -71,21 +71,20 @@ def _check_names(faults: Faults, nodes: Sequence[Node]) -> None:
             raise UnknownNameError("fault domain", outage.fault_domain, sorted(paths), "faults.outages")
 
 
-def _listed(faults: Faults, node: Node) -> Iterator[Interval]:
-    """Yield the faults of a node that the scenario lists."""
+def _listed(faults: Faults, node: Node, end: int) -> Iterator[Interval]:
+    """Yield the faults of a node that the scenario lists, those of a flapping one up to the end of the run."""
     for crash in faults.crashes:
         if crash.node == node.name:
-            yield _seconds(crash.at_hours), _seconds(crash.at_hours + crash.hours)
+            yield _interval(crash.at_hours, crash.hours)
     for outage in faults.outages:
         domain = tuple(part for part in outage.fault_domain.removeprefix("fd:").split("/") if part)
         if node.fault_domain_path[: len(domain)] == domain:
-            yield _seconds(outage.at_hours), _seconds(outage.at_hours + outage.hours)
+            yield _interval(outage.at_hours, outage.hours)
     for flapping in faults.flapping:
         if flapping.node == node.name:
             begin, cycle = flapping.from_hours, (flapping.up_minutes + flapping.down_minutes) / 60.0
-            for _ in range(math.ceil((flapping.until_hours - begin) / cycle)):
-                yield _seconds(begin), _seconds(begin + flapping.down_minutes / 60.0)
-                begin += cycle
+            for number in range(math.ceil((min(flapping.until_hours, end / 3600.0 + cycle) - begin) / cycle)):
+                yield _interval(begin + number * cycle, flapping.down_minutes / 60.0)
 
 
 def _by_chance(faults: Faults, end: int, rng: np.random.Generator) -> Iterator[Interval]:
@@ -124,5 +123,7 @@ def _joined(intervals: Sequence[Interval]) -> Iterator[Interval]:
         yield begin, after
 
 
-def _seconds(hours: float) -> int:
-    return round(hours * 3600.0)
+def _interval(begin: float, hours: float) -> Interval:
+    """Return a fault of some hours in whole seconds, one at least."""
+    first = round(begin * 3600.0)
+    return first, max(first + 1, round((begin + hours) * 3600.0))

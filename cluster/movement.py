@@ -78,6 +78,10 @@ class Movement:
             record.ended, record.outcome = now, "departed"
         del self._tenant_of[partition]
 
+    def is_left(self, partition: str, node: str | None) -> bool:
+        """Tell whether a copy of a partition from a node is under way."""
+        return any(record.move.source == node for record in self._under_way.get(partition, ()))
+
     def fail(self, partition: str, node: str) -> list[MoveRecord]:
         """End the copies of a partition from or to a node that is lost, and return their records."""
         failed = [

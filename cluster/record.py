@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from cluster.availability import Availability
+from cluster.causes import BALANCING, PLACEMENT, UPGRADE, VIOLATION
 from cluster.ledger import Floats
 from cluster.tables import frame_of, frame_of_rows
 from cluster.tenants import TenantSequence
@@ -20,7 +21,7 @@ from cluster.violations import Outcome, Shortage
 from plb.plan import Energy, Move, MoveKind, Phase, Plan
 from plb.unplaced import Unplaced
 
-CAUSES = {"capacity": "violation", "make room": "placement", "new replica": "placement", "upgraded": "upgrade"}
+CAUSES = {"capacity": VIOLATION, "make room": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
 """What moves are made for, by the rule behind them; other rules stand for themselves."""
 
 
@@ -36,9 +37,9 @@ class MoveRecord:
 
     @property
     def cause(self) -> str:
-        """What it was made for: violation, balancing, placement, node fault or upgrade."""
+        """What it was made for: one of `cluster.causes`, or the rule behind it."""
         reason = self.move.reason
-        return "balancing" if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
+        return BALANCING if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
 
     @property
     def is_failover(self) -> bool:
@@ -102,7 +103,7 @@ class Recorder:
         self.capacity, self._sequence, self._metering_seconds = capacity, sequence, metering_seconds
         tenants = len(sequence.arrival)
         self.availability = availability
-        self.quorum_losses = 0
+        self.quorum_losses = self.node_faults = 0
         self.node_events: list[tuple[int, str, bool, str]] = []
         self.upgrades: list[UpgradeRecord] = []
         self.waiting = np.zeros(tenants, np.int64)
@@ -135,9 +136,9 @@ class Recorder:
         search = (counts.drawn, counts.scored, counts.reached_monte_carlo, counts.accepted)
         self._plans.append((*head, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
 
-    def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced) -> None:
+    def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced, *, arrives: bool) -> None:
         """Note that a replica found no place."""
-        self.refused[tenant] = True
+        self.refused[tenant] |= arrives
         why = json.dumps(dict(unplaced.ruled_out), sort_keys=True)
         role = unplaced.role.name.lower()
         self._refusals.append((now, unplaced.partition, role, attempt, why, unplaced.nodes))
@@ -147,8 +148,8 @@ class Recorder:
         self.moves.append(record)
         self.failovers[tenant] += record.is_failover
 
-    def promotion(self, now: int, move: Move, tenant: int) -> None:
-        """Note that a secondary has become the primary in the stead of one that was lost."""
+    def failover(self, now: int, move: Move, tenant: int) -> None:
+        """Note a failover at once: another replica has become the primary, or one starts anew elsewhere."""
         self.move(MoveRecord(now, move, 0.0, now, "completed"), tenant)
 
     def result(self, policy: str, repeat: int, now: float, timings: dict[str, float], *, complete: bool) -> RunResult:
@@ -195,7 +196,7 @@ class Recorder:
             "downtime_seconds": float(downtime.sum()),
             "availability": self._availability(now, downtime),
             "quorum_losses": self.quorum_losses,
-            "node_faults": sum(goes_down and cause == "node fault" for _, _, goes_down, cause in self.node_events),
+            "node_faults": self.node_faults,
             "upgraded_domains": sum(record.outcome == "healthy" and not record.rolls_back for record in self.upgrades),
             "rolled_back_domains": sum(record.rolls_back for record in self.upgrades),
             "waiting_seconds": int(self.waiting.sum()),

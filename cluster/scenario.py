@@ -18,7 +18,7 @@ import attrs
 from cluster.fault_settings import Faults
 from cluster.hardware import Cluster
 from cluster.imports import digests, import_files
-from cluster.sections import Section, count, number
+from cluster.sections import Section, count, number, span
 from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
 from plb.policies import BUILT_IN as PLACEMENT_POLICIES
@@ -55,8 +55,8 @@ class Growth(Section):
     """
 
     tenant_class: str
-    at_hours: float = number(attrs.NOTHING)
-    hours: float = number(attrs.NOTHING, low_open=True)
+    at_hours: float = span(attrs.NOTHING)
+    hours: float = span(attrs.NOTHING, low_open=True)
     factor: float = number(attrs.NOTHING)
 
 

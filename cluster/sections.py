@@ -9,6 +9,9 @@ import attrs
 
 from plb.model import check_count, check_number
 
+LONGEST = 1e6
+"""The longest time that a scenario can speak of, in hours or minutes."""
+
 
 @attrs.frozen
 class Range:
@@ -33,6 +36,11 @@ def number(default: Any, *, low: float = 0.0, high: float = math.inf, low_open: 
     return attrs.field(default=default, metadata={"range": Range(low, high, low_open)})
 
 
+def span(default: Any, *, low: float = 0.0, low_open: bool = False) -> Any:
+    """Return a field for a time, or a tuple of times, in hours or minutes: up to a century or so."""
+    return number(default, low=low, high=LONGEST, low_open=low_open)
+
+
 def count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
     """Return a field for a whole number in a range."""
     return attrs.field(default=default, metadata={"range": Range(low, high, whole=True)})
@@ -41,8 +49,13 @@ def count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
 def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
     """Raise `InvalidValueError` if `value` lies outside the range of a section's field."""
     allowed: Range | None = field.metadata.get("range")
-    if allowed is not None and value is not None:
+    if allowed is None or value is None:
+        return
+    if not isinstance(value, tuple):
         allowed.check(item, field.name, value)
+        return
+    for place, one in enumerate(value):
+        allowed.check(item, f"{field.name}[{place}]", one)
 
 
 @attrs.frozen(kw_only=True)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cluster.failover import Tenancy
 from cluster.hardware import Cluster
 from cluster.ledger import Floats
 from cluster.pools import Source
+from cluster.replica_states import Tenancy
 from cluster.scenario import Scenario
 from cluster.tenants import TenantSequence
 from plb import Metric, Node, PlacementAndLoadBalancing, Service, UnknownNameError

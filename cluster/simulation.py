@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,22 +12,26 @@ import simpy
 
 from cluster.availability import Availability
 from cluster.calendar import At, Kind
-from cluster.failover import FailoverManager, Tenancy
+from cluster.causes import FAULT
+from cluster.failover import FailoverManager
 from cluster.faults import make_faults
 from cluster.growth import factors
 from cluster.ledger import Ledger
 from cluster.movement import Movement
 from cluster.pools import Source
 from cluster.record import Recorder, RunResult
+from cluster.replica_states import Tenancy
 from cluster.scenario import Growth, Scenario
 from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
 from cluster.streams import stream, stream_seed
 from cluster.tenants import TenantSequence
 from cluster.upgrades import RollingUpgrades
 from cluster.violations import classify, needs_repair
-from plb import MoveKind, Partition, Plan
+from plb import MoveKind, Partition, Plan, Unplaced
 
 Process = Generator[simpy.Event, Any, None]
+ARRIVAL = "arrival"
+"""The occasion on which a tenant is placed for the first time."""
 
 
 def simulate(
@@ -155,7 +159,7 @@ class Simulation:
         for event in self._node_events:
             yield At(self.env, event.time, Kind.NODE_LOST if event.goes_down else Kind.NODE_BACK)
             if event.goes_down:
-                self._replace(self.failover.node_lost(event.node), "node fault")
+                self._replace(self.failover.node_lost(event.node), FAULT)
             else:
                 self.failover.node_back(event.node)
 
@@ -189,7 +193,7 @@ class Simulation:
         name = self._partitions[tenant]
         self.engine.update_partition(Partition(name, service=self._services.of(tenant), created=self._now))
         self.failover.admit(self._services.tenancy(tenant, name))
-        self._place([tenant], "arrival")
+        self._place([tenant], ARRIVAL)
 
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
         """Place what tenants miss, and carry out what the engine does about their marks."""
@@ -197,11 +201,22 @@ class Simulation:
             self._place([one.tenant for one in tenancies], occasion)
 
     def _place(self, tenants: list[int], occasion: str) -> None:
-        """Place the missing replicas of tenants."""
+        """Place the missing replicas of tenants, of those without a quorum later."""
+        names = {self._partitions[tenant]: tenant for tenant in tenants}
+        asked = {name: tenant for name, tenant in names.items() if not self.failover.rests(name)}
+        unplaced = self._plan_places(asked, occasion) if asked else ()
+        self._note_missing(names)
+        for one in unplaced:
+            tenant = names[one.partition]
+            self.recorder.refusal(self._now, tenant, self._waiting[tenant], one, arrives=occasion == ARRIVAL)
+
+    def _plan_places(self, names: Mapping[str, int], occasion: str) -> Sequence[Unplaced]:
+        """Have places found for tenants, given by partition; return the replicas that there is no place for."""
         with self._timed("placement"):
-            plan = self.engine.place([self._partitions[tenant] for tenant in tenants], now=self._now)
+            plan = self.engine.place(list(names), now=self._now)
         self.recorder.plan(self._now, occasion, plan)
-        self._carry_out(plan, tenants)
+        self._carry_out(plan, names)
+        return plan.unplaced
 
     def _dismiss(self, tenant: int) -> None:
         name = self._partitions[tenant]
@@ -255,24 +270,21 @@ class Simulation:
                 self.recorder.waiting[tenant] += self._interval
         self._place(tenants, "retry")
 
-    def _carry_out(self, plan: Plan, tenants: list[int] | None = None) -> None:
-        """Start the moves of a plan, and keep a list of those of `tenants` who still miss a replica."""
-        names = {} if tenants is None else {self._partitions[tenant]: tenant for tenant in tenants}
+    def _carry_out(self, plan: Plan, names: Mapping[str, int] | None = None) -> None:
+        """Start the moves of a plan, which may place the tenants in `names`, by partition, for the first time."""
+        names = {} if names is None else names
         self._movement.start(plan, names)
-        for move in plan.moves:
-            if move.kind is MoveKind.ADD and self.failover.serves(move.partition):
-                self.failover.build(move)
+        self.failover.build(move for move in plan.moves if move.kind is MoveKind.ADD)
         for name in names:
             self.failover.note_placed(name)
-        missing = {unplaced.partition for unplaced in plan.unplaced}
+
+    def _note_missing(self, names: Mapping[str, int]) -> None:
+        """Keep a list of the tenants who miss a replica, and how often they were looked at."""
         for name, tenant in names.items():
-            if name in missing:
+            if any(one.node is None for one in self.engine.replicas(name)):
                 self._waiting[tenant] = self._waiting.get(tenant, 0) + 1
             else:
                 self._waiting.pop(tenant, None)
-        for unplaced in plan.unplaced:
-            tenant = names[unplaced.partition]
-            self.recorder.refusal(self._now, tenant, self._waiting[tenant], unplaced)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

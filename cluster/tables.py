@@ -53,7 +53,11 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "time_s": TIME,
         "tenant": TENANT,
         "role": ROLE,
-        "kind": Column(pl.String, "move, swap (of primary and secondary) or promote (as the primary is lost)"),
+        "kind": Column(
+            pl.String,
+            "move, swap (of primary and secondary) or promote (as the primary is lost); a tenant that starts anew on "
+            "another node is a move with nothing to copy",
+        ),
         "source": Column(pl.String, "node that it leaves"),
         "target": Column(pl.String, "node that it moves to"),
         "phase": Column(pl.String, "phase of the engine: placement, repair or balancing"),
@@ -72,7 +76,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "time_s": TIME,
         "tenant": TENANT,
         "role": ROLE,
-        "attempt": Column(pl.Int32, "1 at the arrival, then one more at each metering time"),
+        "attempt": Column(pl.Int32, "1 when the replica is first missing, then one more at each metering time"),
         "ruled_out": Column(pl.String, "nodes ruled out by each rule, as JSON"),
         "nodes": Column(pl.Int32, "nodes of the cluster"),
     },
@@ -102,7 +106,9 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "tenant": TENANT,
         "begin_s": Column(pl.Int64, "when the tenant could no longer be used, seconds since the start"),
         "end_s": Column(pl.Float64, "when it could be used again; null if not before the end of the run"),
-        "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade or quorum loss"),
+        "cause": Column(
+            pl.String, "violation, balancing, placement, node fault, upgrade, quorum loss, or a constraint"
+        ),
     },
     "node_events": {
         "time_s": TIME,
@@ -135,7 +141,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "arrival_s": Column(pl.Int64, "arrival, seconds since the start"),
         "departure_s": Column(pl.Int64, "departure, seconds since the start; may lie after the end of the run"),
         "refused": Column(pl.Boolean, "whether a replica found no place at the arrival"),
-        "waiting_s": Column(pl.Int64, "time without a place for the primary (or all instances)"),
+        "waiting_s": Column(pl.Int64, "time until a quorum of its replicas has a place for the first time"),
         "downtime_s": Column(pl.Float64, "time for which it could not be used: interruptions, without overlaps"),
         "availability": Column(pl.Float64, "share of its stay for which it could be used; null for a stay of no time"),
         "failovers": Column(pl.Int32, "failovers of its replicas"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cluster.sections import Section, count, number
+from cluster.sections import Section, count, number, span
 
 
 @attrs.frozen(kw_only=True)
@@ -20,8 +20,8 @@ class Upgrades(Section):
     nodes_at_once
         Most nodes of a domain that are drained or down at a time.
     drain
-        Whether nodes are drained before they go down: primaries hand over their role, tenants with a single replica
-        move away; the primaries come back after.
+        Whether nodes are drained before they go down: primaries hand over their role, replicas of tenants with one or
+        two move away; the primaries come back after.
     safety_check_minutes
         How long a node waits until all its tenants keep a quorum without it; then the upgrade is rolled back.
     health_check_minutes
@@ -31,12 +31,12 @@ class Upgrades(Section):
         domain, last one first.
     """
 
-    starts_hours: tuple[float, ...] = ()
-    minutes_per_node: float = number(10.0, low_open=True)
+    starts_hours: tuple[float, ...] = span(())
+    minutes_per_node: float = span(10.0, low_open=True)
     nodes_at_once: int = count(2, low=1)
     drain: bool = True
-    safety_check_minutes: float = number(60.0)
-    health_check_minutes: float = number(5.0)
+    safety_check_minutes: float = span(60.0)
+    health_check_minutes: float = span(5.0)
     failure_probability: float = number(0.0, high=1.0)
 
     @property

@@ -13,8 +13,10 @@ import numpy as np
 import simpy
 
 from cluster.calendar import At, Kind
-from cluster.failover import UPGRADE, FailoverManager, Tenancy
+from cluster.causes import UPGRADE
+from cluster.failover import FailoverManager
 from cluster.record import Recorder
+from cluster.replica_states import Tenancy
 from cluster.upgrade_record import UpgradeRecord
 from cluster.upgrade_settings import Upgrades
 from plb import Node, PlacementAndLoadBalancing
@@ -59,7 +61,7 @@ class RollingUpgrades:
             self._domains.setdefault(node.upgrade_domain_name, []).append(node.name)
         self._fails = rng.random((len(settings.starts_hours), len(self._domains))) < settings.failure_probability
         self.records = recorder.upgrades
-        self.in_progress: set[str] = set()
+        self._upgraded: set[str] = set()
 
     def process(self) -> Process:
         """Run all upgrades, one after the other."""
@@ -74,9 +76,10 @@ class RollingUpgrades:
     def _upgrade(self, number: int) -> Process:
         """Take all domains, or those that were done back when one fails."""
         done: list[str] = []
+        self._upgraded.clear()
         for index, domain in enumerate(self._domains):
             record = UpgradeRecord(number, domain, self._now)
-            yield from self._take(record)
+            yield from self._take(record, self._domains[domain])
             if record.outcome == "under way":
                 yield At(self._env, self._now + self._seconds(self._settings.health_check_minutes), Kind.UPGRADE)
                 unhealthy = bool(self._fails[number, index]) or not self._is_healthy(domain)
@@ -90,22 +93,22 @@ class RollingUpgrades:
         self._engine.update_upgraded_domains(())
 
     def _roll_back(self, number: int, done: list[str]) -> Process:
-        """Take the domains that were begun back, the last first."""
+        """Take the nodes that were upgraded back, the last domain first."""
         for left in range(len(done), 0, -1):
             self._engine.update_upgraded_domains(done[: left - 1])
+            names = [name for name in self._domains[done[left - 1]] if name in self._upgraded]
+            if not names:
+                continue
             record = UpgradeRecord(number, done[left - 1], self._now, rolls_back=True)
-            yield from self._take(record)
+            yield from self._take(record, names)
             record.end = self._now
             record.outcome = "healthy" if record.outcome == "under way" else record.outcome
 
-    def _take(self, record: UpgradeRecord) -> Process:
-        """Let all nodes of a domain go down and come back, a few at a time."""
+    def _take(self, record: UpgradeRecord, names: Sequence[str]) -> Process:
+        """Let nodes of a domain go down and come back, a few at a time."""
         self.records.append(record)
-        self.in_progress.add(record.domain)
         places = simpy.Resource(self._env, self._settings.nodes_at_once)
-        names = self._domains[record.domain]
         yield self._env.all_of([self._env.process(self._node(record, name, places)) for name in names])
-        self.in_progress.discard(record.domain)
 
     def _node(self, record: UpgradeRecord, name: str, places: simpy.Resource) -> Process:
         """Drain a node, wait until it may go down, upgrade it and let its primaries come back."""
@@ -126,16 +129,23 @@ class RollingUpgrades:
             self._place(self._failover.node_lost(name, UPGRADE), UPGRADE)
             yield At(self._env, self._now + self._seconds(self._settings.minutes_per_node), Kind.NODE_BACK)
             self._failover.node_back(name, UPGRADE)
+            self._upgraded.add(name)
             self._return(name, primaries)
 
     def _drain(self, name: str) -> list[str]:
-        """Let primaries hand over their role and single replicas leave; return the partitions whose primary left."""
+        """Let primaries hand over their role, and replicas of which none can be spared leave.
+
+        Returns
+        -------
+        list[str]
+            The partitions whose primary left.
+        """
         marked = self._failover.mark_primaries_on(name)
         self._place(marked, UPGRADE)
         left = self._failover.unmark(marked, name)
         leaving = self._failover.leave(name)
         self._place(leaving, UPGRADE)
-        self._failover.stay(leaving)
+        self._failover.stay(leaving, name)
         return left
 
     def _return(self, name: str, primaries: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """The engine in a loop of a few lines, without any simulator: report load, ask for a plan, carry it out.
 
-Run it with `python examples/embedding.py`.
+Run it with `.venv/bin/python examples/embedding.py`.
 """
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Role, Service

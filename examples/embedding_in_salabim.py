@@ -3,15 +3,15 @@
 Tenants come, grow and go, two replicas each; copies take time; two nodes fail and come back. Every process tells the
 engine what happened, and carries out the plan that it gets.
 
-Run it with `pip install salabim` and `python examples/embedding_in_salabim.py`.
+Run it with `.venv/bin/pip install salabim` and `.venv/bin/python examples/embedding_in_salabim.py`.
 """
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import attrs
-import salabim as sim
 
 from plb import (
     Metric,
@@ -26,6 +26,11 @@ from plb import (
     Role,
     Service,
 )
+
+try:
+    import salabim as sim
+except ModuleNotFoundError:
+    sys.exit("salabim is not installed; get it by: .venv/bin/pip install salabim")
 
 HOUR = 3600.0  # seconds, as all times here
 METERING = 600.0

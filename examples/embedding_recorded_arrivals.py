@@ -3,9 +3,9 @@
 When each came, how large it is and how long it stayed is recorded. What it used of its size is not: that is drawn from
 a synthetic region. The nodes have less than the machines may use together.
 
-Run it with `python examples/embedding_recorded_arrivals.py FOLDER`. The folder holds what `resources/traces` and
-`resources/maps` of `huaweicloud/trace_generation_rnn` on GitHub hold, each file packed with xz. Without it, the folder
-is `azure_v1_arrivals` among the data below `PLB_SHARED`, or below `../shared`.
+Run it with `.venv/bin/python examples/embedding_recorded_arrivals.py FOLDER`. The folder holds what `resources/traces`
+and `resources/maps` of `huaweicloud/trace_generation_rnn` on GitHub hold, each file packed with xz. Without it, the
+folder is `azure_v1_arrivals` among the data below `PLB_SHARED`, or below `../shared`.
 """
 
 import lzma

@@ -1,6 +1,6 @@
 """What the engine says about its verdicts: what is wrong, why something moves, why something fits nowhere or stays.
 
-Run it with `python examples/explaining.py`.
+Run it with `.venv/bin/python examples/explaining.py`.
 """
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service

@@ -1,6 +1,6 @@
 """A new energy term, from its first version to one that a search can use: see docs/property-testing.md.
 
-Run it with `python examples/racks.py`.
+Run it with `.venv/bin/python examples/racks.py`.
 """
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
@@ -36,6 +36,9 @@ def rack_of(configuration: Configuration, node: int) -> str:
     return described.fault_domain or described.name
 
 
+register_term(BusyRacks())
+
+
 def main() -> None:
     """Verify the term, catch the hasty one, and let a search use the right one."""
     racks = [Node(f"n{i}", fault_domain=f"fd:/rack{i // 2}") for i in range(4)]
@@ -46,7 +49,6 @@ def main() -> None:
     print(counterexample(HastyBusyRacks()))
     print("the plain term:", counterexample(BusyRacks()) or "no counterexample")
 
-    register_term(BusyRacks())
     for weights in ({}, {"busy_racks": 50.0}):
         print(weights, *plan_of(weights), sep="\n  ")
 

@@ -34,6 +34,15 @@ def test_script_prints_what_stands_beside_it(script: Path) -> None:
     assert run.stdout == script.with_suffix(".out").read_text()
 
 
+def test_salabim_example_says_what_it_needs() -> None:
+    """Without salabim it ends in one sentence that tells how to get it."""
+    script = EXAMPLES / "embedding_in_salabim.py"
+    without = f"import runpy, sys; sys.modules['salabim'] = None; runpy.run_path({str(script)!r})"
+    run = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr == "salabim is not installed; get it by: .venv/bin/pip install salabim\n"
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
 def test_scenario_is_valid(scenario: Path) -> None:
     """A scenario file is read without an error and names at least two policies to compare."""

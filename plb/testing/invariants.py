@@ -22,6 +22,8 @@ class Invariant(Enum):
     """After a proposal is taken back, everything is as before it."""
     ORDER = "order does not matter"
     """The same places reached by moves in another order give the same value."""
+    ASKING = "asking changes nothing"
+    """No replica moves while a term or a constraint is asked about a proposal."""
     NODES = "relabelling nodes does not matter"
     REPLICAS = "relabelling replicas does not matter"
     SCALE = "scale does not matter"
@@ -35,8 +37,9 @@ class Invariant(Enum):
     HIGHER_THRESHOLD = "a higher threshold never raises the risk"
 
 
-OF_TERMS = (Invariant.INCREMENT, Invariant.UNDO, Invariant.ORDER, Invariant.NODES, Invariant.REPLICAS, Invariant.SCALE)
-OF_CONSTRAINTS = (Invariant.AGREEMENT, Invariant.UNDO, Invariant.NODES, Invariant.REPLICAS, Invariant.SCALE)
+LABELS = (Invariant.NODES, Invariant.REPLICAS, Invariant.SCALE)
+OF_TERMS = (Invariant.INCREMENT, Invariant.ASKING, Invariant.UNDO, Invariant.ORDER, *LABELS)
+OF_CONSTRAINTS = (Invariant.AGREEMENT, Invariant.ASKING, Invariant.UNDO, *LABELS)
 OF_RISK_MODELS = (
     Invariant.RANGE,
     Invariant.REPEATS,
@@ -89,9 +92,9 @@ def value_from_scratch(term: EnergyTerm, configuration: Configuration) -> float:
 
 def check_increment(term: EnergyTerm, configuration: Configuration, proposal: Proposal) -> None:
     """Let a term foretell what a proposal changes, and compare; nothing is changed but what the term does wrong."""
+    twin = copy_of(configuration)
     before = value_from_scratch(term, configuration)
     foretold = float(delta(term, configuration, proposal))
-    twin = copy_of(configuration)
     twin.apply(proposal)
     after = value_from_scratch(term, twin)
     if not same(foretold, after - before, max(abs(before), abs(after))):
@@ -138,9 +141,9 @@ def check_label(term: EnergyTerm, configuration: Configuration, other: Configura
 
 def check_agreement(constraint: Constraint, configuration: Configuration, proposal: Proposal) -> None:
     """Compare what a constraint says of a proposal with what is broken after it."""
+    twin = copy_of(configuration)
     before = broken_rows(constraint, configuration)
     refused = constraint.refuses(configuration, proposal)
-    twin = copy_of(configuration)
     twin.apply(proposal)
     after = broken_rows(constraint, twin)
     moved = {one.row for one in configuration.relocations(proposal)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from itertools import combinations
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from plb.testing.invariants import (
     check_label,
     check_order,
     check_total,
+    told,
 )
 from plb.testing.relabelling import with_nodes_swapped, with_rows_swapped, with_units_halved
 from plb.testing.small import small_clusters
@@ -31,41 +34,53 @@ some_node = st.integers(0, 7)
 
 
 class Journey(RuleBasedStateMachine):
-    """Random proposals, one after the other; rows and nodes are numbered from 0 and count around."""
+    """Random proposals, one after the other; rows and nodes are numbered from 0 and count around.
+
+    What is done with them depends on what is tested: subclasses have `ask`, `carry_out`, `take_back` and `compare`.
+    """
 
     subject: ClassVar[Any]
     asked: ClassVar[frozenset[Invariant]]
     configuration: Configuration
+    ask: Callable[[Proposal], None]
+    """Checks what is said of a proposal."""
+    carry_out: Callable[[Proposal], None]
+    """Carries a proposal out, and notes it in `passed`."""
+    take_back: Callable[[], None]
+    """Takes the last proposal back, and checks that nothing is left of it."""
+    compare: Callable[[Configuration, Invariant], None]
+    """Compares with a configuration that differs in what should not matter."""
 
     @initialize(cluster=small_clusters())
     def begin(self, cluster: Cluster) -> None:
-        """Start from a small cluster."""
+        """Start from a small cluster, and ask about all that could be done first."""
         self.configuration = configuration_of(cluster.engine())
         self.tested = deepcopy(self.subject)
         self.passed: list[Any] = []
         self.start()
+        for proposal in self._all_proposals():
+            self._ask_only(proposal)
 
     def start(self) -> None:
         """Let what is tested see the start."""
 
-    def proposed(self, proposal: Proposal) -> None:
-        """Check what is said of a proposal, and carry it out."""
-        raise NotImplementedError
+    def propose(self, proposal: Proposal) -> None:
+        """Ask about a proposal, and carry it out."""
+        self._ask_only(proposal)
+        self.carry_out(proposal)
 
-    def taken_back(self) -> None:
-        """Take the last proposal back, and check that nothing is left of it."""
-        raise NotImplementedError
-
-    def relabelled(self, other: Configuration, invariant: Invariant) -> None:
-        """Compare with a configuration that differs in what should not matter."""
-        raise NotImplementedError
+    def _ask_only(self, proposal: Proposal) -> None:
+        before = self.configuration.solution.node.copy()
+        self.ask(proposal)
+        if Invariant.ASKING in self.asked and (self.configuration.solution.node != before).any():
+            raise BrokenInvariantError(Invariant.ASKING, f"replicas have moved after a question about {told(proposal)}")
 
     @rule(row=some_row, node=some_node)
     def move(self, row: int, node: int) -> None:
         """Move a replica, or place one that waits."""
         found = self._row(row)
         if found is not None and self.configuration.node_of(found) != node % self.configuration.nodes:
-            self.proposed(Proposal(found, node % self.configuration.nodes))
+            self.propose(Proposal(found, node % self.configuration.nodes))
 
     @rule(row=some_row, partner=some_row)
     def exchange(self, row: int, partner: int) -> None:
@@ -75,40 +90,52 @@ class Journey(RuleBasedStateMachine):
             return
         here, there = self.configuration.node_of(one), self.configuration.node_of(two)
         if NOWHERE not in (here, there) and here != there:
-            self.proposed(Proposal(one, there, two))
+            self.propose(Proposal(one, there, two))
 
     @rule(row=some_row)
     def take_off(self, row: int) -> None:
         """Take a replica off its node."""
         found = self._row(row)
         if found is not None and self.configuration.node_of(found) != NOWHERE:
-            self.proposed(Proposal(found, NOWHERE))
+            self.propose(Proposal(found, NOWHERE))
 
     @rule()
     def undo(self) -> None:
         """Take the last proposal back."""
         if self.passed:
-            self.taken_back()
+            self.take_back()
 
     @rule(one=some_node, other=some_node)
     def relabel_nodes(self, one: int, other: int) -> None:
         """Let two nodes have each other's index."""
         one, other = one % self.configuration.nodes, other % self.configuration.nodes
         if one != other and Invariant.NODES in self.asked:
-            self.relabelled(with_nodes_swapped(self.configuration, one, other), Invariant.NODES)
+            self.compare(with_nodes_swapped(self.configuration, one, other), Invariant.NODES)
 
     @rule(one=some_row, other=some_row)
     def relabel_replicas(self, one: int, other: int) -> None:
         """Let two replicas have each other's row."""
         first, second = self._row(one), self._row(other)
         if first is not None and second is not None and first != second and Invariant.REPLICAS in self.asked:
-            self.relabelled(with_rows_swapped(self.configuration, first, second), Invariant.REPLICAS)
+            self.compare(with_rows_swapped(self.configuration, first, second), Invariant.REPLICAS)
 
     @rule()
     def halve_units(self) -> None:
         """Count loads and capacities in units half as large."""
         if Invariant.SCALE in self.asked:
-            self.relabelled(with_units_halved(self.configuration), Invariant.SCALE)
+            self.compare(with_units_halved(self.configuration), Invariant.SCALE)
+
+    def _all_proposals(self) -> Iterator[Proposal]:
+        """Yield every move of a replica, and every exchange of two."""
+        rows = [int(row) for row in self.configuration.rows]
+        for row in rows:
+            for node in range(self.configuration.nodes):
+                if node != self.configuration.node_of(row):
+                    yield Proposal(row, node)
+        for row, partner in combinations(rows, 2):
+            here, there = self.configuration.node_of(row), self.configuration.node_of(partner)
+            if NOWHERE not in (here, there) and here != there:
+                yield Proposal(row, there, partner)
 
     def _row(self, number: int) -> int | None:
         rows = self.configuration.rows
@@ -124,22 +151,25 @@ class TermMachine(Journey):
         """Let the term form its sums."""
         begin(self.tested, self.configuration)
 
-    def proposed(self, proposal: Proposal) -> None:
+    def ask(self, proposal: Proposal) -> None:
         """Compare the change that the term foretells with its totals."""
         if Invariant.INCREMENT in self.asked and proposal.target != NOWHERE:  # no search scores what goes nowhere
             check_increment(self.tested, self.configuration, proposal)
+
+    def carry_out(self, proposal: Proposal) -> None:
+        """Compare the total with one from scratch."""
         back = carry_out((self.tested,), self.configuration, proposal)
         self.passed.append((proposal, back))
         check_total(self.tested, self.configuration, Invariant.INCREMENT)
 
-    def taken_back(self) -> None:
+    def take_back(self) -> None:
         """Compare the total with one from scratch."""
         proposal, back = self.passed.pop()
         take_back((self.tested,), self.configuration, proposal, back)
         if Invariant.UNDO in self.asked:
             check_total(self.tested, self.configuration, Invariant.UNDO)
 
-    def relabelled(self, other: Configuration, invariant: Invariant) -> None:
+    def compare(self, other: Configuration, invariant: Invariant) -> None:
         """Compare the totals."""
         check_label(self.tested, self.configuration, other, invariant)
 
@@ -155,14 +185,17 @@ class ConstraintMachine(Journey):
 
     tested: Constraint
 
-    def proposed(self, proposal: Proposal) -> None:
+    def ask(self, proposal: Proposal) -> None:
         """Compare what the constraint says of the proposal with what is broken after it."""
         if Invariant.AGREEMENT in self.asked:
             check_agreement(self.tested, self.configuration, proposal)
+
+    def carry_out(self, proposal: Proposal) -> None:
+        """Note what is broken before."""
         before = broken_rows(self.tested, self.configuration)
         self.passed.append((self.configuration.apply(proposal), before))
 
-    def taken_back(self) -> None:
+    def take_back(self) -> None:
         """Compare what is broken with what was before the proposal."""
         back, before = self.passed.pop()
         self.configuration.apply(back)
@@ -170,7 +203,7 @@ class ConstraintMachine(Journey):
         if after != before and Invariant.UNDO in self.asked:
             raise BrokenInvariantError(Invariant.UNDO, f"rows {sorted(after)} are broken, before {sorted(before)}")
 
-    def relabelled(self, other: Configuration, invariant: Invariant) -> None:
+    def compare(self, other: Configuration, invariant: Invariant) -> None:
         """Compare how many replicas are broken."""
         one, two = (len(broken_rows(self.tested, seen)) for seen in (self.configuration, other))
         if one != two:

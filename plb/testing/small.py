@@ -7,13 +7,29 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
-from plb.model import Metric, Node, Partition, Replica, Role, Service
+from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
 from plb.testing.cluster import Cluster
 from plb.testing.clusters import METRICS
+from plb.testing.histories import CLASSES
 
-_CLASS = "gold"
 _ROOM = st.sampled_from([None, 20, 10])
 _DOMAIN = st.sampled_from([None, "fd:/a", "fd:/b"])
+_TRAITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [
+        {},
+        {"upgrade_domain": "ud0"},
+        {"upgrade_domain": "ud1"},
+        {"properties": {"ssd": "true"}},
+        {"up": False},
+    ]
+)
+"""What else a node may be; one thing at a time, as few draws shrink fast."""
+_HABITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, {"tenant_class": CLASSES[1]}, {"move_cost": MoveCost.HIGH}, {"move_cost": MoveCost.ZERO}]
+)
+"""What else a service may be."""
+_UNIT = st.sampled_from([1, 10_000])
+"""What loads and capacities are multiples of; squares of the larger ones are beyond 32 bits."""
 
 
 @attrs.frozen
@@ -25,10 +41,11 @@ class _Group:
     loads: list[tuple[int, ...]]
     waiting: int
     leaving: bool
+    habits: dict[str, Any]
 
 
-def _groups(metrics: int) -> st.SearchStrategy[list[_Group]]:
-    load = st.tuples(*[st.integers(0, 12)] * metrics)
+def _groups(metrics: int, unit: int) -> st.SearchStrategy[list[_Group]]:
+    load = st.tuples(*[st.integers(0, 12).map(lambda units: units * unit)] * metrics)
     group = st.builds(
         _Group,
         stateful=st.booleans(),
@@ -36,22 +53,26 @@ def _groups(metrics: int) -> st.SearchStrategy[list[_Group]]:
         loads=st.lists(load, min_size=1, max_size=3),
         waiting=st.integers(0, 1),
         leaving=st.booleans(),
+        habits=_HABITS,
     )
     return st.lists(group, min_size=2, max_size=4)
 
 
 @st.composite
 def small_clusters(draw: st.DrawFn) -> Cluster:
-    """Draw two to five nodes, two to four partitions, one or two metrics, and perhaps a history."""
-    names = METRICS[: draw(st.integers(1, 2))]
-    rooms = draw(st.lists(st.tuples(_ROOM, _DOMAIN), min_size=2, max_size=5))
+    """Draw two to five nodes, two to four partitions, one to three metrics, and perhaps a history."""
+    names = METRICS[: draw(st.integers(1, 3))]
+    unit = draw(_UNIT)
+    rooms = draw(st.lists(st.tuples(_ROOM, _DOMAIN, _TRAITS), min_size=2, max_size=5))
     nodes = tuple(
-        Node(f"n{i}", capacities={} if room is None else dict.fromkeys(names, room), fault_domain=domain)
-        for i, (room, domain) in enumerate(rooms)
+        Node(
+            f"n{i}", capacities={} if room is None else dict.fromkeys(names, room * unit), fault_domain=domain, **traits
+        )
+        for i, (room, domain, traits) in enumerate(rooms)
     )
-    groups = draw(_groups(len(names)))
+    groups = draw(_groups(len(names), unit))
     made = [_partition(group, f"p{i}", nodes) for i, group in enumerate(groups)]
-    history = draw(st.none() | _peaks(len(names)))
+    history = draw(st.none() | _peaks(len(names), unit))
     return Cluster(
         metrics=tuple(Metric(name) for name in names),
         config={} if history is None else {"repetitions": draw(st.integers(1, 4))},
@@ -75,9 +96,9 @@ def _service(group: _Group, name: str, metrics: tuple[str, ...], nodes: int) -> 
     return Service(
         name,
         stateful=group.stateful,
-        tenant_class=_CLASS,
         target_replicas=target,
         default_load=dict.fromkeys(roles, load) if group.waiting else {},
+        **{"tenant_class": CLASSES[0], **group.habits},
     )
 
 
@@ -93,14 +114,14 @@ def _partition(group: _Group, name: str, nodes: tuple[Node, ...]) -> Partition:
 
 
 @st.composite
-def _peaks(draw: st.DrawFn, metrics: int) -> dict[str, Any]:
+def _peaks(draw: st.DrawFn, metrics: int, unit: int) -> dict[str, Any]:
     """Columns of a history of a few traces that are at their peak from the start."""
     trace = st.tuples(st.sampled_from(list(Role)), st.tuples(*[st.integers(0, 16)] * metrics))
     traces = draw(st.lists(trace, min_size=1, max_size=4))
-    level = [list(peak) for _, peak in traces]
+    level = [[units * unit for units in peak] for _, peak in traces]
     still = [[0] * metrics for _ in traces]
     return {
-        "tenant_class": [_CLASS] * len(traces),
+        "tenant_class": [CLASSES[0]] * len(traces),
         "role": [role for role, _ in traces],
         "lifetime": [10] * len(traces),
         "level": level,

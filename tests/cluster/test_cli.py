@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,54 @@ def test_same_seed_same_bytes(scenario: Path, results: Path, tmp_path: Path):
         assert run.exit_code == 0, run.output
         assert run.stdout == ""
         assert contents(out) == contents(results)
+
+
+OWN = """
+from plb.registry import register_constraint, register_term
+
+
+class Heat:
+    name = "heat"
+
+    def total(self, configuration):
+        return float((configuration.loads**2).sum())
+
+
+class NotOnTheFirst:
+    name = "not_on_the_first"
+
+    def refuses(self, configuration, proposal):
+        return any(one.target == 0 for one in configuration.relocations(proposal))
+
+    def broken(self, configuration):
+        return configuration.rows_on(0)
+
+
+register_term(Heat())
+register_constraint(NotOnTheFirst())
+"""
+
+
+def test_imports_of_a_scenario_work_in_every_process(tmp_path: Path):
+    """A term and a constraint of one's own, from a file beside it, give the same bytes in one process or two."""
+    (tmp_path / "own.py").write_text(OWN)
+    own = '[policies.own]\nown_terms = { heat = 1e-6 }\nown_constraints = ["not_on_the_first"]\n'
+    policies = 'policies = ["original", "own"]\n'
+    path = tmp_path / "own.toml"
+    path.write_text('imports = ["own.py"]\n' + SMALL.replace("days = 0.1\n", "days = 0.05\n" + policies) + own)
+    for jobs in (1, 2):
+        run = subprocess_plb("simulate", path, "--out", tmp_path / f"jobs{jobs}", "--jobs", jobs, "--quiet")
+        assert run.returncode == 0, run.stderr
+    assert contents(tmp_path / "jobs1") == contents(tmp_path / "jobs2")
+    load = read_table(tmp_path / "jobs2", "node_load").filter(node="n0").group_by("policy").agg(pl.col("load").sum())
+    by_policy = dict(load.rows())
+    assert by_policy["own"] == 0 < by_policy["original"]
+
+
+def subprocess_plb(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, in which nothing is registered yet."""
+    command = [sys.executable, "-c", "from cluster.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_results_are_not_overwritten(scenario: Path, results: Path):

@@ -67,6 +67,12 @@ def test_flapping_goes_down_and_comes_back_until_its_end() -> None:
     ]
 
 
+def test_a_fault_lasts_for_a_second_at_least() -> None:
+    """However short it is said to be: times are whole seconds."""
+    events = make_faults(scenario_with(crashes=[{"node": "n1", "at_hours": 1.0, "hours": 0.0001}]), NODES)
+    assert [(event.time, event.goes_down) for event in events] == [(3600, True), (3601, False)]
+
+
 @pytest.mark.parametrize("distribution", ["exponential", "lognormal", "constant"])
 def test_crashes_by_chance_have_the_means_that_were_asked_for(distribution: str) -> None:
     """Over many nodes, to within five standard errors or so; equal seeds give equal faults, repeats others."""

@@ -42,11 +42,11 @@ def check(simulation: Simulation) -> None:
         nodes = [one.node for one in replicas if one.node is not None]
         assert len(set(nodes)) == len(nodes), "one replica a node"
         standing = {one.node for one in wanted if one.node is not None}
-        assert set(failover._states.get(partition, {})) <= standing
+        assert set(failover._states.of(partition)) <= standing
         for one in replicas:
             assert ledger.node[one.index] == (-1 if one.node is None else simulation._node_names.index(one.node))
             rows.add(one.index)
-        ready = {one.node for one in failover._ready(partition)}
+        ready = {one.node for one in failover._states.ready(partition)}
         assert not ready & failover.down, "nothing on a node that is down is ready"
         primary = next((one.node for one in wanted if one.role == Role.PRIMARY), None)
         usable = len(ready) >= tenancy.quorum and (primary in ready or not tenancy.stateful)
@@ -130,7 +130,7 @@ def test_an_unhealthy_domain_rolls_the_upgrade_back() -> None:
     assert back == [record.domain for record in begun][::-1]
     assert not simulation.failover.down
     assert not simulation.failover._draining
-    assert not simulation.failover._marks
+    assert not simulation.failover._states.marks
 
 
 def test_faults_and_upgrades_together_keep_every_invariant() -> None:

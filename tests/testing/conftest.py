@@ -1,13 +1,26 @@
-"""Fixtures for the tests of `plb.testing`."""
+"""What the tests of `plb.testing` share."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from plb import Node, Partition, Replica, Role, Service
 from plb.arrays import Problem
-from plb.testing import Cluster, configuration_of
+from plb.testing import BrokenInvariantError, Cluster, Invariant, configuration_of, machine_of
 from plb.testing.clusters import METRICS, Metric
+from plb.testing.machine import REPEATABLE
+
+
+def first_failure(subject: Any, **options: Any) -> Invariant:
+    """Return the invariant that is broken first; nothing is shrunk, which takes most of the time otherwise."""
+    case: Any = machine_of(subject, **options)
+    with pytest.raises(BrokenInvariantError) as caught:
+        run_state_machine_as_test(case.machine, settings=settings(REPEATABLE, phases=[Phase.generate]))
+    return caught.value.invariant
 
 
 @pytest.fixture

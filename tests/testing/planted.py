@@ -242,3 +242,97 @@ class OneDrawLess(Peaks):
 
     def delta(self, configuration, proposal):
         return self.foretold(configuration, proposal, self.draws(configuration) - 1)
+
+
+class UpgradeDomains:
+    """Σ over upgrade domains of the squared number of replicas: a right term that looks at nodes in words."""
+
+    name = "upgrade_domains"
+
+    def counts(self, configuration):
+        """Return the number of replicas in each domain."""
+        names = [configuration.node(node).upgrade_domain_name for node in range(configuration.nodes)]
+        counts = dict.fromkeys(names, 0)
+        for node, name in enumerate(names):
+            counts[name] += len(configuration.rows_on(node))
+        return counts
+
+    def total(self, configuration):
+        """Return the sum over all domains."""
+        return float(sum(count**2 for count in self.counts(configuration).values()))
+
+    def delta(self, configuration, proposal):
+        """Return the change in the domains concerned."""
+        counts = self.counts(configuration)
+        before = sum(count**2 for count in counts.values())
+        for _, source, target in configuration.relocations(proposal):
+            for node, sign in ((source, -1), (target, 1)):
+                if node != NOWHERE and self.knows(configuration, node):
+                    counts[configuration.node(node).upgrade_domain_name] += sign
+        return float(sum(count**2 for count in counts.values()) - before)
+
+    def knows(self, configuration, node):
+        """Tell whether a node counts: all do."""
+        return True
+
+
+class ForgottenDomain(UpgradeDomains):
+    """Increments that do not know one of the upgrade domains."""
+
+    def knows(self, configuration, node):
+        return configuration.node(node).upgrade_domain != "ud1"
+
+
+class IdleNodesThatAreDown(UpgradeDomains):
+    """Increments for which nothing stands on nodes that are down."""
+
+    def knows(self, configuration, node):
+        return configuration.node(node).up
+
+
+class ForgottenProperty(UpgradeDomains):
+    """Increments that leave nodes with a property out."""
+
+    def knows(self, configuration, node):
+        return not configuration.node(node).properties
+
+
+class TrialNotTakenBack(UpgradeDomains):
+    """Increments by trial, after which the replica stays where it was tried."""
+
+    def delta(self, configuration, proposal):
+        before = self.total(configuration)
+        configuration.apply(proposal)
+        return self.total(configuration) - before
+
+
+class LaterMetrics(Crowding):
+    """Increments that know two metrics only."""
+
+    def delta(self, configuration, proposal):
+        after = self.after(configuration, proposal)
+        return sum(float((load[:2] ** 2).sum() - (self.load[node][:2] ** 2).sum()) for node, load in after.items())
+
+
+class NarrowIntegers(Crowding):
+    """Increments in 32 bits, in which squares of large loads do not fit."""
+
+    def delta(self, configuration, proposal):
+        after = self.after(configuration, proposal)
+        with np.errstate(over="ignore"):
+            squares = [
+                [int((values.astype(np.int32) ** 2).sum()) for values in (load, self.load[node])]
+                for node, load in after.items()
+            ]
+        return float(sum(new - old for new, old in squares))
+
+
+class ClassOfTenants(Crowding):
+    """Totals in which one class counts twice, and increments in which it does not."""
+
+    def total(self, configuration):
+        load = configuration.loads
+        for row in configuration.rows:
+            if configuration.node_of(row) != NOWHERE and configuration.service_of(row).tenant_class == "silver":
+                load[configuration.node_of(row)] += configuration.load_of(row)
+        return float((load**2).sum())

@@ -1,0 +1,8 @@
+"""What failovers and interruptions are made for, as the tables of a run call it."""
+
+from __future__ import annotations
+
+VIOLATION, BALANCING, PLACEMENT = "violation", "balancing", "placement"
+FAULT, UPGRADE, QUORUM_LOSS = "node fault", "upgrade", "quorum loss"
+CAUSES_OF_MOVES = (VIOLATION, BALANCING, PLACEMENT, FAULT, UPGRADE)
+"""Beside these, a rule of the engine stands for itself, such as a domain that holds too many replicas."""
