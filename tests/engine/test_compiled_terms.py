@@ -14,7 +14,7 @@ from plb.energy.compiled import CompiledTerm
 from plb.kernel import kernel
 from plb.registry import register_constraint, register_term
 from plb.testing import Invariant, busy_clusters, machine_of
-from tests.engine.test_own_terms import engine_of
+from tests.engine.stories import four_nodes
 
 
 @kernel
@@ -173,14 +173,14 @@ def test_step_checks_hold_for_sums_and_values(cluster):
 
 def test_step_checks_name_a_sum_that_goes_wrong():
     """The message names the term, the sum and both numbers."""
-    engine = engine_of(("n0",) * 5, own_terms={"miscounted": 0.001}, checks="step", w_imbalance=1000.0)
+    engine = four_nodes(("n0",) * 5, own_terms={"miscounted": 0.001}, checks="step", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"sum 0 of energy term miscounted is 5, from scratch it is 4"):
         engine.balance()
 
 
 def test_result_does_not_depend_on_threads():
     """Chains carry sums of their own."""
-    engines = [engine_of(("n0", "n1", "n2", "n3", "n3"), own_terms={"occupied": 100.0}, threads=n) for n in (1, 2)]
+    engines = [four_nodes(("n0", "n1", "n2", "n3", "n3"), own_terms={"occupied": 100.0}, threads=n) for n in (1, 2)]
     plans = [engine.balance(budget=200_000) for engine in engines]
     assert plans[0] == plans[1]
     assert plans[0].energy_after.terms["occupied"] == 1.0
@@ -188,7 +188,7 @@ def test_result_does_not_depend_on_threads():
 
 def test_plan_tells_what_compiled_terms_and_constraints_did():
     """Refusals and rejections are counted by name, as those in plain Python are."""
-    proposals = engine_of(own_terms={"occupied": 100.0}, own_constraints=["not_on_last"]).balance().proposals
+    proposals = four_nodes(own_terms={"occupied": 100.0}, own_constraints=["not_on_last"]).balance().proposals
     assert proposals.refused_by_rule["not_on_last"] > 0
     assert proposals.rejected_by_term["occupied"] > 0
 
@@ -196,8 +196,8 @@ def test_plan_tells_what_compiled_terms_and_constraints_did():
 def test_kernel_that_is_none_or_does_not_compile_is_refused():
     """The message names the term, and says what Numba has to say."""
     with pytest.raises(InvalidValueError, match=r"plain_function: keep = .*plb.kernel.kernel"):
-        engine_of(own_terms={"plain_function": 1.0}).balance()
+        four_nodes(own_terms={"plain_function": 1.0}).balance()
     with pytest.raises(
         InvalidValueError, match=r"not_compilable: change = <kernel _of_nothing>.*Unknown attribute 'shape_of_nothing'"
     ):
-        engine_of(own_terms={"not_compilable": 1.0}).balance()
+        four_nodes(own_terms={"not_compilable": 1.0}).balance()
