@@ -1,8 +1,8 @@
 """The one decorator for compiled functions.
 
 ``import plb`` must load no Numba, so a kernel is compiled when it is first called. Numba keys its own cache by the file
-of a function alone and so misses that a *called* function changed; here the key is a hash of every source file of the
-package the kernel stands in.
+of a function alone and so misses that a *called* function changed; here the key is a hash of every source file of plb
+and, for a kernel of a user's own, of all that its machine code is made of (`plb.kernel_identity`).
 """
 
 from __future__ import annotations
@@ -209,7 +209,10 @@ def _widen_literals(dispatcher: Any) -> None:
 def _source_keyed_cache(function: Callable[..., Any], directory: Path, form: str) -> Any:
     from numba.core import caching
 
-    stamp = _source_hash(_package_root(Path(function.__code__.co_filename)))
+    from plb.kernel_identity import identity_of
+
+    stamp = _source_hash()
+    name = f"{function.__module__}.{function.__code__.co_firstlineno}{form}{identity_of(function)}"
 
     class Locator(caching._CacheLocator):
         """Keeps the machine code of one version of the sources in one folder."""
@@ -221,7 +224,7 @@ def _source_keyed_cache(function: Callable[..., Any], directory: Path, form: str
             return stamp
 
         def get_disambiguator(self) -> str:
-            return f"{function.__module__}.{function.__code__.co_firstlineno}{form}"
+            return name
 
         @classmethod
         def from_function(cls, _function: object, _file: object) -> Locator:
@@ -237,6 +240,9 @@ def _source_keyed_cache(function: Callable[..., Any], directory: Path, form: str
 
     class SourceKeyedCache(caching.FunctionCache):
         _impl_class = Implementation
+
+        def _index_key(self, sig: object, codegen: Any) -> object:
+            return sig, codegen.magic_tuple()
 
     make: Callable[..., object] = SourceKeyedCache
     return make(function)
@@ -257,20 +263,12 @@ def _cache_directory() -> Path | None:
     return None
 
 
-def _package_root(file: Path) -> Path:
-    """Return the outermost package folder that holds `file`."""
-    folder = file.parent
-    while (folder.parent / "__init__.py").exists():
-        folder = folder.parent
-    return folder
-
-
 @cache
-def _source_hash(package: Path) -> str:
-    """Hash all sources of `package`, and of plb itself, by content."""
+def _source_hash() -> str:
+    """Hash all sources of plb, by content."""
     digest = hashlib.sha256()
-    for root in sorted({package, Path(__file__).parent}):
-        for file in sorted(root.rglob("*.py")):
-            digest.update(str(file.relative_to(root)).encode())
-            digest.update(file.read_bytes())
+    root = Path(__file__).parent
+    for file in sorted(root.rglob("*.py")):
+        digest.update(str(file.relative_to(root)).encode())
+        digest.update(file.read_bytes())
     return digest.hexdigest()

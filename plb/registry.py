@@ -11,11 +11,14 @@ from copy import deepcopy
 from types import MappingProxyType
 from typing import TypeVar
 
+from plb.constraints.compiled import CompiledConstraint
 from plb.constraints.interface import Constraint
+from plb.energy.compiled import CompiledTerm
 from plb.energy.interface import EnergyTerm, missing_verbs
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.policies import BUILT_IN as BUILT_IN_POLICIES
 from plb.policies.interface import ANNEALING, PlacementPolicy
+from plb.validation import check_name
 
 BUILT_IN = ("total", "movement", "imbalance", "fragmentation", "expected_failovers")
 """Names that plans use for the energy and its own terms."""
@@ -34,15 +37,17 @@ def register_term(term: object) -> None:
     Raises
     ------
     InvalidValueError
-        If it has no `name` or no `total`, or only some of `begin`, `apply` and `undo`.
+        If it is a class or has no `name` or no `total`, if it has only some of `begin`, `apply` and `undo`, or if its
+        arithmetic is to be in kernels and it has no `change`.
     ConflictError
         If another term, or a built-in one, has this name.
     """
-    if not isinstance(term, EnergyTerm):
+    if isinstance(term, type) or not isinstance(term, EnergyTerm):
         raise InvalidValueError("register_term", "term", term, "an object with a `name` and a `total(configuration)`")
-    if term.name in BUILT_IN:
+    if check_name("register_term", term.name) in BUILT_IN:
         raise ConflictError(f"register_term: {term.name!r} is the name of a built-in term")
-    if missing := missing_verbs(term):
+    missing = ["change"] if isinstance(term, CompiledTerm) and not hasattr(term, "change") else missing_verbs(term)
+    if missing:
         raise InvalidValueError("register_term", f"term {term.name}", term, f"one that also has {', '.join(missing)}")
     _enter(_terms, "term", term)
 
@@ -53,16 +58,17 @@ def register_constraint(constraint: object) -> None:
     Raises
     ------
     InvalidValueError
-        If it lacks one of `name`, `refuses` and `broken`.
+        If it is a class, or lacks one of `name`, `refuses` (with a kernel: `test`) and `broken`.
     ConflictError
         If another constraint, or a built-in rule, has this name.
     """
     from plb.constraints import Rule
 
-    if not isinstance(constraint, Constraint):
-        allowed = "an object with a `name`, `refuses(configuration, proposal)` and `broken(configuration)`"
+    lacks_test = isinstance(constraint, CompiledConstraint) and not hasattr(constraint, "test")
+    if isinstance(constraint, type) or not isinstance(constraint, Constraint) or lacks_test:
+        allowed = "an object with a `name`, `refuses(configuration, proposal)` or `test`, and `broken(configuration)`"
         raise InvalidValueError("register_constraint", "constraint", constraint, allowed)
-    if constraint.name.upper() in Rule.__members__:
+    if check_name("register_constraint", constraint.name).upper() in Rule.__members__:
         raise ConflictError(f"register_constraint: {constraint.name!r} is the name of a built-in rule")
     _enter(_constraints, "constraint", constraint)
 
@@ -73,14 +79,14 @@ def register_policy(policy: object) -> None:
     Raises
     ------
     InvalidValueError
-        If it has no `name` or no `choose`.
+        If it is a class, or has no `name` or no `choose`.
     ConflictError
         If another policy, or a built-in one, has this name.
     """
-    if not isinstance(policy, PlacementPolicy):
+    if isinstance(policy, type) or not isinstance(policy, PlacementPolicy):
         allowed = "an object with a `name` and a `choose(configuration, row, nodes)`"
         raise InvalidValueError("register_policy", "policy", policy, allowed)
-    if policy.name in RESERVED:
+    if check_name("register_policy", policy.name) in RESERVED:
         raise ConflictError(f"register_policy: {policy.name!r} is the name of a built-in policy")
     _enter(_policies, "policy", policy)
 

@@ -105,20 +105,20 @@ def check_mapping(item: str, field: str, value: object, allowed: str) -> Mapping
 
 def check_items(item: str, field: str, values: object, kind: type[Item]) -> tuple[Item, ...]:
     """Return the items of a list or the like if all are of the class `kind`, else raise `InvalidValueError`."""
-    found = _listed(item, field, values, f"a list of {kind.__name__}")
+    found = check_collection(item, field, values, f"a list of {kind.__name__}")
     return tuple(check_kind(item, field, one, kind) for one in found)
 
 
 def check_names(item: str, field: str, values: object) -> tuple[str, ...]:
     """Return a collection of names; refuse a single one, whose letters would be taken for names."""
     allowed = "a collection of names"
-    found = _listed(item, field, values, allowed)
+    found = check_collection(item, field, values, allowed)
     if not all(isinstance(name, str) for name in found):
         raise InvalidValueError(item, field, values, allowed)
     return found
 
 
-def _listed(item: str, field: str, values: object, allowed: str) -> tuple[Any, ...]:
+def check_collection(item: str, field: str, values: object, allowed: str) -> tuple[Any, ...]:
     """Return what a collection that is no text and no mapping holds, or refuse it."""
     try:
         if not isinstance(values, str | bytes | Mapping):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from plb.arrays import Int, Problem, Solution
+from plb.errors import InvalidValueError
 from plb.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -43,12 +44,15 @@ class CompiledTerm:
         self.sums: Int = NO_SUMS
 
     def new_sums(self, configuration: Configuration) -> Int:  # noqa: ARG002  # those of a class of its own use it
-        """Return the sums that the kernels keep, formed anew: (W,) of 64 bits."""
+        """Return the sums that the kernels keep, formed anew: (W,) whole numbers of 64 bits."""
         return NO_SUMS
 
     def begin(self, configuration: Configuration) -> None:
-        """Form the sums anew."""
-        self.sums = np.array(self.new_sums(configuration), np.int64).ravel()
+        """Form the sums anew; refuse what are no whole numbers, and a `keep` without any."""
+        item = f"energy term {self.name}"
+        if self.keep is not None and type(self).new_sums is CompiledTerm.new_sums:
+            raise InvalidValueError(item, "new_sums", None, "sums for `keep` to bring up to date")
+        self.sums = _whole_numbers(item, self.new_sums(configuration))
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return by how much a proposal would change the term."""
@@ -67,3 +71,16 @@ class CompiledTerm:
             back = configuration.apply(proposal)
             self.apply(configuration, back)
             configuration.apply(back)
+
+
+def _whole_numbers(item: str, values: object) -> Int:
+    """Return values as a flat array of 64 bits; refuse what does not come out the same."""
+    try:
+        given = np.array(values)
+        with np.errstate(invalid="ignore"):
+            found: Int = given.astype(np.int64)
+    except (TypeError, ValueError, OverflowError):
+        given, found = np.empty(1), NO_SUMS
+    if not np.array_equal(given, found):
+        raise InvalidValueError(item, "new_sums", values, "whole numbers of 64 bits")
+    return found.ravel()

@@ -14,6 +14,7 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Int
 from plb.errors import InvalidValueError
+from plb.validation import check_collection, check_items
 
 if TYPE_CHECKING:
     from plb.configuration import Configuration, Proposal
@@ -107,7 +108,7 @@ class RepackingPolicy(PlacementPolicy, Protocol):
 
 def choose(policy: PlacementPolicy, configuration: Configuration, row: int, nodes: Int) -> int | None:
     """Return the node that a policy chooses, or None; refuse one that was not offered."""
-    chosen = policy.choose(configuration, row, nodes)
+    chosen = policy.choose(configuration, row, nodes.copy())
     if chosen is None or _is_one_of(chosen, nodes):
         return None if chosen is None else index(chosen)
     allowed = f"None or one of the nodes {nodes.tolist()}"
@@ -118,17 +119,20 @@ def leaving_order(policy: PlacementPolicy, configuration: Configuration, node: i
     """Return in which order replicas leave a node: as the policy says, else the smallest first."""
     if not isinstance(policy, OrderingPolicy):
         return smallest_first(configuration, node, rows)
-    order = list(policy.leaving(configuration, node, rows))
+    item, field, allowed = f"policy {policy.name}", f"leaving of node {node}", f"some of the rows {rows.tolist()}"
+    order = check_collection(item, field, policy.leaving(configuration, node, rows.copy()), allowed)
     for row in order:
         if not _is_one_of(row, rows):
-            allowed = f"some of the rows {rows.tolist()}"
-            raise InvalidValueError(f"policy {policy.name}", f"leaving of node {node}", row, allowed)
+            raise InvalidValueError(item, field, row, allowed)
     return [index(row) for row in order]
 
 
-def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -> list[Proposal]:
+def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -> tuple[Proposal, ...]:
     """Return the moves that a policy wants before it places a replica; refuse what moves no other that stands."""
-    wanted = list(policy.make_room(configuration, row))
+    from plb.configuration import Proposal  # it knows the settings, and they know policies by name
+
+    item, field = f"policy {policy.name}", f"make_room for row {row}"
+    wanted = check_items(item, field, policy.make_room(configuration, row), Proposal)
     standing = configuration.rows[configuration.solution.node[configuration.rows] != NOWHERE]
     nodes = np.arange(configuration.nodes)
     for one in wanted:
@@ -138,7 +142,7 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
         others = row not in (one.row, one.partner)
         if not (others and _is_one_of(one.row, standing) and _is_one_of(one.target, nodes) and partner_is_there):
             allowed = "moves of other replicas that stand, each to a node, or exchanges of two of them"
-            raise InvalidValueError(f"policy {policy.name}", f"make_room for row {row}", one, allowed)
+            raise InvalidValueError(item, field, one, allowed)
     return wanted
 
 
@@ -155,6 +159,6 @@ def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[i
 
 def _is_one_of(value: object, allowed: Int) -> bool:
     try:
-        return index(value) in allowed  # type: ignore[arg-type]
+        return not isinstance(value, bool) and index(value) in allowed  # type: ignore[arg-type]
     except TypeError:
         return False

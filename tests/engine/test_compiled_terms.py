@@ -202,3 +202,45 @@ def test_kernel_that_is_none_or_does_not_compile_is_refused():
         InvalidValueError, match=r"not_compilable: change = <kernel _of_nothing>.*Unknown attribute 'shape_of_nothing'"
     ):
         four_nodes(own_terms={"not_compilable": 1.0}).balance()
+
+
+@pytest.mark.parametrize("sums", [None, [0.5] * 4, np.full(4, np.nan), [2**64], ["1"], [[1], [2, 3]]])
+def test_sums_that_are_no_whole_numbers_are_refused(sums, monkeypatch):
+    """They would be kept as others."""
+    monkeypatch.setattr(Occupied, "new_sums", lambda *_: sums)
+    with pytest.raises(InvalidValueError, match=r"energy term occupied: new_sums = .* whole numbers of 64 bits"):
+        four_nodes(own_terms={"occupied": 1.0}).balance()
+
+
+def test_sums_may_have_any_shape_and_type_of_whole_numbers(monkeypatch):
+    """Kernels get them flat."""
+    right = Occupied.new_sums
+    plan = four_nodes(own_terms={"occupied": 100.0}).balance()
+    for shape in (np.ndarray.tolist, lambda sums: sums.astype(float), lambda sums: sums.astype(np.int8).reshape(2, 2)):
+        monkeypatch.setattr(Occupied, "new_sums", lambda *given, shape=shape: shape(right(*given)))
+        assert four_nodes(own_terms={"occupied": 100.0}).balance() == plan
+
+
+def test_kernels_that_are_missing_are_missed_at_once():
+    """A change, the test of a constraint, and sums for a kernel that keeps them."""
+
+    class Changeless(CompiledTerm):
+        name = "changeless"
+        total = Occupied.total
+
+    class Testless(CompiledConstraint):
+        name = "testless"
+        broken = NotOnLast.broken
+
+    class Sumless(Changeless):
+        name = "sumless"
+        change = Occupied.change
+        keep = Occupied.keep
+
+    with pytest.raises(InvalidValueError, match=r"register_term: term changeless = .* also has change"):
+        register_term(Changeless())
+    with pytest.raises(InvalidValueError, match=r"register_constraint: constraint = .* or `test`"):
+        register_constraint(Testless())
+    register_term(Sumless())
+    with pytest.raises(InvalidValueError, match=r"energy term sumless: new_sums = None .* for `keep`"):
+        four_nodes(own_terms={"sumless": 1.0}).balance()

@@ -97,6 +97,14 @@ def test_step_checks_name_a_term_whose_changes_do_not_add_up():
         engine.balance()
 
 
+@pytest.mark.parametrize("total", [None, "one", float("nan"), float("-inf"), [1.0]])
+def test_total_that_is_no_number_is_refused(total, monkeypatch):
+    """Nothing could be compared with it."""
+    monkeypatch.setattr(NodesUsed, "total", lambda *_: total)
+    with pytest.raises(InvalidValueError, match=r"energy term nodes_used: total = .* a finite number"):
+        four_nodes(own_terms={"nodes_used": 1.0}).balance(budget=0)
+
+
 def test_unknown_names_are_refused_with_the_nearest():
     """A misspelt term or constraint, and weights and names of the wrong kind."""
     with pytest.raises(UnknownNameError, match="unknown energy term 'node_used'; did you mean 'nodes_used'"):
@@ -144,3 +152,23 @@ def test_what_is_no_term_or_has_the_name_of_another_is_refused():
         register_constraint(Capacity())
     with pytest.raises(InvalidValueError, match="`refuses"):
         register_constraint(NodesUsed())
+    for register, kind in ((register_term, NodesUsed), (register_constraint, OffLastNode)):
+        with pytest.raises(InvalidValueError, match="an object with"):
+            register(kind)
+
+
+@pytest.mark.parametrize("name", [3, "", " ", None, ["listed"]])
+def test_name_that_is_no_text_is_refused(name):
+    """Settings could not choose it."""
+
+    class Term(NodesUsed):
+        pass
+
+    class Constraint(OffLastNode):
+        pass
+
+    Term.name = Constraint.name = name
+    with pytest.raises(InvalidValueError, match="register_term: name = "):
+        register_term(Term())
+    with pytest.raises(InvalidValueError, match="register_constraint: name = "):
+        register_constraint(Constraint())

@@ -135,9 +135,47 @@ class OffEvenNodes:
         return [row for row in configuration.rows if configuration.node_of(row) in (0, 2)]
 
 
+class ChildrenOffLowNodes:
+    """No child may stand on n0."""
+
+    name = "children_off_low_nodes"
+    nodes = (0,)
+
+    def refuses(self, configuration, proposal):
+        """Refuse to go there."""
+        relocations = configuration.relocations(proposal)
+        return any(one.target in self.nodes and self._is_child(configuration, one.row) for one in relocations)
+
+    def broken(self, configuration):
+        """Return the children that stand there."""
+        rows = [row for row in configuration.rows if self._is_child(configuration, row)]
+        return [row for row in rows if configuration.node_of(row) in self.nodes]
+
+    def _is_child(self, configuration, row):
+        return configuration.service_of(row).name == "tail"
+
+
+class ChildrenOffHighNodes(ChildrenOffLowNodes):
+    """No child may stand elsewhere."""
+
+    name = "children_off_high_nodes"
+    nodes = (1, 2, 3)
+
+
+class NowhereButOnOddNodes(OffEvenNodes):
+    """The same; replicas that wait for a place are taken for broken, too."""
+
+    name = "nowhere_but_on_odd_nodes"
+
+    def broken(self, configuration):
+        """Return what does not stand on another node."""
+        return [row for row in configuration.rows if configuration.node_of(row) in (0, 2, -1)]
+
+
 for one in (LastFit(), Picky(), Stray(), LargestFirst(), Counting(), Repacking(), Pushy()):
     register_policy(one)
-register_constraint(OffEvenNodes())
+for one in (OffEvenNodes(), ChildrenOffLowNodes(), ChildrenOffHighNodes(), NowhereButOnOddNodes()):
+    register_constraint(one)
 NAMES = ("first_fit", "random", "last_fit", "picky", "largest_first", "counting", "repacking")
 VERBS = ("place", "repair", "refresh")
 
@@ -433,13 +471,54 @@ def test_room_is_made_by_exchanges_too():
 @pytest.mark.parametrize("answer", [True, 1.0, "n1", -1, 99, [1]])
 def test_answer_of_another_kind_is_refused(answer, monkeypatch):
     """Only a whole number that is one of the nodes will do."""
-    engine = engine_of("last_fit", (None,), nodes=1)
+    engine = engine_of("last_fit", (None,))
     monkeypatch.setattr(LastFit, "choose", lambda *_: answer)
     with pytest.raises(InvalidValueError, match="policy last_fit"):
         engine.place()
 
 
-def test_names_of_policies_are_checked():
+@pytest.mark.parametrize("answer", [None, 3, "all", [(0, 1)], [None]])
+def test_room_and_order_that_are_no_lists_of_their_kind_are_refused(answer, monkeypatch):
+    """The message names the policy and the verb."""
+    monkeypatch.setattr(Pushy, "make_room", lambda *_: answer)
+    with pytest.raises(InvalidValueError, match="policy pushy: make_room for row 1 = "):
+        engine_of("pushy", ("n0", None)).place()
+    monkeypatch.setattr(LargestFirst, "leaving", lambda *_: answer)
+    with pytest.raises(InvalidValueError, match="policy largest_first: leaving of node 0 = "):
+        engine_of("largest_first", ("n0",) * 7).repair()
+
+
+def test_policy_cannot_offer_itself_a_node(monkeypatch):
+    """What it writes into the nodes it is given is not taken for what was offered."""
+
+    def choose(_policy, _configuration, _row, nodes):
+        nodes[:] = 3
+        return 3
+
+    monkeypatch.setattr(LastFit, "choose", choose)
+    with pytest.raises(InvalidValueError, match=r"choose for row 6 = 3 is not allowed; expected None or one of"):
+        engine_of("last_fit", ("n3",) * 6 + (None,)).place()
+
+
+def test_children_that_follow_break_no_other_constraint():
+    """Also where they broke one already: each constraint counts by itself, and others leave the node all the same."""
+    engine = engine_of("last_fit", ("n0",), own_constraints=["children_off_low_nodes", "children_off_high_nodes"])
+    for service, above, load in (("tail", "web", 1), ("lone", None, 2)):
+        default_load = {Role.INSTANCE: {"cpu": load}}
+        engine.update_service(Service(service, stateful=False, affinity_to=above, default_load=default_load))
+        replicas = [Replica(Role.INSTANCE, "n0")]
+        engine.update_partition(Partition(f"{service}/0", service=service, replicas=replicas))
+    engine.update_node(Node("n0", capacities={"cpu": 3}))
+    assert targets(engine.repair()) == {"lone/0": "n3"}
+
+
+def test_repair_places_nothing_that_waits():
+    """Also where a constraint lists what waits among what breaks it."""
+    engine = engine_of("first_fit", ("n0", None), own_constraints=["nowhere_but_on_odd_nodes"])
+    assert targets(engine.repair()) == {"web/0": "n1"}
+
+
+def test_names_of_policies_are_checked(monkeypatch):
     """Unknown ones, those of others and built-in ones; what is no policy."""
 
     class Other(LastFit):
@@ -460,8 +539,13 @@ def test_names_of_policies_are_checked():
     for one in (Annealing(), Random()):
         with pytest.raises(ConflictError, match="built-in policy"):
             register_policy(one)
-    with pytest.raises(InvalidValueError, match="`name` and a `choose"):
-        register_policy(OffEvenNodes())
+    for one in (OffEvenNodes(), LastFit):
+        with pytest.raises(InvalidValueError, match="`name` and a `choose"):
+            register_policy(one)
+    for name in (3, "", [], None):
+        monkeypatch.setattr(LastFit, "name", name)
+        with pytest.raises(InvalidValueError, match=r"register_policy: name = .* expected a string"):
+            register_policy(LastFit())
 
 
 # the verifier

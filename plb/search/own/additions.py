@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -17,6 +18,7 @@ from plb.description import Description, describe
 from plb.energy.compiled import CompiledTerm
 from plb.energy.fresh import fresh_solution
 from plb.energy.interface import EnergyTerm
+from plb.errors import InvalidValueError
 from plb.plan import Energy, Proposals
 from plb.policies.interface import PlacementPolicy
 from plb.registry import own_constraint, own_term
@@ -83,7 +85,7 @@ class Additions:
     def totals(self, problem: Problem, solution: Solution) -> dict[str, float]:
         """Return the terms of a solution by name, from scratch and without their weights."""
         configuration = self.configuration(problem, solution)
-        return {term.name: float(term.total(configuration)) for term in self.terms}
+        return {term.name: _finite(term.name, term.total(configuration)) for term in self.terms}
 
     def weighted(self, values: Mapping[str, float]) -> float:
         """Return what values of the terms add to the energy."""
@@ -123,9 +125,8 @@ class Additions:
     def broken(self, configuration: Configuration) -> dict[int, str]:
         """Return the rows that break a constraint where they stand, and the name of the first that each breaks."""
         found: dict[int, str] = {}
-        for one in self.constraints:
-            for row in one.broken(configuration):
-                found.setdefault(int(row), one.name)
+        for name, row in self.broken_by_name(configuration):
+            found.setdefault(row, name)
         return found
 
     def broken_by_name(self, configuration: Configuration) -> Iterator[tuple[str, int]]:
@@ -181,6 +182,17 @@ def energy_with(additions: Additions | None, problem: Problem, solution: Solutio
         return energy
     own = additions.totals(problem, solution)
     return attrs.evolve(energy, total=energy.total + additions.weighted(own), own=own)
+
+
+def _finite(name: str, total: object) -> float:
+    """Return the total of a term as a float; refuse what is none, as nothing could be compared with it."""
+    try:
+        value = float(total)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise InvalidValueError(f"energy term {name}", "total", total, "a finite number")
+    return value
 
 
 def moved_rows(before: Solution, after: Solution) -> list[int]:

@@ -96,8 +96,8 @@ class Decisions:
         for row in self._movable(self._breaches(mended).astray):
             if self._breaches(mended).astray[row]:
                 self.place(row, enforced | JOINING)
-        for row in sorted(self._broken()):
-            if self.problem.movable[row] and row in self._broken():
+        for row in sorted(self.additions.broken(self.configuration)):
+            if self.problem.movable[row] and row in self.additions.broken(self.configuration):
                 self.place(row, enforced)
         before = -1
         while self.tally[ACCEPTED] > before:  # a node that is relieved may have room for what could not leave another
@@ -129,9 +129,9 @@ class Decisions:
         """Return those of the rows that are marked, (M,), that may move."""
         return [int(row) for row in np.flatnonzero(rows & self.problem.movable)]
 
-    def _broken(self) -> set[int]:
-        """Return the rows that break a constraint of the user's own."""
-        return set(self.additions.broken(self.configuration))
+    def _broken(self) -> set[tuple[str, int]]:
+        """Return which constraints of the user's own are broken, each with every row that breaks it."""
+        return set(self.additions.broken_by_name(self.configuration))
 
     def _nodes(self, row: int, enforced: int) -> Int:
         """Return the nodes that no rule and no constraint refuses, and count what does."""
