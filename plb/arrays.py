@@ -185,6 +185,8 @@ class Problem(NamedTuple):
     weights: Float
     """See `plb.energy.score`."""
     # budgets
+    bounded: bool
+    """Whether any of the budgets below says anything."""
     swap_cost: int
     """Tenths that a swap of roles costs."""
     add_cost: int

@@ -137,18 +137,18 @@ def spreads_badly(
     if source != NOWHERE and siblings[source] > 0:
         stays_inside = parent[source] == parent[target]
         left = beside_source + 1 if stays_inside else beside_source
-        if in_source < left // siblings[source]:
+        if (in_source + 1) * siblings[source] <= left:  # below the floor
             return True
     if in_target == 0:
         return False
     replicas = beside_target + 1
     domains = siblings[target]
-    floor = replicas // domains
-    if in_target + 1 > (floor if replicas % domains == 0 else floor + 1):
+    if in_target * domains >= replicas:  # at the ceiling
         return True
-    return in_target >= floor > 0 and _some_domain_below(
-        domain, parent, siblings, node, sibling, leaving, row, target, floor
-    )
+    if replicas < domains or replicas >= (in_target + 1) * domains:  # the floor is 0, or not reached yet
+        return False
+    floor = replicas // domains
+    return _some_domain_below(domain, parent, siblings, node, sibling, leaving, row, target, floor)
 
 
 @kernel

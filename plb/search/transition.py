@@ -27,7 +27,7 @@ from plb.energy.accumulators import change_load
 from plb.energy.failovers import change_aggregate, violations_after
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import imbalance, imbalance_after
-from plb.energy.movement import partition_movement
+from plb.energy.movement import movement_alone, partition_movement, siblings_stand_still
 from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, energy_of
 from plb.energy.spread import change_spread, spread
 from plb.kernel import kernel
@@ -73,6 +73,8 @@ def _movement_change(
     partner: int,
 ) -> int:
     here = solution.node[row]
+    if partner == NOWHERE and siblings_stand_still(problem, solution, row):
+        return movement_alone(problem, cost, add_cost, row, target) - movement_alone(problem, cost, add_cost, row, here)
     together = partner if partner != NOWHERE and are_siblings(problem, row, partner) else NOWHERE
     change = partition_movement(problem, solution, cost, swap_cost, add_cost, row, target, together, here)
     change -= partition_movement(problem, solution, cost, swap_cost, add_cost, row, here, NOWHERE, NOWHERE)
