@@ -15,6 +15,7 @@ from plb.kernel import by_pointer
 
 Int = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
+UInt8 = npt.NDArray[np.uint8]
 Float = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
@@ -243,7 +244,7 @@ class Solution(NamedTuple):
     """(L,) score of each local domain in units of 2^-40."""
     group_load: Int
     """(2, G, R) steps on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
-    hit: Int32
+    hit: UInt8
     """(K,) scratch."""
     picked: Int
     """(N,) scratch: whether a node was picked to be empty; without room where no metric reserves nodes."""
