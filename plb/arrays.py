@@ -105,12 +105,18 @@ class Problem(NamedTuple):
     """(M,) first index of `receives`."""
     prefers_siblings: Bool
     """(M,) whether the row prefers nodes where its partition has a replica or a standby, and upgraded ones."""
+    preferring: bool
+    """Whether any row prefers such nodes; with `unspread_rows` and `related` it spares steps a look at each row."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
+    unspread_rows: int
+    """Number of rows that do not."""
     standbys: int
     """Number of rows that are a standby."""
     standby: Bool
     """(M,) whether a new replica of the partition may take the row's place."""
+    related: bool
+    """Whether any row has a parent."""
     affinity: Int
     """(M,) whether the row has no parent, follows one, or has one that cannot be followed."""
     parent_row: Int
