@@ -18,7 +18,7 @@ import numpy as np
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.constraints import ALL_RULES, NO_REFUSAL
-from plb.energy.failovers import violations_after
+from plb.energy.failovers import violations_left
 from plb.energy.score import energy_of
 from plb.engine import PlacementAndLoadBalancing
 from plb.kernel import kernel
@@ -31,6 +31,7 @@ from plb.search.transition import (
     imbalance_of_proposal,
     movement_after,
     present_energy,
+    violations_at_target,
 )
 from plb.testing import configuration_of
 
@@ -245,16 +246,10 @@ def _score_fully(problem: Problem, solution: Solution, choice: Choice, rng: np.r
             continue
         here = solution.node[row]
         violations = solution.counts[0] - solution.violating[here] - solution.violating[target]
-        for node, incoming, outgoing in ((here, partner, row), (target, row, partner)):
-            violations += violations_after(
-                solution.aggregate[node],
-                solution.ceiling[node],
-                problem.threshold[node],
-                problem.peak[incoming],
-                problem.peak_ceiling[incoming],
-                problem.peak[outgoing],
-                solution.hit,
-            )
+        violations += violations_left(
+            solution.aggregate[here], solution.ceiling[here], problem.threshold[here], problem.peak[row], solution.hit
+        )
+        violations += violations_at_target(problem, solution, row, target, partner)
         after = energy_of(
             problem.weights,
             movement_after(problem, solution, row, target, partner),

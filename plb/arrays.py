@@ -15,6 +15,7 @@ from plb.kernel import by_pointer
 
 Int = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
+UInt8 = npt.NDArray[np.uint8]
 Float = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
@@ -104,12 +105,18 @@ class Problem(NamedTuple):
     """(M,) first index of `receives`."""
     prefers_siblings: Bool
     """(M,) whether the row prefers nodes where its partition has a replica or a standby, and upgraded ones."""
+    preferring: bool
+    """Whether any row prefers such nodes; with `unspread_rows` and `related` it spares steps a look at each row."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
+    unspread_rows: int
+    """Number of rows that do not."""
     standbys: int
     """Number of rows that are a standby."""
     standby: Bool
     """(M,) whether a new replica of the partition may take the row's place."""
+    related: bool
+    """Whether any row has a parent."""
     affinity: Int
     """(M,) whether the row has no parent, follows one, or has one that cannot be followed."""
     parent_row: Int
@@ -185,6 +192,8 @@ class Problem(NamedTuple):
     weights: Float
     """See `plb.energy.score`."""
     # budgets
+    bounded: bool
+    """Whether any of the budgets below says anything."""
     swap_cost: int
     """Tenths that a swap of roles costs."""
     add_cost: int
@@ -241,7 +250,7 @@ class Solution(NamedTuple):
     """(L,) score of each local domain in units of 2^-40."""
     group_load: Int
     """(2, G, R) steps on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
-    hit: Int32
+    hit: UInt8
     """(K,) scratch."""
     picked: Int
     """(N,) scratch: whether a node was picked to be empty; without room where no metric reserves nodes."""

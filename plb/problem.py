@@ -125,10 +125,13 @@ def _budgets(state: ClusterState) -> dict[str, Any]:
     def limit(most: int | None) -> int:
         return NO_BUDGET if most is None else most
 
+    by_service = [service.max_moves for service in state.services]
+    budgets = (config.max_moves, config.max_moves_per_node, *by_service)
     return {
+        "bounded": any(most is not None for most in budgets),
         "max_moves": limit(config.max_moves),
         "max_node_moves": np.full(len(state.nodes), limit(config.max_moves_per_node), np.int64),
-        "max_service_moves": np.array([limit(s.max_moves) for s in state.services] or [NO_BUDGET], np.int64),
+        "max_service_moves": np.array([*map(limit, by_service)] or [NO_BUDGET], np.int64),
     }
 
 

@@ -35,8 +35,10 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, member: Bool) ->
         "service": table.service,
         "suit": _suits_by_role(state, suit),
         "kind": _kinds(state),
-        "prefers_siblings": _prefers_siblings(state),
-        "unspread": table.leaving | table.standby,
+        "prefers_siblings": (prefers := _prefers_siblings(state)),
+        "preferring": bool(prefers.any()),
+        "unspread": (unspread := table.leaving | table.standby),
+        "unspread_rows": int(unspread.sum()),
         "standby": table.standby,
         "standbys": int(table.standby.sum()),
         "movable": free & _with_nowhere(topology.counted)[table.node],
@@ -63,12 +65,13 @@ def affinities(state: ClusterState) -> dict[str, Any]:
     room = state.rows.room
     found: dict[str, Any] = {name: np.full(room, NOWHERE) for name in ("parent_row", "first_child", "next_child")}
     found |= {
+        "related": any(service.affinity_to is not None for service in state.services),
         "affinity": np.zeros(room, np.int64),
         "aligned": np.zeros(room, np.bool_),
         "loose": np.zeros(room, np.bool_),
         "parents_move": _share_with_parents(state.config),
     }
-    if not any(service.affinity_to is not None for service in state.services):
+    if not found["related"]:
         return found
     partitions: dict[int, list[PartitionRecord]] = {}
     for record in state.partitions.values():

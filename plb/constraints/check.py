@@ -51,14 +51,12 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     """Return the first enforced rule other than capacity that refuses `row` on `target`, or NO_REFUSAL."""
     if not problem.receives[problem.kind[row], target]:
         return _NODE
-    if is_excluded(
-        solution.node, problem.origin, problem.sibling, problem.standby, problem.role, problem.chains, row, target
-    ):
+    if is_excluded(problem, solution, row, target):
         return _EXCLUSION
     if enforced >> _PLACEMENT & 1 and not problem.suits[problem.suit[row], target]:
         return _PLACEMENT
-    prefers = enforced >> _PREFERRED & 1 and problem.prefers_siblings[row] and not problem.upgraded[target]
-    if prefers and standby_on(problem, solution, row, target) == NOWHERE:
+    prefers = problem.preferring and enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]
+    if prefers and not problem.upgraded[target] and standby_on(problem, solution, row, target) == NOWHERE:
         return _PREFERRED
     if problem.throttles and enforced >> _THROTTLING & 1 and is_throttled(problem, solution, row, target):
         return _THROTTLING
@@ -66,7 +64,8 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
         if enforced >> problem.domain_rule[level] & 1 and breaks_spread(problem, solution, level, row, target):
             return int(problem.domain_rule[level])
     if (
-        enforced >> _AFFINITY & 1
+        problem.related
+        and enforced >> _AFFINITY & 1
         and problem.affinity[row] != _FREE
         and _leaves_parent(problem, solution, enforced, row, target)
     ):

@@ -28,6 +28,7 @@ def breaks_spread(problem: Problem, solution: Solution, level: int, row: int, ta
             solution.node,
             problem.sibling,
             problem.unspread,
+            problem.unspread_rows > 0,
             row,
             target,
         )
@@ -102,7 +103,15 @@ def _beside(domain: Int, node: Int, sibling: Int, unspread: Bool, row: int, targ
 
 @kernel(inline=True)
 def spreads_badly(
-    domain: Int, parent: Int, siblings: Int, node: Int, sibling: Int, leaving: Bool, row: int, target: int
+    domain: Int,
+    parent: Int,
+    siblings: Int,
+    node: Int,
+    sibling: Int,
+    leaving: Bool,
+    some_leave: bool,
+    row: int,
+    target: int,
 ) -> bool:
     """Tell whether `row` on `target` would break the even spread at this level.
 
@@ -115,6 +124,8 @@ def spreads_badly(
         (N,) one level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
     node, sibling, leaving
         (M,) see `plb.arrays`.
+    some_leave
+        Whether there is any such row.
     """
     source = node[row]
     if sibling[row] == row or (source != NOWHERE and domain[source] == domain[target]):
@@ -126,7 +137,7 @@ def spreads_badly(
     other = sibling[row]
     while other != row:
         at = node[other]
-        if at != NOWHERE and not leaving[other] and siblings[at] > 0:
+        if at != NOWHERE and not (some_leave and leaving[other]) and siblings[at] > 0:
             if parent[at] == parent[target]:
                 beside_target += 1
                 in_target += domain[at] == domain[target]
@@ -137,18 +148,18 @@ def spreads_badly(
     if source != NOWHERE and siblings[source] > 0:
         stays_inside = parent[source] == parent[target]
         left = beside_source + 1 if stays_inside else beside_source
-        if in_source < left // siblings[source]:
+        if (in_source + 1) * siblings[source] <= left:  # below the floor
             return True
     if in_target == 0:
         return False
     replicas = beside_target + 1
     domains = siblings[target]
-    floor = replicas // domains
-    if in_target + 1 > (floor if replicas % domains == 0 else floor + 1):
+    if in_target * domains >= replicas:  # at the ceiling
         return True
-    return in_target >= floor > 0 and _some_domain_below(
-        domain, parent, siblings, node, sibling, leaving, row, target, floor
-    )
+    if replicas < domains or replicas >= (in_target + 1) * domains:  # the floor is 0, or not reached yet
+        return False
+    floor = replicas // domains
+    return _some_domain_below(domain, parent, siblings, node, sibling, leaving, row, target, floor)
 
 
 @kernel

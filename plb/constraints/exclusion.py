@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Bool, Int
+from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.kernel import kernel
 
 
 @kernel(inline=True)
-def is_excluded(
-    node: Int, origin: Int, sibling: Int, standby: Bool, role: Int, chains: bool, row: int, target: int
-) -> bool:
+def is_excluded(problem: Problem, solution: Solution, row: int, target: int) -> bool:
     """Tell whether a replica of the same partition stands on `target`, or stood there before this search.
 
     A node that a sibling leaves in the same plan stays closed, so that the moves of a plan can run in any order. For
     the same reason a row that has swapped roles with a sibling can only swap back. A replica may take the place of a
-    standby.
-
-    Parameters
-    ----------
-    node, origin, sibling, standby, role
-        (M,) each, see `plb.arrays`.
-    chains
-        True: a node that a sibling leaves is open, as long as the moves of the partition still have an order.
+    standby. Where moves may be chained, a node that a sibling leaves is open, as long as the moves of the partition
+    still have an order.
     """
+    node, origin, sibling, chains = solution.node, problem.origin, problem.sibling, problem.chains
     home = origin[row]
     other = sibling[row]
     while other != row:
-        if standby[other]:
+        if problem.standbys > 0 and problem.standby[other]:
             other = sibling[other]
             continue
         if node[other] == target:
@@ -34,7 +27,9 @@ def is_excluded(
         if not chains and (origin[other] == target or (home != NOWHERE and node[other] == home)):
             return True
         other = sibling[other]
-    return chains and home != NOWHERE and target != home and _closes_circle(node, origin, sibling, role, row, target)
+    if not chains or home == NOWHERE or target == home:
+        return False
+    return _closes_circle(node, origin, sibling, problem.role, row, target)
 
 
 @kernel

@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import Bool, Int, Int32
+from plb.arrays import Bool, Int, Int32, UInt8
 from plb.kernel import kernel
 
 
 @kernel(inline=True)
-def violations_after(
-    aggregate: Int32,
-    ceiling: Int,
-    threshold: Int32,
-    incoming: Int32,
-    incoming_ceiling: Int,
-    outgoing: Int32,
-    hit: Int32,
+def violations_joined(
+    aggregate: Int32, ceiling: Int, threshold: Int32, incoming: Int32, incoming_ceiling: Int, hit: UInt8
 ) -> int:
-    """Return in how many repetitions a node is in violation after one replica joined and one left; O(R·K).
+    """Return in how many repetitions a node is in violation after a replica joined; O(R·K).
 
     Parameters
     ----------
@@ -34,9 +28,7 @@ def violations_after(
     threshold
         (R,) steps.
     incoming, incoming_ceiling
-        (R, K) and (R,) steps: peaks of the replica that joins, and the largest of them; zeros if none does.
-    outgoing
-        (R, K) steps: peaks of the replica that leaves; zeros if none does.
+        (R, K) and (R,) steps: peaks of the replica, and the largest of them.
     hit
         (K,) scratch.
     """
@@ -47,17 +39,67 @@ def violations_after(
             continue  # not even all largest peaks together reach the threshold
         if looked_at:
             for k in range(hit.shape[0]):
-                hit[k] |= np.int32(aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] >= bound)
+                hit[k] |= np.uint8(aggregate[metric, k] + incoming[metric, k] >= bound)
         else:
             for k in range(hit.shape[0]):
-                hit[k] = np.int32(aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] >= bound)
+                hit[k] = np.uint8(aggregate[metric, k] + incoming[metric, k] >= bound)
         looked_at = True
-    if not looked_at:
-        return 0
-    violations = 0
+    return _count(hit) if looked_at else 0
+
+
+@kernel(inline=True)
+def violations_left(aggregate: Int32, ceiling: Int, threshold: Int32, outgoing: Int32, hit: UInt8) -> int:
+    """Return in how many repetitions a node is in violation after a replica left it; see `violations_joined`."""
+    looked_at = False
+    for metric in range(aggregate.shape[0]):
+        bound = threshold[metric]
+        if ceiling[metric] < bound:
+            continue
+        if looked_at:
+            for k in range(hit.shape[0]):
+                hit[k] |= np.uint8(aggregate[metric, k] - outgoing[metric, k] >= bound)
+        else:
+            for k in range(hit.shape[0]):
+                hit[k] = np.uint8(aggregate[metric, k] - outgoing[metric, k] >= bound)
+        looked_at = True
+    return _count(hit) if looked_at else 0
+
+
+@kernel
+def violations_exchanged(
+    aggregate: Int32,
+    ceiling: Int,
+    threshold: Int32,
+    incoming: Int32,
+    incoming_ceiling: Int,
+    outgoing: Int32,
+    hit: UInt8,
+) -> int:
+    """Return in how many repetitions a node is in violation after one replica joined and one left.
+
+    See `violations_joined`; it and `violations_left` read a third less than this one.
+    """
+    looked_at = False
+    for metric in range(aggregate.shape[0]):
+        bound = threshold[metric]
+        if ceiling[metric] + incoming_ceiling[metric] < bound:
+            continue
+        if looked_at:
+            for k in range(hit.shape[0]):
+                hit[k] |= np.uint8(aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] >= bound)
+        else:
+            for k in range(hit.shape[0]):
+                hit[k] = np.uint8(aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] >= bound)
+        looked_at = True
+    return _count(hit) if looked_at else 0
+
+
+@kernel(inline=True)
+def _count(hit: UInt8) -> int:
+    violations = np.int32(0)
     for k in range(hit.shape[0]):
         violations += hit[k]
-    return violations
+    return int(violations)
 
 
 @kernel

@@ -72,7 +72,7 @@ def _without_sums(problem: Problem, node: Int) -> Solution:
         local_squares=np.zeros((locals_, metrics), np.int64),
         local_score=np.zeros(locals_, np.int64),
         group_load=np.zeros((2, groups, metrics), np.int64),
-        hit=np.zeros(repetitions, np.int32),
+        hit=np.zeros(repetitions, np.uint8),
         picked=np.zeros(nodes if picks else 0, np.int64),
         uses=np.zeros((2, max(1, int(problem.groups.max())) if picks else 0), np.int64),
     )

@@ -15,6 +15,30 @@ _SECONDARY = int(Role.SECONDARY)
 
 
 @kernel(inline=True)
+def siblings_stand_still(problem: Problem, solution: Solution, row: int) -> bool:
+    """Tell whether no other replica of the partition has left its node: then no swap of roles is under way or to come.
+
+    New replicas take no part in swaps.
+    """
+    other = problem.sibling[row]
+    while other != row:
+        if solution.node[other] != problem.origin[other] and problem.origin[other] != NOWHERE:
+            return False
+        other = problem.sibling[other]
+    return True
+
+
+@kernel(inline=True)
+def movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, place: int) -> int:
+    """Return what `row` counts at `place` where it swaps with no sibling; arguments as in `partition_movement`."""
+    if place == NOWHERE:
+        return 0
+    if problem.origin[row] == NOWHERE:
+        return add_cost
+    return int(cost[row]) if place != problem.origin[row] else 0
+
+
+@kernel(inline=True)
 def partition_movement(
     problem: Problem,
     solution: Solution,

@@ -201,8 +201,7 @@ def _step(
         return
     energy = schedule[ENERGY]
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
-    has_children = problem.first_child[row] != NOWHERE
-    if corrects or has_children or (partner != NOWHERE and problem.first_child[partner] != NOWHERE):
+    if corrects or (problem.related and _has_children(problem, row, partner)):
         _compound_step(problem, solution, choice, course, carried, rng, Step(row, target, partner, corrects, highest))
         return
     if carried.change.shape[0] + carried.test.shape[0] > 0:
@@ -220,6 +219,12 @@ def _step(
     tally[ACCEPTED] += 1
     _note(schedule, journal, row, source, partner)
     _remember(solution, schedule, carried, after)
+
+
+@kernel(inline=True)
+def _has_children(problem: Problem, row: int, partner: int) -> bool:
+    """Tell whether others have to follow a replica that moves, or the one that changes nodes with it."""
+    return bool(problem.first_child[row] != NOWHERE or (partner != NOWHERE and problem.first_child[partner] != NOWHERE))
 
 
 @kernel

@@ -178,7 +178,7 @@ def refusal_in_place(problem: Problem, solution: Solution, enforced: int, row: i
         refused = refusal_of_move(problem, solution, enforced, row, target)
     else:
         refused = refusal_of_exchange(problem, solution, enforced, row, partner)
-    if refused != NO_REFUSAL:
+    if refused != NO_REFUSAL or not problem.bounded:
         return refused
     moves = moves_after(problem, solution, row, target, partner)
     return refusal_of_budget(problem, solution, moves, row, target, partner)

@@ -114,7 +114,7 @@ class Run:
     def limit_moves(self, allowance: int | None) -> int:
         """Let the plan make at most so many moves, None: as the settings say; return how many."""
         if allowance is not None:
-            self.problem = self.problem._replace(max_moves=min(self.problem.max_moves, allowance))
+            self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
 
     def deduct(self, earlier: Sequence[Run]) -> None:

@@ -24,10 +24,10 @@ from plb.constraints.capacity import change_departed
 from plb.constraints.check import are_siblings
 from plb.constraints.throttling import change_arrivals
 from plb.energy.accumulators import change_load
-from plb.energy.failovers import change_aggregate, violations_after
+from plb.energy.failovers import change_aggregate, violations_exchanged, violations_joined, violations_left
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import imbalance, imbalance_after
-from plb.energy.movement import partition_movement
+from plb.energy.movement import movement_alone, partition_movement, siblings_stand_still
 from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, energy_of
 from plb.energy.spread import change_spread, spread
 from plb.kernel import kernel
@@ -73,6 +73,8 @@ def _movement_change(
     partner: int,
 ) -> int:
     here = solution.node[row]
+    if partner == NOWHERE and siblings_stand_still(problem, solution, row):
+        return movement_alone(problem, cost, add_cost, row, target) - movement_alone(problem, cost, add_cost, row, here)
     together = partner if partner != NOWHERE and are_siblings(problem, row, partner) else NOWHERE
     change = partition_movement(problem, solution, cost, swap_cost, add_cost, row, target, together, here)
     change -= partition_movement(problem, solution, cost, swap_cost, add_cost, row, here, NOWHERE, NOWHERE)
@@ -125,12 +127,15 @@ def violations_at_source(problem: Problem, solution: Solution, row: int, partner
     here = solution.node[row]
     if here == NOWHERE or not problem.counted[here]:
         return 0
-    if partner == NOWHERE and solution.violating[here] == 0:
-        return 0
-    return violations_after(
-        solution.aggregate[here],
-        solution.ceiling[here],
-        problem.threshold[here],
+    aggregate, ceiling, threshold = solution.aggregate[here], solution.ceiling[here], problem.threshold[here]
+    if partner == NOWHERE:
+        if solution.violating[here] == 0:
+            return 0
+        return violations_left(aggregate, ceiling, threshold, problem.peak[row], solution.hit)
+    return violations_exchanged(
+        aggregate,
+        ceiling,
+        threshold,
         problem.peak[partner],
         problem.peak_ceiling[partner],
         problem.peak[row],
@@ -143,15 +148,11 @@ def violations_at_target(problem: Problem, solution: Solution, row: int, target:
     """Return the violations of the target node after the proposal."""
     if target == NOWHERE or not problem.counted[target]:
         return 0
-    return violations_after(
-        solution.aggregate[target],
-        solution.ceiling[target],
-        problem.threshold[target],
-        problem.peak[row],
-        problem.peak_ceiling[row],
-        problem.peak[partner],
-        solution.hit,
-    )
+    aggregate, ceiling, threshold = solution.aggregate[target], solution.ceiling[target], problem.threshold[target]
+    peak, peak_ceiling = problem.peak[row], problem.peak_ceiling[row]
+    if partner == NOWHERE:
+        return violations_joined(aggregate, ceiling, threshold, peak, peak_ceiling, solution.hit)
+    return violations_exchanged(aggregate, ceiling, threshold, peak, peak_ceiling, problem.peak[partner], solution.hit)
 
 
 @kernel
