@@ -28,6 +28,7 @@ test-slow: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/plb bench engine
+	$(BIN)/pytest benchmarks
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .

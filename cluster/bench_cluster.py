@@ -1,0 +1,56 @@
+"""The clusters that `plb bench engine` measures on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.config import PlbConfig
+from plb.engine import PlacementAndLoadBalancing
+from plb.model import Metric, Node, Partition, Replica, Role, Service
+from plb.risk.demand import DemandHistory
+
+METRICS = ("cpu", "memory", "disk")
+CAPACITY = np.array([80.0, 408.0, 5000.0])
+REPLICAS_A_NODE = 30
+ROLES = (Role.PRIMARY, Role.SECONDARY, Role.SECONDARY, Role.SECONDARY)
+"""Of the replicas of a partition."""
+TRACES = 2000
+
+
+def bench_cluster(nodes: int, seed: int) -> PlacementAndLoadBalancing:
+    """Return an engine with partitions of four replicas each, filled to where some nodes are at risk.
+
+    Five racks, ten upgrade domains, 3 metrics, 100 repetitions.
+    """
+    rng = np.random.default_rng(seed)
+    metrics = [Metric("cpu", trend=False), Metric("memory"), Metric("disk")]
+    config = PlbConfig(metrics=metrics, w_imbalance=1.0, max_percentage_to_move=1.0)
+    engine = PlacementAndLoadBalancing(config, seed=seed, history=_history(rng))
+    for index in range(nodes):
+        capacities = dict(zip(METRICS, CAPACITY.tolist(), strict=True))
+        rack, upgrade_domain = f"fd:/rack{index % 5}", f"ud{index % 10}"
+        engine.update_node(Node(f"n{index}", capacities=capacities, fault_domain=rack, upgrade_domain=upgrade_domain))
+    engine.update_service(Service("tenants", tenant_class="class", target_replicas=len(ROLES)))
+    names = [f"p{index}" for index in range(nodes * REPLICAS_A_NODE // len(ROLES))]
+    for name in names:
+        first = int(rng.integers(nodes))
+        places = [(first + 11 * step) % nodes for step in range(len(ROLES))]  # four fault and upgrade domains
+        copies = tuple(Replica(role, f"n{place}") for role, place in zip(ROLES, places, strict=True))
+        engine.update_partition(Partition(name, service="tenants", replicas=copies))
+    rows = np.array([replica.index for name in names for replica in engine.replicas(name)])
+    engine.report_loads(rows, 0.55 * CAPACITY / REPLICAS_A_NODE * rng.uniform(0.2, 1.8, (len(rows), len(METRICS))))
+    return engine
+
+
+def _history(rng: np.random.Generator) -> DemandHistory:
+    level = 0.8 * CAPACITY / REPLICAS_A_NODE * rng.gamma(2.0, 0.5, (TRACES, 3))
+    return DemandHistory.from_columns(
+        METRICS,
+        tenant_class=["class"] * TRACES,
+        role=np.repeat(np.array([0, 1], np.int8), TRACES // 2),
+        lifetime=np.full(TRACES, 1e7),
+        level=level,
+        initial=0.5 * level,
+        growth=np.full((TRACES, 3), 3600.0),
+        maximum=1e6 * np.ones((TRACES, 3)),
+    )
