@@ -1,6 +1,6 @@
 """The loops of `plb bench engine` under pytest-benchmark, to compare two versions.
 
-    pytest benchmarks --benchmark-autosave
+pytest benchmarks --benchmark-autosave
 """
 
 from __future__ import annotations
