@@ -12,6 +12,7 @@ from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
 from plb.constraints.range import LARGEST_SUM
 from plb.counting import counting, standing_load
 from plb.energy.fresh import fresh_solution
+from plb.energy.peaks import PeakSums
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.gathering import gathers
@@ -132,15 +133,20 @@ def _budgets(state: ClusterState) -> dict[str, Any]:
     }
 
 
-def start_solution(problem: Problem) -> Solution:
+def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
     """Return the solution in which every replica stands where it stands now.
+
+    Parameters
+    ----------
+    sums
+        The sums of peaks there, if they are known; not copied.
 
     Raises
     ------
     InvalidValueError
         If the peaks of a node could leave their 32 bits.
     """
-    solution = fresh_solution(problem, problem.origin.copy())
+    solution = fresh_solution(problem, problem.origin.copy(), sums)
     _check_range(solution)
     return solution
 

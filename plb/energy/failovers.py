@@ -82,21 +82,6 @@ def change_aggregate(aggregate: Int32, ceiling: Int, node: int, peak: Int32, pea
 
 
 @kernel
-def count_all_violations(aggregate: Int32, threshold: Int32, counted: Bool, violating: Int) -> None:
-    """Write the repetitions in violation of each counted node to `violating`, (N,); 0 for the others.
-
-    Parameters
-    ----------
-    aggregate, threshold
-        (N, R, K) and (N, R) steps.
-    counted
-        (N,) whether the node counts.
-    """
-    for node in range(violating.shape[0]):
-        violating[node] = count_violations(aggregate[node], threshold[node]) if counted[node] else 0
-
-
-@kernel
 def count_violations(aggregate: Int32, threshold: Int32) -> int:
     """Return in how many repetitions the node of `aggregate`, (R, K) steps, reaches `threshold`, (R,) steps."""
     violations = 0

@@ -18,7 +18,7 @@ from plb.in_build import most_in_build
 from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
 from plb.plan import Energy, Move, Phase, Plan, Proposals, Reason
-from plb.problem import NO_BUDGET, start_solution
+from plb.problem import NO_BUDGET
 from plb.search.annealed import Annealed, new_tally
 from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches
@@ -51,6 +51,8 @@ class Run:
     ----------
     state, problem
         The cluster, and its arrays.
+    start
+        Where every replica stands.
     seed
         Of this call.
     budget
@@ -63,15 +65,16 @@ class Run:
         self,
         state: ClusterState,
         problem: Problem,
+        start: Solution,
         seed: np.random.SeedSequence,
         budget: Budget,
         additions: Additions | None = None,
     ) -> None:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
-        self.start = start_solution(problem)
+        self.start = start
         self._described = problem
-        self.solution: Solution = self.start
+        self.solution: Solution = start
         self._additions = additions
         self._policy = None if additions is None else additions.policy
         self._seed = seed
