@@ -197,13 +197,13 @@ class Planner:
         plans = []
         for domain in self.domains():
             run = self.search(domain, at, budget, runs)
-            todo = work.of(domain)
+            todo, occasion = work.of(domain), self._occasion(domain, budget)
             if Phase.PLACEMENT in phases:
                 _place(run, todo)
             if Phase.REPAIR in phases:
-                self._rest.search(Phase.REPAIR, run, self._occasion(domain, budget))
+                self._rest.search(Phase.REPAIR, run, occasion)
             if Phase.BALANCING in phases and not run.changed:
-                self._rest.search(Phase.BALANCING, run, self._occasion(domain, budget))
+                self._rest.search(Phase.BALANCING, run, occasion)
             elif Phase.BALANCING in phases:
                 run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
             for phase in Phase:
