@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import Bool, Int, Int32
+from plb.arrays import Int, Int32
 from plb.kernel import kernel
 
 
