@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import PlacementAndLoadBalancing
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.arrays import NOWHERE, Problem
 from plb.energy.peaks import KeptPeakSums, PeakSums, peak_sums
+from plb.risk import DemandHistory
+from plb.search.checks import compare_with_fresh
 from plb.testing import all_clusters, clusters, configuration_of
 from plb.testing.cluster import Cluster
 
@@ -118,6 +120,35 @@ def test_other_peaks_or_nodes_begin_anew(problem):
         counted=np.append(others.counted, True),
     )
     assert are_equal(kept.update(wider, nothing), peak_sums(wider, wider.origin))
+
+
+@pytest.mark.parametrize("change", ["report", "time"])
+def test_peaks_that_are_anchored_anew_are_summed_anew(change):
+    """A replica keeps its traces, but is expected to reach more after a report, and less once it has grown."""
+    history = DemandHistory.from_columns(
+        ["cpu"],
+        tenant_class=["gold"] * 2,
+        role=[Role.INSTANCE] * 2,
+        lifetime=[1e6] * 2,
+        level=[[40], [60]],
+        initial=[[0], [0]],
+        growth=[[1000], [1000]],
+        maximum=[[90], [90]],
+    )
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], repetitions=8), history=history)
+    engine.update_node(Node("n0", capacities={"cpu": 64}))
+    engine.update_service(Service("s", stateful=False, tenant_class="gold", target_replicas=1))
+    engine.update_partition(Partition("p", service="s", replicas=[Replica(Role.INSTANCE, "n0")]))
+    engine.report_load("p", "n0", {"cpu": 10})
+    planner = engine._planner
+    before, traces = planner.start(planner.problem(0.0)), planner.outlook.trace.copy()
+    if change == "report":
+        engine.report_load("p", "n0", {"cpu": 20})
+    problem = planner.problem(500.0 if change == "time" else 0.0)
+    after = planner.start(problem)
+    assert np.array_equal(planner.outlook.trace, traces)
+    assert (np.sign(after.aggregate - before.aggregate) == (1 if change == "report" else -1)).all()
+    compare_with_fresh(problem, after, change)
 
 
 @examples(60)
