@@ -139,7 +139,7 @@ def _note_promotion(
 ) -> None:
     """Draw anew when a secondary became the primary and the old primary did not take its place."""
     came_from = before.get(row, NOWHERE)
-    if state.rows.role[row] != Role.PRIMARY or came_from in (NOWHERE, node):
+    if came_from in (NOWHERE, node) or state.rows.role[row] != Role.PRIMARY:
         return
     others = {at for other, at in before.items() if other != row}
     if node in others and came_from not in secondaries:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import Float, Int, Int32
+from plb.arrays import Bool, Float, Int, Int32
 from plb.config import PlbConfig, Replay
 from plb.errors import UnknownNameError
 from plb.risk.anchoring import anchor_peaks, mark_above, recorded_peaks
 from plb.risk.demand import DemandHistory
 from plb.risk.sampling import NONE, TraceDraws, TraceSampler
 from plb.state import ClusterState
+
+DRAWN_TOGETHER = 2**14
+"""Rows whose traces are drawn in one go: more would only take more memory by the way."""
 
 
 class Outlook:
@@ -26,7 +29,7 @@ class Outlook:
     peak_ceiling
         (M+1, R) steps: the largest over the repetitions.
     trace
-        (M, K) row of the history, -1 where none is drawn.
+        (M, K) row of the history; means nothing where none is drawn.
     """
 
     def __init__(self, config: PlbConfig, history: DemandHistory | None, seed: int) -> None:
@@ -51,7 +54,8 @@ class Outlook:
     def _allocate(self, room: int) -> None:
         self.peak: Int32 = np.zeros((room + 1, self._metrics, self.repetitions), np.int32)
         self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
-        self.trace: Int32 = np.full((room, self.repetitions), -1, np.int32)
+        self.trace: Int32 = np.zeros((room, self.repetitions), np.int32)
+        self._changed: Bool = np.zeros(room, np.bool_)
         self._key = np.zeros(room, np.uint64)
         self._generation: Int = np.zeros(room, np.int64)
         self._group = np.full(room, -1, np.int64)
@@ -85,17 +89,28 @@ class Outlook:
         stale = other | (age > self._valid_age)
         mark_above(table.largest_demand, self._valid_demand, stale)
         rows = np.flatnonzero(stale & table.used & ~table.leaving)
+        for first in range(0, len(rows), DRAWN_TOGETHER):
+            self._draw(rows[first : first + DRAWN_TOGETHER], state, classes, age)
         if len(rows):
-            self._draw(rows, state, classes, age)
             self._key[rows], self._group[rows] = table.key[rows], group[rows]
             self._generation[rows] = table.generation[rows]
+            self._changed[rows] = True
         if self._anchored:
             self._anchor(state, age)
         return len(rows)
 
+    def take_changed(self) -> Bool:
+        """Return the rows whose peaks have changed since the last call, (M,).
+
+        An array of peaks that is new says nothing of what changed since the one before.
+        """
+        changed, self._changed = self._changed, np.zeros_like(self._changed)
+        return changed
+
     def _anchor(self, state: ClusterState, age: Float) -> None:
         """Anchor the peaks of rows that have reported, where demand or draws changed or the traces still grow."""
         table = state.rows
+        age_before, demand_before = self._anchored_age.copy(), self._anchored_demand.copy()
         anchor_peaks(
             self.peak,
             self.peak_ceiling,
@@ -110,6 +125,9 @@ class Outlook:
             self._trend,
             self._steps,
         )
+        self._changed |= self._anchored_age != age_before
+        for metric in range(self._metrics):
+            self._changed |= self._anchored_demand[:, metric] != demand_before[:, metric]
 
     def _draw(self, rows: Int, state: ClusterState, classes: Int, age: Float) -> None:
         assert self._sampler is not None

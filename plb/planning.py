@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import Problem
+from plb.arrays import Problem, Solution
 from plb.config import PlbConfig
+from plb.energy.peaks import KeptPeakSums
 from plb.errors import InvalidValueError
 from plb.model import check_number
 from plb.outcome import DomainOutcome, Idle
@@ -71,6 +72,7 @@ class Planner:
         self.searches = 0
         self._rest = Rest()
         self._policy = own_policy(state.config.policy)
+        self._sums = KeptPeakSums()
         self._topology: Topology | None = None
         self._tables: dict[int | None, ServiceTables] = {}
         self._domains: list[ServiceDomain] = []
@@ -92,6 +94,10 @@ class Planner:
         """Return the arrays of a search over a domain, or over all services."""
         self.outlook.update(self.state, now)
         return build_problem(self.state, self.topology(), self.outlook, self._service_tables(domain))
+
+    def start(self, problem: Problem) -> Solution:
+        """Return the solution in which every replica stands where it stands now, for the arrays that `problem` gave."""
+        return start_solution(problem, self._sums.update(problem, self.outlook.take_changed()))
 
     def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:
         topology = self.topology()
@@ -119,7 +125,7 @@ class Planner:
         if not self.state.nodes:
             return ()
         problem = self.problem(self.now)
-        solution = start_solution(problem)
+        solution = self.start(problem)
         inspection = Inspection(self.state, problem, solution, rule_priorities(self.state.config))
         additions = self._additions(self.now)
         pairs = additions.broken_by_name(additions.configuration(problem, solution)) if additions is not None else ()
@@ -136,7 +142,8 @@ class Planner:
         if not self.state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
-        run = Run(self.state, self.problem(at, domain), seed, budget, self._additions(at))
+        problem = self.problem(at, domain)
+        run = Run(self.state, problem, self.start(problem), seed, budget, self._additions(at))
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
@@ -190,13 +197,13 @@ class Planner:
         plans = []
         for domain in self.domains():
             run = self.search(domain, at, budget, runs)
-            todo = work.of(domain)
+            todo, occasion = work.of(domain), self._occasion(domain, budget)
             if Phase.PLACEMENT in phases:
                 _place(run, todo)
             if Phase.REPAIR in phases:
-                self._rest.search(Phase.REPAIR, run, self._occasion(domain, budget))
+                self._rest.search(Phase.REPAIR, run, occasion)
             if Phase.BALANCING in phases and not run.changed:
-                self._rest.search(Phase.BALANCING, run, self._occasion(domain, budget))
+                self._rest.search(Phase.BALANCING, run, occasion)
             elif Phase.BALANCING in phases:
                 run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
             for phase in Phase:

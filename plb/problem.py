@@ -10,8 +10,9 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
 from plb.constraints.range import LARGEST_SUM
-from plb.counting import counting, standing_load
+from plb.counting import counting, load_by_node, standing_load
 from plb.energy.fresh import fresh_solution
+from plb.energy.peaks import PeakSums
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.gathering import gathers
@@ -61,16 +62,13 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
 def _capacity(state: ClusterState, topology: Topology) -> dict[str, Any]:
     """Return what `Problem` says of the room on nodes: limits, loads on their way out, replicas in build."""
     config, table = state.config, state.rows
-    leaving_load = np.zeros_like(state.capacity)
-    leaving = np.flatnonzero(table.leaving)
-    np.add.at(leaving_load, table.node[leaving], table.load[leaving])
     return {
         "limit": topology.limit,
         "move_limit": _move_limit(state, topology),
         "threshold": topology.threshold,
         "capacity": state.capacity,
         "inverse_capacity": topology.inverse_capacity,
-        "leaving_load": leaving_load,
+        "leaving_load": load_by_node(state, table.leaving),
         "tight": config.prevent_transient_overcommit or topology.buffered,
         "keeps_departed": config.prevent_transient_overcommit,
         "counts_departed": config.prevent_transient_overcommit,
@@ -135,15 +133,20 @@ def _budgets(state: ClusterState) -> dict[str, Any]:
     }
 
 
-def start_solution(problem: Problem) -> Solution:
+def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
     """Return the solution in which every replica stands where it stands now.
+
+    Parameters
+    ----------
+    sums
+        The sums of peaks there, if they are known; not copied.
 
     Raises
     ------
     InvalidValueError
         If the peaks of a node could leave their 32 bits.
     """
-    solution = fresh_solution(problem, problem.origin.copy())
+    solution = fresh_solution(problem, problem.origin.copy(), sums)
     _check_range(solution)
     return solution
 

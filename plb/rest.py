@@ -12,16 +12,16 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE
+from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.plan import Phase
 from plb.search.run import Run
 
 Arrays = tuple[np.ndarray, ...]
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Occasion:
-    """On what a search looks.
+    """On what the phases of one call look.
 
     Parameters
     ----------
@@ -36,6 +36,18 @@ class Occasion:
     domain: int | None
     services: Sequence[int] | None
     circumstances: object
+    _seen: tuple[Problem, Solution] | None = attrs.field(default=None, init=False)
+    _arrays: Arrays = attrs.field(default=(), init=False)
+
+    def arrays(self, run: Run) -> Arrays:
+        """Return copies of what the run knows of each replica of the domain: place, load, whether it moves, and so on.
+
+        They are those of the last call where no phase has changed anything since.
+        """
+        if self._seen is None or self._seen[0] is not run.problem or self._seen[1] is not run.solution:
+            self._arrays = _arrays_of(run.problem, run.solution.node, self.services)
+            self._seen = run.problem, run.solution
+        return self._arrays
 
 
 class Rest:
@@ -49,7 +61,7 @@ class Rest:
         key = (occasion.domain, phase)
         circumstances, end = self._ends.get(key, (None, ()))
         same = end and circumstances == occasion.circumstances
-        if same and all(map(np.array_equal, _arrays(run, occasion), end)) and _is_wanted(phase, run):
+        if same and all(map(np.array_equal, occasion.arrays(run), end)) and _is_wanted(phase, run):
             run.skip(phase)
             return
         if phase is Phase.REPAIR:
@@ -59,7 +71,7 @@ class Rest:
         if run.is_bound:
             self._ends.pop(key, None)
         else:
-            self._ends[key] = occasion.circumstances, _arrays(run, occasion)
+            self._ends[key] = occasion.circumstances, occasion.arrays(run)
 
 
 def _is_wanted(phase: Phase, run: Run) -> bool:
@@ -67,12 +79,11 @@ def _is_wanted(phase: Phase, run: Run) -> bool:
     return run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced
 
 
-def _arrays(run: Run, occasion: Occasion) -> Arrays:
-    """Return copies of what the run knows of each replica of the domain: place, load, whether it moves, and so on."""
-    problem, node = run.problem, run.solution.node
+def _arrays_of(problem: Problem, node: Int, services: Sequence[int] | None) -> Arrays:
+    """Return the rows that stand on ``node[i]`` or leave, those of `services` only, and what is known of each."""
     rows = problem.leaving | (node != NOWHERE)
-    if occasion.services is not None:
-        rows = rows & np.isin(problem.service, occasion.services)
+    if services is not None:
+        rows = rows & np.isin(problem.service, services)
     chosen = np.flatnonzero(rows)
     of_rows = (node, problem.load, problem.role, problem.mendable, problem.leaving, problem.move_cost, problem.affinity)
     return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,13 @@ def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
 
 def slot_key(record: PartitionRecord, slot: int) -> int:
     """Return the key by which the slot of this number draws its traces; another one after each promotion."""
-    return replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
+    return _key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
+
+
+@lru_cache(maxsize=1024)
+def _key(name: str, slot: int) -> int:
+    """Return a `replica_key`; those of a partition's first slots are asked for again with every further slot."""
+    return replica_key(name, slot)
 
 
 def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> None:

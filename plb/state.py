@@ -29,6 +29,8 @@ class PartitionRecord:
     service: int
     created: float
     rows: list[int]
+    number: int
+    """Rises from partition to partition, in the order in which they were made."""
     promotions: int = 0
     version: int = 0
     """Rises with every update."""
@@ -81,6 +83,10 @@ class ClusterState:
         self.services: list[Service] = []
         self.service_index: dict[str, int] = {}
         self.partitions: dict[str, PartitionRecord] = {}
+        self.partitions_made = 0
+        """How many there have been so far."""
+        self.told_of_surplus: set[str] = set()
+        """Names of the partitions whose last description said that they have replicas too many."""
         self.rows = RowTable(metrics)
         self.row_partition: dict[int, str] = {}
         self.suits: list[Suit] = [Suit(parse_expression(""), frozenset())]

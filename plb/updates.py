@@ -141,8 +141,14 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
         return
     state.steps = steps
     if record is None:
-        record = state.partitions[partition.name] = PartitionRecord(partition.name, service, partition.created, [])
+        record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
+        state.partitions[partition.name] = record
+        state.partitions_made += 1
     record.missing, record.described = partition.missing, (partition.version, partition.missing)
+    if (partition.missing or 0) < 0:
+        state.told_of_surplus.add(partition.name)
+    else:
+        state.told_of_surplus.discard(partition.name)
     record.version += 1
     record.still = partition.in_transition or partition.in_quorum_loss
     record.upgrading = any(replica.upgrade is not UpgradeMark.NONE for replica in partition.replicas)
@@ -174,4 +180,5 @@ def remove_partition(state: ClusterState, name: str) -> None:
         del state.row_partition[row]
         state.rows.release(row)
     del state.partitions[name]
+    state.told_of_surplus.discard(name)
     state.service_version[record.service] += 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import attrs
+import numpy as np
 
-from plb.arrays import NOWHERE
+from plb.arrays import NOWHERE, Bool, Int
+from plb.kernel import kernel
 from plb.model import Role
 from plb.search.dropping import Surplus
 from plb.search.upgrading import Handover
@@ -53,7 +56,7 @@ class WorkToPlace:
     def __init__(self, state: ClusterState, names: Sequence[str] | None) -> None:
         self._state = state
         self._records = (
-            list(state.partitions.values()) if names is None else [state.partition(n) for n in dict.fromkeys(names)]
+            partitions_to_look_at(state) if names is None else [state.partition(n) for n in dict.fromkeys(names)]
         )
 
     def of(self, domain: ServiceDomain | None) -> Work:
@@ -76,6 +79,50 @@ class WorkToPlace:
             if (count := surplus_of(self._state, record)) > 0
         ]
         return Work(missing, surpluses, handovers)
+
+
+def partitions_to_look_at(state: ClusterState) -> list[PartitionRecord]:
+    """Return the partitions for which there may be something to do, in the order in which they were made.
+
+    There are many partitions and few of these, so they are found by their rows.
+    """
+    table = state.rows
+    crowded = np.zeros(table.room, np.bool_)
+    everywhere = {index for index, service in enumerate(state.services) if service.on_every_node}
+    most = [0 if index in everywhere else service.target_replicas for index, service in enumerate(state.services)]
+    targets = np.array(most or [0], np.int64)[table.service]
+    _mark_crowded(table.sibling, table.used & ~(table.leaving | table.standby), targets, crowded)
+    busy = np.flatnonzero(table.used & ((table.node == NOWHERE) | table.upgrading) | crowded)
+    names = {state.row_partition[row] for row in busy.tolist()} | state.told_of_surplus
+    if everywhere:
+        names.update(record.name for record in state.partitions.values() if record.service in everywhere)
+    return sorted((state.partitions[name] for name in names), key=attrgetter("number"))
+
+
+@kernel
+def _mark_crowded(sibling: Int, is_slot: Bool, target: Int, crowded: Bool) -> None:
+    """Mark the slots of partitions that have more of them than wanted.
+
+    Parameters
+    ----------
+    sibling
+        (M,) as in `plb.arrays.Problem`.
+    is_slot
+        (M,) whether the row is a replica that the partition should have: no departing end, and no standby.
+    target
+        (M,) replicas wanted of the row's partition; 0: any number.
+    crowded
+        (M,) set to true for such rows; the others stay as they are.
+    """
+    for row in range(is_slot.shape[0]):
+        if not is_slot[row] or target[row] == 0:
+            continue
+        slots = 1
+        other = sibling[row]
+        while other != row:
+            slots += is_slot[other]
+            other = sibling[other]
+        crowded[row] = slots > target[row]
 
 
 def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None:

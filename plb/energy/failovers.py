@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import Bool, Int, Int32, UInt8
+from plb.arrays import Int, Int32, UInt8
 from plb.kernel import kernel
 
 
@@ -121,21 +121,6 @@ def change_aggregate(aggregate: Int32, ceiling: Int, node: int, peak: Int32, pea
         else:
             for k in range(peak.shape[1]):
                 aggregate[node, metric, k] -= peak[metric, k]
-
-
-@kernel
-def count_all_violations(aggregate: Int32, threshold: Int32, counted: Bool, violating: Int) -> None:
-    """Write the repetitions in violation of each counted node to `violating`, (N,); 0 for the others.
-
-    Parameters
-    ----------
-    aggregate, threshold
-        (N, R, K) and (N, R) steps.
-    counted
-        (N,) whether the node counts.
-    """
-    for node in range(violating.shape[0]):
-        violating[node] = count_violations(aggregate[node], threshold[node]) if counted[node] else 0
 
 
 @kernel

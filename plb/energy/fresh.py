@@ -14,14 +14,13 @@ from plb.arrays import (
     NOWHERE,
     VIOLATIONS,
     Int,
-    Int32,
     Problem,
     Solution,
 )
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
-from plb.energy.failovers import count_all_violations
 from plb.energy.fragmentation import fragmentation_after
+from plb.energy.peaks import PeakSums, peak_sums
 from plb.energy.score import PLAIN_SPREAD
 from plb.energy.spread import change_domains, counted_as, local_score, spread
 from plb.kernel import kernel
@@ -31,23 +30,24 @@ _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)
 
 
-def fresh_solution(problem: Problem, node: Int) -> Solution:
+def fresh_solution(problem: Problem, node: Int, sums: PeakSums | None = None) -> Solution:
     """Return the solution in which row i stands on ``node[i]``, every sum formed anew.
 
     Parameters
     ----------
     node
         (M,) node of each row, or NOWHERE; not copied.
+    sums
+        The sums of peaks, where they are known; not copied. None: they are formed, too.
     """
-    solution = _without_sums(problem, node)
+    solution = _without_sums(problem, node, peak_sums(problem, node) if sums is None else sums)
     _sum_up(problem, solution)
     return solution
 
 
-def _without_sums(problem: Problem, node: Int) -> Solution:
-    """Return a solution whose sums are all zero; arrays that nobody asks for have no room."""
+def _without_sums(problem: Problem, node: Int, sums: PeakSums) -> Solution:
+    """Return a solution whose sums are all zero, those of peaks aside; arrays that nobody asks for have no room."""
     nodes, metrics = problem.limit.shape
-    repetitions = problem.peak.shape[2]
     locals_ = len(problem.local_nodes)
     groups = int(problem.groups.max()) if problem.defragmented.any() else 0
     picks = bool(problem.reserving.any())
@@ -56,9 +56,9 @@ def _without_sums(problem: Problem, node: Int) -> Solution:
         node_load=np.zeros((nodes, metrics), np.int64),
         total=np.zeros(metrics, np.int64),
         squares=np.zeros(metrics, np.int64),
-        aggregate=np.zeros((nodes, metrics, repetitions), np.int32),
-        ceiling=np.zeros((nodes, metrics), np.int64),
-        violating=np.zeros(nodes, np.int64),
+        aggregate=sums.aggregate,
+        ceiling=sums.ceiling,
+        violating=sums.violating,
         terms=np.zeros(2),
         counts=np.zeros(5, np.int64),
         displaced=np.zeros(len(node), np.int64),
@@ -72,7 +72,7 @@ def _without_sums(problem: Problem, node: Int) -> Solution:
         local_squares=np.zeros((locals_, metrics), np.int64),
         local_score=np.zeros(locals_, np.int64),
         group_load=np.zeros((2, groups, metrics), np.int64),
-        hit=np.zeros(repetitions, np.uint8),
+        hit=np.zeros(problem.peak.shape[2], np.uint8),
         picked=np.zeros(nodes if picks else 0, np.int64),
         uses=np.zeros((2, max(1, int(problem.groups.max())) if picks else 0), np.int64),
     )
@@ -80,14 +80,13 @@ def _without_sums(problem: Problem, node: Int) -> Solution:
 
 @kernel
 def _sum_up(problem: Problem, solution: Solution) -> None:
-    """Form every sum of a solution in which all of them are zero."""
+    """Form every sum of a solution in which all but those of peaks are zero."""
     for row in range(solution.node.shape[0]):
         if solution.node[row] != NOWHERE:
             _note_displacement(problem, solution, row)
             if not problem.leaving[row]:
-                _add_row(problem, solution, row, solution.node[row])
+                _add_load(problem, solution, row, solution.node[row])
     _sum_nodes(problem, solution)
-    count_all_violations(solution.aggregate, problem.threshold, problem.counted, solution.violating)
     solution.counts[VIOLATIONS] = solution.violating.sum()
     solution.counts[MOVEMENT] = total_movement(
         problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost
@@ -118,19 +117,10 @@ def _note_displacement(problem: Problem, solution: Solution, row: int) -> None:
 
 
 @kernel
-def _add_row(problem: Problem, solution: Solution, row: int, at: int) -> None:
-    """Add load and peaks of a row to those of its node."""
+def _add_load(problem: Problem, solution: Solution, row: int, at: int) -> None:
+    """Add the load of a row to that of its node."""
     for metric in range(problem.load.shape[1]):
         solution.node_load[at, metric] += problem.load[row, metric]
-        solution.ceiling[at, metric] += problem.peak_ceiling[row, metric]
-        _add_peaks(solution.aggregate[at, metric], problem.peak[row, metric])
-
-
-@kernel
-def _add_peaks(aggregate: Int32, peak: Int32) -> None:
-    """Add one row's peaks to its node's, (K,) each: apart from the other arrays, so that the loop runs in parallel."""
-    for k in range(aggregate.shape[0]):
-        aggregate[k] += peak[k]
 
 
 @kernel

@@ -18,7 +18,7 @@ from plb.in_build import most_in_build
 from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
 from plb.plan import Energy, Move, Phase, Plan, Proposals, Reason
-from plb.problem import NO_BUDGET, start_solution
+from plb.problem import NO_BUDGET
 from plb.search.annealed import Annealed, new_tally
 from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches
@@ -51,6 +51,8 @@ class Run:
     ----------
     state, problem
         The cluster, and its arrays.
+    start
+        Where every replica stands.
     seed
         Of this call.
     budget
@@ -63,15 +65,16 @@ class Run:
         self,
         state: ClusterState,
         problem: Problem,
+        start: Solution,
         seed: np.random.SeedSequence,
         budget: Budget,
         additions: Additions | None = None,
     ) -> None:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
-        self.start = start_solution(problem)
+        self.start = start
         self._described = problem
-        self.solution: Solution = self.start
+        self.solution: Solution = start
         self._additions = additions
         self._policy = None if additions is None else additions.policy
         self._seed = seed
@@ -81,6 +84,7 @@ class Run:
         self._tally = new_tally()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
+        self._found_broken: tuple[int, Problem, Solution, Breaches] | None = None
         self._is_full = False
         self._is_cut = False
         self._idle = {} if self._policy is None else {Phase.BALANCING: Idle.BY_POLICY}
@@ -128,9 +132,15 @@ class Run:
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
-        return bool(self._broken_additions) or bool(
-            find_breaches(self._problem_of(Phase.REPAIR), self.solution, rule_masks(self.config, light=light)[0])
-        )
+        return bool(self._broken_additions) or bool(self._breaches(rule_masks(self.config, light=light)[0]))
+
+    def _breaches(self, enforced: int) -> Breaches:
+        """Return where enforced constraints are broken now; looked for anew only where something has changed."""
+        known = self._found_broken
+        if known is None or known[0] != enforced or known[1] is not self.problem or known[2] is not self.solution:
+            found = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced)
+            known = self._found_broken = enforced, self.problem, self.solution, found
+        return known[3]
 
     @property
     def is_unbalanced(self) -> bool:
@@ -246,7 +256,7 @@ class Run:
         """Mend broken constraints, if any are; `light`: the spread over domains aside."""
         passed_over = SPREADING if light else 0
         masks = rule_masks(self.config)
-        breaches = find_breaches(self._problem_of(Phase.REPAIR), self.solution, masks[0] & ~passed_over)
+        breaches = self._breaches(masks[0] & ~passed_over)
         if not breaches and not self._broken_additions:
             self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return

@@ -318,6 +318,13 @@ class EngineMachine(RuleBasedStateMachine):
         if world is not None:
             assert world.snapshot(world.one) == world.snapshot(world.two)
 
+    @invariant()
+    def what_is_kept_equals_what_is_built_afresh(self) -> None:
+        """Compare what one engine keeps with what follows from its state; the other one is not asked."""
+        world = getattr(self, "world", None)
+        if world is not None:
+            world.check_kept()
+
 
 def run(examples: int) -> None:
     """Run the machine on so many random lives of clusters."""

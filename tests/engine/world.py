@@ -21,7 +21,9 @@ from plb.model import ReplicaState, UpgradeMark
 from plb.plan import Energy
 from plb.problem import start_solution
 from plb.risk import DemandHistory
+from plb.search.checks import compare_with_fresh
 from plb.search.result import energy_of_solution
+from plb.work import WorkToPlace
 
 from .rules import Said, Seat, breaches, lets_go, limit_of, node_loads, receives, suits
 
@@ -232,6 +234,15 @@ class World:
             self._check_energy(plan, problems, after)
         self.plan, self.planned_at = plan, self.version
         return plan
+
+    def check_kept(self) -> None:
+        """Compare what the first engine keeps between plans with what follows from its state alone."""
+        planner = self.one._planner
+        problem = planner.problem(planner.now)
+        compare_with_fresh(problem, planner.start(problem), "between plans")
+        state = self.one._state
+        found, right = (attrs.asdict(WorkToPlace(state, names).of(None)) for names in (None, [*state.partitions]))
+        assert found == right
 
     def _parent_of(self, partition: str) -> str | None:
         """Return the service that the service of a partition follows."""

@@ -1,0 +1,191 @@
+"""How does the engine grow? Memory, bulk reports and refreshes at 30 replicas a node, 3 metrics, 100 repetitions.
+
+Partitions of four replicas in racks and upgrade domains, up to forty days old, and a history of 2,000 traces; all is
+said through the engine's public methods. Every size has a process of its own, so that its peak of memory is its own.
+Seconds are those of the process on the CPU, the least of three after the first refresh. A refresh searches 4,000
+proposals.
+
+    python benchmarks/scale.py
+    python benchmarks/scale.py 40 400
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.risk.demand import DemandHistory
+
+SIZES = (40, 400, 4_000, 10_000)
+REPLICAS_A_NODE = 30
+REPLICAS_A_PARTITION = 4
+METRICS = ("cpu", "memory", "disk")
+CAPACITY = np.array([80.0, 408.0, 5000.0])
+MEAN = 0.55 * CAPACITY / REPLICAS_A_NODE
+PROPOSALS = 4_000
+DAY = 86_400.0
+
+
+class Cluster:
+    """An engine, and the loads that are reported to it.
+
+    Parameters
+    ----------
+    nodes
+        Their number.
+    """
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+        self.random = np.random.default_rng(7)
+        metrics = [Metric("cpu", trend=False), Metric("memory"), Metric("disk")]
+        self.engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics), seed=7, history=_history(self.random))
+        self._now = 0.0
+        self._moved = 0
+        for index in range(nodes):
+            self.engine.update_node(_node(index))
+        self.engine.update_service(Service("tenants", tenant_class="class", target_replicas=REPLICAS_A_PARTITION))
+        self.partitions = nodes * REPLICAS_A_NODE // REPLICAS_A_PARTITION
+        for index in range(self.partitions):
+            self.engine.update_partition(self._partition(index, -float(self.random.uniform(0, 40 * DAY))))
+        self.rows = np.array([r.index for index in range(self.partitions) for r in self.engine.replicas(f"p{index}")])
+        self.loads = MEAN * self.random.uniform(0.2, 1.8, (len(self.rows), len(METRICS)))
+
+    def _partition(self, index: int, created: float = 0.0, shift: int = 0) -> Partition:
+        """Return a partition in four fault domains and upgrade domains; `shift` moves it so many nodes on."""
+        places = [(index + shift + 11 * step) % self.nodes for step in range(REPLICAS_A_PARTITION)]
+        roles = [Role.PRIMARY] + [Role.SECONDARY] * (REPLICAS_A_PARTITION - 1)
+        copies = [Replica(role, f"n{place}") for role, place in zip(roles, places, strict=True)]
+        return Partition(f"p{index}", service="tenants", replicas=copies, created=created)
+
+    def move(self, partitions: int) -> None:
+        """Let all replicas of so many partitions stand on other nodes."""
+        for index in range(self._moved, self._moved + partitions):
+            self.engine.update_partition(self._partition(index, shift=1))
+        self._moved += partitions
+
+    def report(self, share: float = 1.0) -> None:
+        """Change the loads of a share of the replicas by up to a tenth, and report these in bulk."""
+        count = max(1, int(share * len(self.rows)))
+        chosen = self.random.permutation(len(self.rows))[:count]
+        self.loads[chosen] *= self.random.uniform(0.9, 1.1, (count, len(METRICS)))
+        self.engine.report_loads(self.rows[chosen], self.loads[chosen])
+
+    def wait(self) -> None:
+        """Let ten minutes pass."""
+        self._now += 600.0
+
+    def refresh(self) -> None:
+        """Ask for a plan."""
+        self.engine.refresh(self._now, budget=PROPOSALS)
+
+    def place(self) -> None:
+        """Let a partition come, and find places for its replicas."""
+        self._now += 1.0
+        name = f"new{self._now}"
+        self.engine.update_partition(Partition(name, service="tenants", created=self._now))
+        self.engine.apply(self.engine.place(name, now=self._now, budget=PROPOSALS))
+
+
+def _history(random: np.random.Generator) -> DemandHistory:
+    """Return traces that outlive the benchmark, half of them of primaries."""
+    traces = 2_000
+    level = 1.5 * MEAN * random.gamma(2.0, 0.5, (traces, len(METRICS)))
+    return DemandHistory.from_columns(
+        METRICS,
+        tenant_class=["class"] * traces,
+        role=np.repeat([Role.PRIMARY, Role.SECONDARY], traces // 2),
+        lifetime=random.uniform(DAY, 200 * DAY, traces),
+        level=level,
+        initial=0.5 * level,
+        growth=random.uniform(0, DAY, (traces, len(METRICS))),
+        maximum=4.0 * level,
+    )
+
+
+def _node(index: int) -> Node:
+    capacities = dict(zip(METRICS, CAPACITY.tolist(), strict=True))
+    return Node(
+        f"n{index}", capacities=capacities, fault_domain=f"fd:/rack{index % 5}", upgrade_domain=f"ud{index % 10}"
+    )
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    begun = time.process_time()
+    action()
+    return time.process_time() - begun
+
+
+def _resident() -> int:
+    """Return the largest memory of the process so far, in bytes."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def measure(nodes: int) -> dict[str, str]:
+    """Return the figures of one size by name."""
+    Cluster(40).refresh()  # loads the kernels
+    before = _resident()
+    begun = time.process_time()
+    cluster = Cluster(nodes)
+    found = {"nodes": f"{nodes:,}", "replicas": f"{len(cluster.rows):,}"}
+    found["describe it"] = _time(time.process_time() - begun)
+    described = _resident()
+    cluster.report()
+    found["report all loads in bulk"] = _time(min(_bulk_report(cluster) for _ in range(5)))
+    found["first refresh"] = _time(_seconds(cluster.refresh))
+    changes: dict[str, Callable[[], object]] = {
+        "nothing changed": lambda: None,
+        "ten minutes later": cluster.wait,
+        "1 % of the loads changed": lambda: cluster.report(0.01),
+        "all loads changed": cluster.report,
+        "ten partitions moved": lambda: cluster.move(10),
+    }
+    for name, change in changes.items():
+        found[f"refresh, {name}"] = _time(min(_refresh_after(cluster, change) for _ in range(3)))
+    cluster.place()
+    found["place a partition"] = _time(min(_seconds(cluster.place) for _ in range(3)))
+    found["peak memory"] = _megabytes(_resident())
+    found["of it interpreter and kernels"] = _megabytes(before)
+    found["of it the description"] = _megabytes(described - before)
+    found["bytes a replica"] = f"{(_resident() - before) / len(cluster.rows):,.0f}"
+    return found
+
+
+def _bulk_report(cluster: Cluster) -> float:
+    """Return how long it takes to report every load anew."""
+    loads = cluster.loads * cluster.random.uniform(0.9, 1.1, cluster.loads.shape)
+    return _seconds(lambda: cluster.engine.report_loads(cluster.rows, loads))
+
+
+def _refresh_after(cluster: Cluster, change: Callable[[], object]) -> float:
+    """Return how long a refresh takes after a change."""
+    change()
+    return _seconds(cluster.refresh)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MB"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:,.2f} s" if seconds >= 1 else f"{1000 * seconds:,.1f} ms"
+
+
+def main() -> None:
+    """Measure each size and print a table, a column a size."""
+    sizes = [int(size) for size in sys.argv[1:]] or SIZES
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        columns = list(pool.map(measure, sizes))
+    for name in columns[0]:
+        print(f"{name:<40}" + "".join(f"{column[name]:>14}" for column in columns))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""The peaks on every node, summed by repetition: from scratch, or kept from plan to plan and mended where they changed.
+
+Sums of whole numbers are exact, so what is kept equals what is summed anew, in whatever order things happened.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from plb.arrays import NOWHERE, Bool, Int, Int32, Problem
+from plb.energy.failovers import count_violations
+from plb.kernel import kernel
+
+
+@attrs.frozen(eq=False)
+class PeakSums:
+    """Sums over the replicas that stand on each node, each at its peak.
+
+    Parameters
+    ----------
+    aggregate, ceiling, violating
+        As in `plb.arrays.Solution`: (N, R, K), (N, R) and (N,).
+    """
+
+    aggregate: Int32
+    ceiling: Int
+    violating: Int
+
+    def copy(self) -> PeakSums:
+        """Return a copy that shares nothing with this one."""
+        return PeakSums(self.aggregate.copy(), self.ceiling.copy(), self.violating.copy())
+
+
+def peak_sums(problem: Problem, node: Int) -> PeakSums:
+    """Return the sums from scratch where row i stands on ``node[i]``, (M,); departing ends do not count."""
+    nodes, metrics = problem.limit.shape
+    sums = PeakSums(
+        np.zeros((nodes, metrics, problem.peak.shape[2]), np.int32),
+        np.zeros((nodes, metrics), np.int64),
+        np.zeros(nodes, np.int64),
+    )
+    every = np.ones(nodes, np.bool_)
+    _add_up(problem.peak, problem.peak_ceiling, _places(problem, node), every, sums.aggregate, sums.ceiling)
+    _count(sums.aggregate, problem.threshold, problem.counted, every, sums.violating)
+    return sums
+
+
+class KeptPeakSums:
+    """The sums where every replica stands now; an update costs as much as the nodes on which something changed."""
+
+    def __init__(self) -> None:
+        self._sums: PeakSums | None = None
+        self._peak: Int32 | None = None
+        self._places: Int = np.zeros(0, np.int64)
+        self._threshold: Int32 | None = None
+        self._counted: Bool | None = None
+
+    def update(self, problem: Problem, changed: Bool) -> PeakSums:
+        """Return a copy of the sums at the origins of a problem.
+
+        Parameters
+        ----------
+        changed
+            (M,) rows whose peaks have changed since the last update; does not matter where the array of peaks is
+            another one than then.
+        """
+        places = _places(problem, problem.origin)
+        if self._sums is None or self._peak is not problem.peak or len(self._sums.ceiling) != len(problem.limit):
+            self._sums = peak_sums(problem, problem.origin)
+        else:
+            stale = self._stale_nodes(places, changed)
+            sums = self._sums
+            _add_up(problem.peak, problem.peak_ceiling, places, stale, sums.aggregate, sums.ceiling)
+            if self._threshold is not problem.threshold or self._counted is not problem.counted:
+                stale[:] = True
+            _count(sums.aggregate, problem.threshold, problem.counted, stale, sums.violating)
+        self._peak, self._places = problem.peak, places
+        self._threshold, self._counted = problem.threshold, problem.counted
+        return self._sums.copy()
+
+    def _stale_nodes(self, places: Int, changed: Bool) -> Bool:
+        """Return the nodes that a replica came to or left, or on which one changed, (N,)."""
+        assert self._sums is not None
+        rows = np.flatnonzero(changed | (places != self._places))
+        stale = np.zeros(len(self._sums.ceiling) + 1, np.bool_)  # NOWHERE selects the last
+        stale[places[rows]] = True
+        stale[self._places[rows]] = True
+        return stale[:-1]
+
+
+def _places(problem: Problem, node: Int) -> Int:
+    """Return where each row counts, (M,): NOWHERE for departing ends."""
+    return np.where(problem.leaving, NOWHERE, node)
+
+
+@kernel
+def _add_up(peak: Int32, peak_ceiling: Int, places: Int, stale: Bool, aggregate: Int32, ceiling: Int) -> None:
+    """Form the sums of the nodes in `stale` anew.
+
+    Parameters
+    ----------
+    peak, peak_ceiling
+        (M+1, R, K) and (M+1, R) steps.
+    places
+        (M,) node of each row, or NOWHERE.
+    stale
+        (N,)
+    aggregate, ceiling
+        (N, R, K) and (N, R) steps; changed.
+    """
+    for node in range(stale.shape[0]):
+        if stale[node]:
+            ceiling[node] = 0
+            aggregate[node] = 0
+    for row in range(places.shape[0]):
+        node = places[row]
+        if node == NOWHERE or not stale[node]:
+            continue
+        for metric in range(peak.shape[1]):
+            ceiling[node, metric] += peak_ceiling[row, metric]
+            _add_peaks(aggregate[node, metric], peak[row, metric])
+
+
+@kernel
+def _add_peaks(aggregate: Int32, peak: Int32) -> None:
+    """Add one row's peaks to its node's, (K,) each: apart from the other arrays, so that the loop runs in parallel."""
+    for k in range(aggregate.shape[0]):
+        aggregate[k] += peak[k]
+
+
+@kernel
+def _count(aggregate: Int32, threshold: Int32, counted: Bool, stale: Bool, violating: Int) -> None:
+    """Write the repetitions in violation of the nodes in `stale` to `violating`, (N,); 0 for nodes not counted."""
+    for node in range(violating.shape[0]):
+        if stale[node]:
+            violating[node] = count_violations(aggregate[node], threshold[node]) if counted[node] else 0
