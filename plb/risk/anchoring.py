@@ -134,9 +134,7 @@ def anchor_growing(
 
 
 @kernel
-def age_growing(
-    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, step: float
-) -> int:
+def age_growing(peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, step: float) -> int:
     """Bring peaks that were filled in at a lesser age, for the same demand and traces, to this age; return the largest.
 
     What a trace still grows only becomes less, so a peak that has come down to the demand stays there and its trace is
