@@ -20,7 +20,7 @@ from cluster.fault_settings import Faults
 from cluster.ledger import Ledger
 from cluster.movement import Movement
 from cluster.record import Recorder
-from cluster.replica_states import ReplicaStates, Tenancy
+from cluster.replica_states import ReplicaStates, Tenancy, is_plain, primary_among, ready_among
 from plb import Move, MoveKind, Node, Partition, Phase, PlacementAndLoadBalancing, Reason, Replica
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, Role, UpgradeMark
 
@@ -66,6 +66,7 @@ class FailoverManager:
         self._interruption = interruption
         self._tenancies: dict[str, Tenancy] = {}
         self._served: set[str] = set()
+        self._plain: set[str] = set()  # partitions of which the engine was last told that all is as usual
         self._states = ReplicaStates(engine)
         self._building: dict[tuple[str, str], object] = {}
         self._latest_loss: dict[str, Loss] = {}
@@ -78,6 +79,7 @@ class FailoverManager:
     def admit(self, tenancy: Tenancy) -> None:
         """Take charge of a tenant who arrives."""
         self._tenancies[tenancy.partition] = tenancy
+        self._plain.add(tenancy.partition)
 
     def note_placed(self, partition: str) -> None:
         """Note that a tenant can be used from now on, if a quorum of its replicas has a place."""
@@ -89,6 +91,7 @@ class FailoverManager:
         tenancy = self._tenancies.pop(partition)
         self._availability.regain(tenancy.tenant, self._now)
         self._served.discard(partition)
+        self._plain.discard(partition)
         self._states.forget(partition)
         self._latest_loss.pop(partition, None)
         self._to_restart.pop(partition, None)
@@ -314,15 +317,16 @@ class FailoverManager:
 
     def _settle(self, tenancy: Tenancy) -> None:
         """Let a ready replica be the primary where a quorum is ready, and note whether the tenant can be used."""
-        partition = tenancy.partition
-        ready, described = self._states.ready(partition), self._described(tenancy)
-        has_quorum, primary = len(ready) >= tenancy.quorum, self._states.primary(partition)
+        partition, described = tenancy.partition, self._described(tenancy)
+        ready, primary = ready_among(described), primary_among(described)
+        has_quorum = len(ready) >= tenancy.quorum
         heir = next((one for one in ready if one.role == Role.SECONDARY), None)
         promotes = tenancy.stateful and has_quorum and primary not in ready and heir is not None
         if promotes and heir is not None:
             described = [_with_role(one, heir, primary) for one in described]
         still = self.serves(partition) and not has_quorum and self._stores_copies(tenancy)
-        self._tell(tenancy, described, in_quorum_loss=still)
+        if promotes or still or partition not in self._plain or not is_plain(described):
+            self._tell(tenancy, described, in_quorum_loss=still)
         self._pace_builds(tenancy, ready)
         if not self.serves(partition):
             self._served |= {partition} if has_quorum else set()
@@ -361,11 +365,17 @@ class FailoverManager:
         return self._states.described(tenancy.partition)
 
     def _tell(self, tenancy: Tenancy, replicas: Sequence[Replica], *, in_quorum_loss: bool = False) -> None:
-        """Tell the engine how a partition is, and the ledger what the engine makes of it."""
+        """Tell the engine how a partition is, and the ledger what the engine makes of it.
+
+        While a partition is plain, this need not be repeated: where its replicas stand, the engine knows itself.
+        """
         described = Partition(
             tenancy.partition, service=tenancy.service, replicas=replicas, in_quorum_loss=in_quorum_loss
         )
         self._engine.update_partition(described)
+        self._plain.discard(tenancy.partition)
+        if is_plain(replicas) and not in_quorum_loss:
+            self._plain.add(tenancy.partition)
         self._ledger.refresh(tenancy.partition, tenancy.tenant)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
 from plb import PlacementAndLoadBalancing, Replica
@@ -88,12 +90,28 @@ class ReplicaStates:
 
     def ready(self, partition: str) -> list[Replica]:
         """Return the replicas of a partition that serve it; one that moves is ready on its target."""
-        return [one for one in self.described(partition) if one.state is ReplicaState.READY and not one.leaving]
+        return ready_among(self.described(partition))
 
     def primary(self, partition: str) -> Replica | None:
         """Return the primary that stands, in whatever state."""
-        described = self.described(partition)
-        return next((one for one in described if one.role == Role.PRIMARY and not one.leaving), None)
+        return primary_among(self.described(partition))
+
+
+def ready_among(described: Iterable[Replica]) -> list[Replica]:
+    """Return those of a partition's replicas that serve it."""
+    return [one for one in described if one.state is ReplicaState.READY and not one.leaving]
+
+
+def primary_among(described: Iterable[Replica]) -> Replica | None:
+    """Return the primary that stands among a partition's replicas, in whatever state."""
+    return next((one for one in described if one.role == Role.PRIMARY and not one.leaving), None)
+
+
+def is_plain(described: Iterable[Replica]) -> bool:
+    """Tell whether all of a partition's replicas are simply ready: no end of a move, nothing that is asked for."""
+    return all(
+        one.state is ReplicaState.READY and one.upgrade is UpgradeMark.NONE and not one.leaving for one in described
+    )
 
 
 def _mark_of(role: Role, mark: UpgradeMark) -> UpgradeMark:

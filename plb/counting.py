@@ -33,9 +33,9 @@ def counting(state: ClusterState, topology: Topology) -> tuple[Bool, Int]:
     by_percentage &= ((state.capacity > 0) & (state.capacity < UNLIMITED)).all(axis=0)
     coarseness = np.zeros(len(by_percentage), np.int64)
     nodes = len(state.capacity)
+    if not by_percentage.any() and nodes * float(state.rows.load.sum()) ** 2 < LARGEST_SQUARES / 2:
+        return by_percentage, coarseness  # all loads on one node, of all metrics together, would still do
     everything = state.rows.load.sum(axis=0)
-    if not by_percentage.any() and nodes * float(everything.max()) ** 2 < LARGEST_SQUARES / 2:
-        return by_percentage, coarseness
     highest = _highest_loads(state, topology, everything)
     for metric in np.flatnonzero(~by_percentage):
         while nodes * (int(highest[metric]) >> int(coarseness[metric])) ** 2 >= LARGEST_SQUARES:

@@ -9,6 +9,8 @@ Only imported once something is compiled, since ``import plb`` must load no Numb
 
 from __future__ import annotations
 
+from ctypes import Array, addressof, c_int64
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -40,10 +42,16 @@ class Handle:
         from plb.handle_packing import packer_of
 
         self._numba_type_ = _type_of(members)
-        self._words = np.zeros(WORDS_PER_FIELD * len(members), np.int64)
-        self.address: int = self._words.__array_interface__["data"][0]
+        self._words = _words_of(len(members))()
+        self.address = addressof(self._words)
         kind: Any = type(members)
         packer_of(kind)(members, np.uint64(self.address))
+
+
+@cache
+def _words_of(fields: int) -> type[Array[c_int64]]:
+    """Return the type of the memory that so many fields take."""
+    return c_int64 * (WORDS_PER_FIELD * fields)
 
 
 _TYPES: dict[bytes, HandleType] = {}

@@ -32,15 +32,19 @@ class Role(IntEnum):
     INSTANCE = 2
 
 
+ROLE_NAMES = {role.name.lower(): role for role in Role}
+
+
 def check_role(item: str, field: str, value: object) -> Role:
     """Return the `Role` that `value` is or names, or refuse it."""
-    by_name = {role.name.lower(): role for role in Role}
-    if isinstance(value, str) and value in by_name:
-        return by_name[value]
+    if isinstance(value, Role):
+        return value
+    if isinstance(value, str) and value in ROLE_NAMES:
+        return ROLE_NAMES[value]
     try:
         return Role(check_whole(item, field, value))  # type: ignore[arg-type]
     except ValueError:
-        raise InvalidValueError(item, field, value, f"one of {', '.join(by_name)}") from None
+        raise InvalidValueError(item, field, value, f"one of {', '.join(ROLE_NAMES)}") from None
 
 
 class MoveCost(Enum):

@@ -7,9 +7,12 @@ import numpy as np
 from plb.arrays import Bool, Float, Int, Int32
 from plb.config import PlbConfig, Replay
 from plb.errors import UnknownNameError
-from plb.risk.anchoring import anchor_peaks, mark_above, recorded_peaks
+from plb.model import Role
+from plb.risk.anchoring import anchor_peaks, recorded_peaks
 from plb.risk.demand import DemandHistory
-from plb.risk.sampling import NONE, TraceDraws, TraceSampler
+from plb.risk.expiry import Draws, Rows, find_expired
+from plb.risk.sampling import NONE, TraceSampler
+from plb.rows import RowTable
 from plb.state import ClusterState
 
 DRAWN_TOGETHER = 2**14
@@ -56,14 +59,18 @@ class Outlook:
         self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
         self.trace: Int32 = np.zeros((room, self.repetitions), np.int32)
         self._changed: Bool = np.zeros(room, np.bool_)
-        self._key = np.zeros(room, np.uint64)
-        self._generation: Int = np.zeros(room, np.int64)
-        self._group = np.full(room, -1, np.int64)
-        self._widening = np.full(room, NONE, np.int8)
-        self._drawn_age: Float = np.zeros(room)
-        self._drawn_demand: Float = np.zeros((room, self._metrics))
-        self._valid_age: Float = np.full(room, -1.0)
-        self._valid_demand: Float = np.full((room, self._metrics), -1.0)
+        self._draws = Draws(
+            key=np.zeros(room, np.uint64),
+            generation=np.zeros(room, np.int64),
+            group=np.full(room, -1, np.int64),
+            widening=np.full(room, NONE, np.int8),
+            age=np.zeros(room),
+            demand=np.zeros((room, self._metrics)),
+            valid_age=np.full(room, -1.0),
+            valid_demand=np.full((room, self._metrics), -1.0),
+        )
+        self._age: Float = np.zeros(room)
+        self._expired: Int = np.zeros(room, np.int64)
         self._settled_age: Float = np.full((room, self._metrics), np.inf)
         self._anchored_age: Float = np.full(room, -1.0)
         self._anchored_demand: Float = np.full((room, self._metrics), -1.0)
@@ -80,24 +87,14 @@ class Outlook:
             self._steps = state.steps.steps
             self._level = np.ascontiguousarray(self._levels())
         classes = self._classes_of(state, self.history)
-        group = classes[table.service] * 4 + table.role
-        age = np.maximum(0.0, now - table.created)
-        other = (table.key != self._key) | (group != self._group) | (table.generation != self._generation)
-        other |= age < self._drawn_age
-        mark_above(self._drawn_demand, table.largest_demand, other)
-        self._widening[other] = NONE
-        stale = other | (age > self._valid_age)
-        mark_above(table.largest_demand, self._valid_demand, stale)
-        rows = np.flatnonzero(stale & table.used & ~table.leaving)
-        for first in range(0, len(rows), DRAWN_TOGETHER):
-            self._draw(rows[first : first + DRAWN_TOGETHER], state, classes, age)
-        if len(rows):
-            self._key[rows], self._group[rows] = table.key[rows], group[rows]
-            self._generation[rows] = table.generation[rows]
-            self._changed[rows] = True
+        found = find_expired(_rows(table), self._draws, classes, len(Role), now, self._age, self._expired)
+        expired = self._expired[:found]
+        for first in range(0, found, DRAWN_TOGETHER):
+            self._draw(expired[first : first + DRAWN_TOGETHER], state, classes)
+        self._changed[expired] = True
         if self._anchored:
-            self._anchor(state, age)
-        return len(rows)
+            self._anchor(state)
+        return int(found)
 
     def take_changed(self) -> Bool:
         """Return the rows whose peaks have changed since the last call, (M,).
@@ -107,7 +104,7 @@ class Outlook:
         changed, self._changed = self._changed, np.zeros_like(self._changed)
         return changed
 
-    def _anchor(self, state: ClusterState, age: Float) -> None:
+    def _anchor(self, state: ClusterState) -> None:
         """Anchor the peaks of rows that have reported, where demand or draws changed or the traces still grow."""
         table = state.rows
         age_before, demand_before = self._anchored_age.copy(), self._anchored_demand.copy()
@@ -119,7 +116,7 @@ class Outlook:
             self._anchored_demand,
             np.flatnonzero(table.used & table.reported & ~table.leaving),
             self.trace,
-            age,
+            self._age,
             table.largest_demand,
             self._curves,
             self._trend,
@@ -129,20 +126,19 @@ class Outlook:
         for metric in range(self._metrics):
             self._changed |= self._anchored_demand[:, metric] != demand_before[:, metric]
 
-    def _draw(self, rows: Int, state: ClusterState, classes: Int, age: Float) -> None:
+    def _draw(self, rows: Int, state: ClusterState, classes: Int) -> None:
         assert self._sampler is not None
-        table = state.rows
+        table, draws = state.rows, self._draws
+        key, code, role = table.key[rows], classes[table.service[rows]], table.role[rows]
+        age, largest = self._age[rows], table.largest_demand[rows]
         demand = np.zeros((len(rows), len(self._sampler.history.metrics)))
-        demand[:, self._columns] = table.largest_demand[rows]
-        before = TraceDraws(self.trace[rows], self._widening[rows], self._valid_age[rows], self._valid_demand[rows])
-        draws = self._sampler.draw(
-            table.key[rows], classes[table.service[rows]], table.role[rows], age[rows], demand, before=before
-        )
-        self.trace[rows] = draws.trace
-        self._widening[rows] = draws.widening
-        self._drawn_age[rows], self._drawn_demand[rows] = age[rows], table.largest_demand[rows]
-        self._valid_age[rows] = draws.valid_age
-        self._valid_demand[rows] = draws.valid_demand[:, self._columns]
+        demand[:, self._columns] = largest
+        drawn = self._sampler.draw_checked(self.trace[rows], draws.widening[rows], key, code, role, age, demand)
+        self.trace[rows], draws.widening[rows] = drawn.trace, drawn.widening
+        draws.key[rows], draws.generation[rows] = key, table.generation[rows]
+        draws.group[rows] = code * len(Role) + role
+        draws.age[rows], draws.demand[rows] = age, largest
+        draws.valid_age[rows], draws.valid_demand[rows] = drawn.valid_age, drawn.valid_demand[:, self._columns]
         self._settled_age[rows], self._anchored_age[rows] = np.inf, -1.0
         recorded = rows[~table.reported[rows]] if self._anchored else rows  # the others are anchored next
         recorded_peaks(self.peak, self.peak_ceiling, recorded, self.trace, self._level)
@@ -160,6 +156,20 @@ class Outlook:
         steps = np.ones(len(self.history.metrics))
         steps[self._columns] = self._steps
         return self.history.in_steps(steps)[:, self._columns]
+
+
+def _rows(table: RowTable) -> Rows:
+    """Return what of the rows says whether their draws stand."""
+    return Rows(
+        table.used,
+        table.leaving,
+        table.key,
+        table.generation,
+        table.service,
+        table.role,
+        table.created,
+        table.largest_demand,
+    )
 
 
 def _column(history: DemandHistory, metric: str) -> int:

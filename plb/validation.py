@@ -136,6 +136,8 @@ def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[st
 
 def check_member(item: str, field: str, value: object, kind: type[Member]) -> Member:
     """Return the member of an enumeration that `value` is or names, or refuse it."""
+    if isinstance(value, kind):
+        return value
     try:
         return kind(value)
     except ValueError:

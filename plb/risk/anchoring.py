@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from plb.arrays import Bool, Float, Float32, Int, Int32
+from plb.arrays import Float, Float32, Int, Int32
 from plb.kernel import kernel
 from plb.risk.demand import LARGEST_LEVEL
 
@@ -22,23 +22,6 @@ from plb.risk.demand import LARGEST_LEVEL
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
 RECORD_SECONDS = 86_400.0
 """Seconds after which the largest demand of a metric without trend has shown itself: a day."""
-
-
-@kernel
-def mark_above(values: Float, bounds: Float, marked: Bool) -> None:
-    """Mark the rows of `values` that are above `bounds` in some column.
-
-    Parameters
-    ----------
-    values, bounds
-        (M, R) each.
-    marked
-        (M,) set to true for such rows; the others stay as they are.
-    """
-    for row in range(values.shape[0]):
-        for metric in range(values.shape[1]):
-            if values[row, metric] > bounds[row, metric]:
-                marked[row] = True
 
 
 @kernel
@@ -105,9 +88,13 @@ def anchor_peaks(
             if not (grows or age[row] < before or anchored_demand[row, metric] != demand):
                 continue
             any_changed = True
+            only_aged = 0.0 <= before <= age[row] and anchored_demand[row, metric] == demand
             anchored_demand[row, metric] = demand
             own = peak[row, metric]
-            if trend[metric]:
+            if trend[metric] and only_aged:
+                settled = settled_age[row, metric]
+                highest = age_growing(own, trace[row], curves, metric, age[row], demand, steps[metric])
+            elif trend[metric]:
                 highest, settled = anchor_growing(own, trace[row], curves, metric, age[row], demand, steps[metric])
             else:
                 highest, settled = anchor_level(own, trace[row], curves, metric, age[row], demand, steps[metric])
@@ -140,15 +127,41 @@ def anchor_growing(
     highest = 0
     settled = 0.0
     for k in range(peak.shape[0]):
-        at = trace[k]
-        duration = float(curves[at, metric, GROWTH])
-        settled = max(settled, duration)
-        left = float(curves[at, metric, LEVEL]) - curves[at, metric, INITIAL]
-        left *= 1.0 - age / duration if age < duration else 0.0
-        steps_up = min(math.ceil((demand + left) / step), LARGEST_LEVEL)
-        peak[k] = steps_up
-        highest = max(highest, steps_up)
+        settled = max(settled, float(curves[trace[k], metric, GROWTH]))
+        peak[k] = growing_peak(curves, trace[k], metric, age, demand, step)
+        highest = max(highest, peak[k])
     return highest, settled
+
+
+@kernel
+def age_growing(peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, step: float) -> int:
+    """Bring peaks that were filled in at a lesser age, for the same demand and traces, to this age; return the largest.
+
+    What a trace still grows only becomes less, so a peak that has come down to the demand stays there and its trace is
+    not looked at. Parameters as in `anchor_growing`.
+    """
+    least = peak_in_steps(demand, step)
+    highest = least
+    for k in range(peak.shape[0]):
+        if peak[k] != least:
+            peak[k] = growing_peak(curves, trace[k], metric, age, demand, step)
+            highest = max(highest, peak[k])
+    return highest
+
+
+@kernel
+def growing_peak(curves: Float32, at: int, metric: int, age: float, demand: float, step: float) -> int:
+    """Return the peak in steps of a metric with trend, when trace `at` goes on from `demand` at `age`."""
+    duration = float(curves[at, metric, GROWTH])
+    left = float(curves[at, metric, LEVEL]) - curves[at, metric, INITIAL]
+    left *= 1.0 - age / duration if age < duration else 0.0
+    return peak_in_steps(demand + left, step)
+
+
+@kernel
+def peak_in_steps(peak: float, step: float) -> int:
+    """Return a peak in whole steps, rounded up, as far as peaks are counted."""
+    return min(math.ceil(peak / step), LARGEST_LEVEL)
 
 
 @kernel
@@ -169,7 +182,6 @@ def anchor_level(
         if maximum > 0.0:
             settled = RECORD_SECONDS
             expected *= 1.0 - known + known * demand / maximum
-        steps_up = min(math.ceil(expected / step), LARGEST_LEVEL)
-        peak[k] = steps_up
-        highest = max(highest, steps_up)
+        peak[k] = peak_in_steps(expected, step)
+        highest = max(highest, peak[k])
     return highest, settled

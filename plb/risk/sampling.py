@@ -91,6 +91,7 @@ class TraceSampler:
         if self.seed >= 2**64:
             raise InvalidValueError("trace sampler", "seed", seed, "a whole number >= 0 and < 2^64")
         self._table = trace_table(history)
+        self._scratch = np.empty(len(history), np.int32)
 
     def draw(
         self,
@@ -131,10 +132,41 @@ class TraceSampler:
         known = self._checked(len(keys), tenant_class, role, age, largest_demand)
         trace = np.empty((len(keys), self.repetitions), np.int32) if before is None else before.trace.copy()
         widening = np.full(len(keys), NONE, np.int8) if before is None else before.widening.copy()
-        valid_age, valid_demand = np.full_like(known[2], np.inf), np.full_like(known[3], np.inf)
-        scratch = np.empty(len(self.history), np.int32)
+        return self.draw_checked(trace, widening, keys, *known)
+
+    def draw_checked(
+        self,
+        trace: Rows,
+        widening: Array,
+        key: Array,
+        tenant_class: Array,
+        role: Array,
+        age: Floats,
+        largest_demand: Floats,
+    ) -> TraceDraws:
+        """Draw as `draw` does, for values that are known to be within their ranges.
+
+        Parameters
+        ----------
+        trace, widening
+            (m, K) int32 and (m,) int8: what was drawn before, with a widening of -1 where nothing was; changed.
+        key, tenant_class, role, age, largest_demand
+            As in `draw`; of types uint64, int64, int64, float64 and float64.
+        """
+        valid_age, valid_demand = np.full_like(age, np.inf), np.full_like(largest_demand, np.inf)
         with np.errstate(over="ignore"):
-            draw_batch(np.uint64(self.seed), keys, *known, self._table, scratch, trace, widening)
+            draw_batch(
+                np.uint64(self.seed),
+                key,
+                tenant_class,
+                role,
+                age,
+                largest_demand,
+                self._table,
+                self._scratch,
+                trace,
+                widening,
+            )
         horizons(trace, widening, self._table, valid_age, valid_demand)
         return TraceDraws(trace, widening, valid_age, valid_demand)
 

@@ -46,6 +46,7 @@ def check(simulation: Simulation) -> None:
         for one in replicas:
             assert ledger.node[one.index] == (-1 if one.node is None else simulation._node_names.index(one.node))
             rows.add(one.index)
+        check_told(simulation, partition)
         ready = {one.node for one in failover._states.ready(partition)}
         assert not ready & failover.down, "nothing on a node that is down is ready"
         primary = next((one.node for one in wanted if one.role == Role.PRIMARY), None)
@@ -55,6 +56,18 @@ def check(simulation: Simulation) -> None:
     assert set(np.flatnonzero(ledger.node >= 0).tolist()) <= rows, "the ledger knows no other replicas"
     metered = ledger.meter(int(simulation.env.now)).metered.sum(axis=0)
     assert metered == pytest.approx(expected_demand(simulation), rel=1e-6), "load is conserved"
+
+
+def check_told(simulation: Simulation, partition: str) -> None:
+    """Assert that the engine knows how the replicas of a partition are."""
+    state, failover = simulation.engine._state, simulation.failover
+    record, not_ready = state.partitions[partition], failover._states.of(partition)
+    for one in simulation.engine.replicas(partition):
+        if one.node is not None and not one.leaving:
+            assert state.rows.still[one.index] == (record.still or one.node in not_ready)
+    if partition in failover._plain and partition not in failover._states.marks:
+        flags = (state.rows.swaps_out, state.rows.regains, state.rows.building, state.rows.upgrading)
+        assert not any(flag[record.rows].any() for flag in flags)
 
 
 def stepped(simulation: Simulation, also: Callable[[Simulation], None] = lambda _: None) -> int:

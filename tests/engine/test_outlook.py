@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.outlook import Outlook
 from plb.risk import DemandHistory, eligible_traces
 from plb.testing import all_clusters, clusters
 
@@ -229,6 +230,51 @@ def test_time_that_goes_back_anchors_anew(engine):
     draws_of(engine, 900.0)
     draws_of(engine, 100.0)
     assert np.array_equal(engine._planner.outlook.peak, before)
+
+
+def growing_history(random: np.random.Generator) -> DemandHistory:
+    """Return 40 traces of a metric with trend and one without, some of which grow long and some not at all."""
+    initial, growth = random.integers(0, 8, (40, 2)), random.choice([0.0, 300.0, 5000.0, 90_000.0], (40, 2))
+    level = initial + random.integers(0, 24, (40, 2)) / 4
+    return DemandHistory.from_columns(
+        ("memory", "cpu"),
+        tenant_class=["gold"] * 40,
+        role=random.integers(0, 2, 40).tolist(),
+        lifetime=random.choice([600.0, 7200.0, 200_000.0], 40),
+        level=level,
+        initial=initial,
+        growth=growth,
+        maximum=level + random.integers(0, 4, (40, 2)),
+    )
+
+
+steps_of_time = st.sampled_from([0.0, 0.5, 60.0, 300.0, 600.0, 7000.0, -600.0])
+reports = st.none() | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12), st.integers(0, 12))
+
+
+@examples(100)
+@given(st.integers(0, 2**32 - 1), st.lists(st.tuples(steps_of_time, reports), min_size=6, max_size=14))
+def test_outlook_followed_over_time_is_that_of_one_made_anew(seed, events):
+    """Draws that are kept and peaks that are only brought up to date are those of a first look at the same replicas."""
+    metrics = [Metric("memory", step=0.25), Metric("cpu", step=0.25, trend=False)]
+    history = growing_history(np.random.default_rng(seed))
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, repetitions=60), seed=3, history=history)
+    for name in ("n0", "n1"):
+        engine.update_node(Node(name))
+    engine.update_service(Service("db", tenant_class="gold", target_replicas=2))
+    engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY)))
+    state, followed, now = engine._state, engine._planner.outlook, 0.0
+    rows = state.partitions["db/0"].rows
+    for passed, report in events:
+        now = max(0.0, now + passed)
+        if report is not None:
+            engine.report_load("db/0", report[0], {"memory": report[1] / 4, "cpu": report[2] / 4})
+        followed.update(state, now)
+        anew = Outlook(engine.config, history, 3)
+        anew.update(state, now)
+        assert np.array_equal(followed.trace[rows], anew.trace[rows])
+        assert np.array_equal(followed.peak, anew.peak)
+        assert np.array_equal(followed.peak_ceiling, anew.peak_ceiling)
 
 
 def test_engine_without_weight_on_failovers_samples_nothing(engine):

@@ -1,0 +1,85 @@
+"""Which replicas need other draws: each draw stores for how long it stands (design section 8)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from plb.arrays import Bool, Float, Int
+from plb.kernel import kernel
+from plb.risk.sampling import NONE, Array
+
+
+class Rows(NamedTuple):
+    """What the engine says of M rows now."""
+
+    used: Bool
+    """(M,)"""
+    leaving: Bool
+    """(M,) whether the row is only the departing end of a move."""
+    key: Array
+    """(M,) uint64, see `plb.risk.counter.replica_key`."""
+    generation: Int
+    """(M,) rises each time the row is taken."""
+    service: Int
+    """(M,)"""
+    role: Int
+    """(M,)"""
+    created: Float
+    """(M,) seconds."""
+    largest_demand: Float
+    """(M, R) user units."""
+
+
+class Draws(NamedTuple):
+    """For what replicas the rows were drawn, and for how long the draws stand; what it starts with never does."""
+
+    key: Array
+    """(M,) uint64."""
+    generation: Int
+    """(M,)"""
+    group: Int
+    """(M,) class and role."""
+    widening: Array
+    """(M,) int8, NONE where nothing is drawn."""
+    age: Float
+    """(M,) seconds, when drawn."""
+    demand: Float
+    """(M, R) largest demand in user units, when drawn."""
+    valid_age: Float
+    """(M,) see `plb.risk.sampling.TraceDraws`."""
+    valid_demand: Float
+    """(M, R)"""
+
+
+@kernel
+def find_expired(rows: Rows, draws: Draws, classes: Int, roles: int, now: float, age: Float, expired: Int) -> int:
+    """Return how many rows need draws, and write them to the front of `expired` (M,), ascending.
+
+    Draws for another replica, or for a greater age or demand than the row has now, are forgotten: `widening` is NONE.
+
+    Parameters
+    ----------
+    classes
+        (S,) class of each service.
+    roles
+        Number of roles.
+    age
+        (M,) seconds since each row in use was created; filled in.
+    """
+    found = 0
+    for row in range(rows.used.shape[0]):
+        if not rows.used[row] or rows.leaving[row]:
+            continue
+        age[row] = max(0.0, now - rows.created[row])
+        other = rows.key[row] != draws.key[row] or rows.generation[row] != draws.generation[row]
+        other |= classes[rows.service[row]] * roles + rows.role[row] != draws.group[row] or age[row] < draws.age[row]
+        stale = age[row] > draws.valid_age[row]
+        for metric in range(rows.largest_demand.shape[1]):
+            other |= draws.demand[row, metric] > rows.largest_demand[row, metric]
+            stale |= rows.largest_demand[row, metric] > draws.valid_demand[row, metric]
+        if other:
+            draws.widening[row] = NONE
+        if other or stale:
+            expired[found] = row
+            found += 1
+    return found
