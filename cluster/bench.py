@@ -32,6 +32,7 @@ PAPER_PER_SECOND = 1000 / 0.890
 SIZES = (40, 400, 4_000, 10_000)
 QUALITY_SECONDS = (0.01, 0.1, 1.0, 10.0)
 BALANCING_WEIGHT = 1e6
+BISECTIONS = 20
 RUNS = 5
 """Runs of each loop; the fastest counts, since other work on the machine only slows them down."""
 
@@ -111,7 +112,7 @@ class EngineFigures:
 def bench_engine(
     sizes: Iterable[int] = SIZES,
     *,
-    proposals: int = 400_000,
+    proposals: int = 200_000,
     seconds: Iterable[float] = QUALITY_SECONDS,
     seed: int = 0,
     report: Callable[[str], None] = lambda _step: None,
@@ -161,7 +162,8 @@ class SizeBench:
     def figures(self, seconds: tuple[float, ...]) -> SizeFigures:
         """Measure everything."""
         self.report("scoring")
-        half, five = self._early(0.5), self._early(0.05)
+        cold = self.temperature_for(0.05)
+        half, five = self._early(self.temperature_for(0.5)), self._early(cold)
         arrays = (*self.problem, *self.solution)
         held = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
         replicas = int((self.problem.origin >= 0).sum())
@@ -171,7 +173,7 @@ class SizeBench:
             full=self._full(),
             early_half=half[0],
             early_five=five[0],
-            two_threads=self._on_two_threads(),
+            two_threads=self._on_two_threads(cold),
             arithmetic=self._arithmetic(),
             reached_monte_carlo_half=half[1],
             reached_monte_carlo_five=five[1],
@@ -187,14 +189,12 @@ class SizeBench:
         accepted = score_only(self.problem, solution, self.choice, temperature, rng, self.proposals, tally)
         return int(tally[SCORED]), int(tally[REACHED_MONTE_CARLO]), accepted
 
-    def _early(self, acceptance: float) -> tuple[float, float]:
+    def _early(self, temperature: float) -> tuple[float, float]:
         """Return scored configurations a second with early rejection, and the share that reached the repetitions."""
-        temperature = self.temperature_for(acceptance)
         scored, reached, _ = self.score(temperature)
         return scored / fastest(lambda: self.score(temperature)), reached / scored
 
-    def _on_two_threads(self) -> float:
-        temperature = self.temperature_for(0.05)
+    def _on_two_threads(self, temperature: float) -> float:
         solutions = [self.solution.copy(), self.solution.copy()]
         scored = self.score(temperature)[0]
         with ThreadPoolExecutor(2) as pool:
@@ -223,7 +223,7 @@ class SizeBench:
     def temperature_for(self, acceptance: float) -> float:
         """Return a temperature at which about this share of the scored proposals is accepted."""
         low, high = 1e-9, 1e3
-        for _ in range(24):
+        for _ in range(BISECTIONS):
             middle = math.sqrt(low * high)
             scored, _, accepted = self.score(middle)
             low, high = (low, middle) if accepted > acceptance * scored else (middle, high)
