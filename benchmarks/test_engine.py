@@ -25,7 +25,7 @@ def test_scoring_with_early_rejection(benchmark, bench, acceptance):
     temperature = bench.temperature_for(acceptance)
     scored, reached, accepted = benchmark(bench.score, temperature)
     assert 0 < reached <= scored < PROPOSALS
-    assert accepted == pytest.approx(acceptance * scored, rel=0.05)
+    assert accepted == pytest.approx(acceptance * scored, rel=0.2)
 
 
 def test_bulk_report_and_refresh(benchmark, bench):

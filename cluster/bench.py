@@ -181,12 +181,15 @@ class SizeBench:
             quality=self._quality(seconds),
         )
 
-    def score(self, temperature: float, solution: Solution | None = None) -> tuple[int, int, int]:
+    def score(
+        self, temperature: float, solution: Solution | None = None, proposals: int | None = None
+    ) -> tuple[int, int, int]:
         """Return how many proposals were scored, reached the repetitions, and would have been accepted."""
         tally = np.zeros(TALLY_SIZE, np.int64)
         rng = np.random.Generator(np.random.PCG64(self.seed))
         solution = self.solution if solution is None else solution
-        accepted = score_only(self.problem, solution, self.choice, temperature, rng, self.proposals, tally)
+        drawn = self.proposals if proposals is None else proposals
+        accepted = score_only(self.problem, solution, self.choice, temperature, rng, drawn, tally)
         return int(tally[SCORED]), int(tally[REACHED_MONTE_CARLO]), accepted
 
     def _early(self, temperature: float) -> tuple[float, float]:
@@ -225,7 +228,7 @@ class SizeBench:
         low, high = 1e-9, 1e3
         for _ in range(BISECTIONS):
             middle = math.sqrt(low * high)
-            scored, _, accepted = self.score(middle)
+            scored, _, accepted = self.score(middle, proposals=self.proposals // 10)
             low, high = (low, middle) if accepted > acceptance * scored else (middle, high)
         return math.sqrt(low * high)
 
