@@ -21,6 +21,19 @@ from plb.search.transition import (
 )
 
 
+@kernel(inline=True)
+def _draw_allowed(
+    problem: Problem, solution: Solution, choice: Choice, rng: np.random.Generator
+) -> tuple[int, int, int]:
+    """Draw a proposal; its row is NOWHERE if the draw came to nothing or a rule refuses it."""
+    row, target, partner = draw_proposal(problem, solution, choice, rng)
+    if row == NOWHERE or target == solution.node[row]:
+        return NOWHERE, target, partner
+    if refusal_in_place(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
+        return NOWHERE, target, partner
+    return row, target, partner
+
+
 @kernel
 def score_only(
     problem: Problem,
@@ -35,10 +48,8 @@ def score_only(
     energy = present_energy(problem, solution)
     accepted = 0
     for _ in range(proposals):
-        row, target, partner = draw_proposal(problem, solution, choice, rng)
-        if row == NOWHERE or target == solution.node[row]:
-            continue
-        if refusal_in_place(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
+        row, target, partner = _draw_allowed(problem, solution, choice, rng)
+        if row == NOWHERE:
             continue
         highest = energy - temperature * math.log(1.0 - rng.random())
         accepted += judge(problem, solution, highest, row, target, partner, tally) < math.inf
@@ -51,10 +62,8 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: np.ra
     scored = 0
     lowest = math.inf
     for _ in range(proposals):
-        row, target, partner = draw_proposal(problem, solution, choice, rng)
-        if row == NOWHERE or target == solution.node[row]:
-            continue
-        if refusal_in_place(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
+        row, target, partner = _draw_allowed(problem, solution, choice, rng)
+        if row == NOWHERE:
             continue
         here = solution.node[row]
         violations = solution.counts[0] - solution.violating[here] - solution.violating[target]
