@@ -20,14 +20,12 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from cluster.bench_cluster import CAPACITY, METRICS, REPLICAS_A_NODE, bench_node
+from plb import Metric, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk.demand import DemandHistory
 
 SIZES = (40, 400, 4_000, 10_000)
-REPLICAS_A_NODE = 30
 REPLICAS_A_PARTITION = 4
-METRICS = ("cpu", "memory", "disk")
-CAPACITY = np.array([80.0, 408.0, 5000.0])
 MEAN = 0.55 * CAPACITY / REPLICAS_A_NODE
 PROPOSALS = 4_000
 DAY = 86_400.0
@@ -50,7 +48,7 @@ class Cluster:
         self._now = 0.0
         self._moved = 0
         for index in range(nodes):
-            self.engine.update_node(_node(index))
+            self.engine.update_node(bench_node(index))
         self.engine.update_service(Service("tenants", tenant_class="class", target_replicas=REPLICAS_A_PARTITION))
         self.partitions = nodes * REPLICAS_A_NODE // REPLICAS_A_PARTITION
         for index in range(self.partitions):
@@ -107,13 +105,6 @@ def _history(random: np.random.Generator) -> DemandHistory:
         initial=0.5 * level,
         growth=random.uniform(0, DAY, (traces, len(METRICS))),
         maximum=4.0 * level,
-    )
-
-
-def _node(index: int) -> Node:
-    capacities = dict(zip(METRICS, CAPACITY.tolist(), strict=True))
-    return Node(
-        f"n{index}", capacities=capacities, fault_domain=f"fd:/rack{index % 5}", upgrade_domain=f"ud{index % 10}"
     )
 
 

@@ -27,9 +27,7 @@ def bench_cluster(nodes: int, seed: int) -> PlacementAndLoadBalancing:
     config = PlbConfig(metrics=metrics, w_imbalance=1.0, max_percentage_to_move=1.0)
     engine = PlacementAndLoadBalancing(config, seed=seed, history=_history(rng))
     for index in range(nodes):
-        capacities = dict(zip(METRICS, CAPACITY.tolist(), strict=True))
-        rack, upgrade_domain = f"fd:/rack{index % 5}", f"ud{index % 10}"
-        engine.update_node(Node(f"n{index}", capacities=capacities, fault_domain=rack, upgrade_domain=upgrade_domain))
+        engine.update_node(bench_node(index))
     engine.update_service(Service("tenants", tenant_class="class", target_replicas=len(ROLES)))
     names = [f"p{index}" for index in range(nodes * REPLICAS_A_NODE // len(ROLES))]
     for name in names:
@@ -40,6 +38,13 @@ def bench_cluster(nodes: int, seed: int) -> PlacementAndLoadBalancing:
     rows = np.array([replica.index for name in names for replica in engine.replicas(name)])
     engine.report_loads(rows, 0.55 * CAPACITY / REPLICAS_A_NODE * rng.uniform(0.2, 1.8, (len(rows), len(METRICS))))
     return engine
+
+
+def bench_node(index: int) -> Node:
+    """Return a node, in one of five racks and one of ten upgrade domains."""
+    capacities = dict(zip(METRICS, CAPACITY.tolist(), strict=True))
+    rack, upgrade_domain = f"fd:/rack{index % 5}", f"ud{index % 10}"
+    return Node(f"n{index}", capacities=capacities, fault_domain=rack, upgrade_domain=upgrade_domain)
 
 
 def _history(rng: np.random.Generator) -> DemandHistory:
