@@ -15,6 +15,7 @@ from plb.kernel import by_pointer
 
 Int = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
+Int8 = npt.NDArray[np.int8]
 UInt8 = npt.NDArray[np.uint8]
 Float = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
@@ -72,12 +73,12 @@ class Problem(NamedTuple):
     """Nodes that may receive replicas of some kind."""
     held_out: Int
     """Nodes whose load the fragmentation term penalises."""
-    domain: Int
-    """(D, N) domain of each node at each level; unique over the level."""
-    parent: Int
-    """(D, N) domain one level up; 0 at a top level."""
-    siblings: Int
-    """(X, D, N) for each suit, usable domains under the same parent; 0 in a domain without a usable node."""
+    domain: Int32
+    """(N, D) domain of each node at each level; unique over the level."""
+    parent: Int32
+    """(N, D) domain one level up; 0 at a top level."""
+    siblings: Int32
+    """(X, N, D) for each suit, usable domains under the same parent; 0 in a domain without a usable node."""
     most_in_domain: Int
     """(S, D) most replicas of a partition in one domain of each level; 0: as even as possible, -1: any number."""
     domain_rule: Int
@@ -97,11 +98,11 @@ class Problem(NamedTuple):
     """(M,) value of `Role`."""
     leaving: Bool
     """(M,) whether the row is only the departing end of a move."""
-    service: Int
+    service: Int32
     """(M,)"""
-    suit: Int
+    suit: Int32
     """(M,) what the row asks of nodes."""
-    kind: Int
+    kind: Int8
     """(M,) first index of `receives`."""
     prefers_siblings: Bool
     """(M,) whether the row prefers nodes where its partition has a replica or a standby, and upgraded ones."""

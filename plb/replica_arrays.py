@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from plb.arrays import NOWHERE, TENTHS, Bool, Int
+from plb.arrays import NOWHERE, TENTHS, Bool, Int, Int8, Int32
 from plb.config import PlbConfig
 from plb.constraints.affinity import FOLLOWS, FREE, STRANDED
 from plb.model import MoveCost, Role
@@ -23,7 +23,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, member: Bool) ->
         (M,) whether a replica is one of those that are searched.
     """
     table = state.rows
-    suit = _by_service(state, state.service_suit, np.int64)
+    suit = _by_service(state, state.service_suit, np.int32)
     free = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
     free &= ~table.upgrading
     free &= ~_is_blocked(state, table.node, suit)
@@ -32,7 +32,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, member: Bool) ->
         "sibling": table.sibling,
         "role": table.role,
         "leaving": table.leaving,
-        "service": table.service,
+        "service": table.service.astype(np.int32),
         "suit": _suits_by_role(state, suit),
         "kind": _kinds(state),
         "prefers_siblings": (prefers := _prefers_siblings(state)),
@@ -123,15 +123,16 @@ def _with_nowhere(nodes: Bool) -> Bool:
     return np.append(nodes, True)
 
 
-def _suits_by_role(state: ClusterState, suit: Int) -> Int:
+def _suits_by_role(state: ClusterState, suit: Int32) -> Int32:
     """Return `Problem.suit`, (M,), from what each row's service asks: primaries may ask for more than the others."""
     binds = np.array([of.expression.binds_primary_only for of in state.suits], np.bool_)
     if not binds.any():
         return suit
-    return np.where(binds[suit] & (state.rows.role == Role.PRIMARY), suit + len(state.suits), suit)
+    above = np.int32(len(state.suits))
+    return np.where(binds[suit] & (state.rows.role == Role.PRIMARY), suit + above, suit)
 
 
-def _is_blocked(state: ClusterState, node: Int, suit: Int) -> Bool:
+def _is_blocked(state: ClusterState, node: Int, suit: Int32) -> Bool:
     """Return which rows stand on a node that is blocked for their service, (M,)."""
     if not any(of.blocked for of in state.suits):
         return np.zeros(len(node), np.bool_)
@@ -140,7 +141,7 @@ def _is_blocked(state: ClusterState, node: Int, suit: Int) -> Bool:
     return found
 
 
-def _kinds(state: ClusterState) -> Int:
+def _kinds(state: ClusterState) -> Int8:
     """Return `Problem.kind`, (M,): 0 for a replica that stands, 1 for a new one, 2 if it is stateless on every node.
 
     A new one of a service that wants no other may be as particular as one that stands.
@@ -148,8 +149,8 @@ def _kinds(state: ClusterState) -> Int:
     particular = state.config.is_singleton_replica_move_allowed_during_upgrade
     singleton = _by_service(state, [particular and s.target_replicas == 1 for s in state.services], np.bool_)
     everywhere = _by_service(state, [s.on_every_node and not s.stateful for s in state.services], np.bool_)
-    kinds: Int = np.where(state.rows.node != NOWHERE, 0, np.where(everywhere, 2, np.where(singleton, 0, 1)))
-    return kinds
+    kinds = np.where(state.rows.node != NOWHERE, 0, np.where(everywhere, 2, np.where(singleton, 0, 1)))
+    return kinds.astype(np.int8)
 
 
 def _prefers_siblings(state: ClusterState) -> Bool:

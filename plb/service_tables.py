@@ -79,8 +79,8 @@ def _quorum_rules(state: ClusterState, topology: Topology, suit: int, service: S
     counts = {}
     for rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
         levels = np.flatnonzero(topology.domain_rule == rule)
-        usable = topology.siblings[suit, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
-        counts[rule] = len(np.unique(topology.domain[levels[-1], usable])) if len(levels) else 0
+        usable = topology.siblings[suit, :, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
+        counts[rule] = len(np.unique(topology.domain[usable, levels[-1]])) if len(levels) else 0
     nodes = int((topology.counted & topology.suits[suit]).sum())
     even = all(count > 0 and target % count == 0 for count in counts.values())
     auto = config.quorum_based_logic_auto_switch and target > 0 and even and nodes <= math.prod(counts.values())
@@ -93,7 +93,7 @@ def _quorum_rules(state: ClusterState, topology: Topology, suit: int, service: S
 def _limit_to_quorum(most: Int, topology: Topology, suit: int, rule: Rule, target: int) -> None:
     """Set the most replicas at the first level that has two usable domains, so that losing one keeps a quorum."""
     for level in np.flatnonzero(topology.domain_rule == rule):
-        domains = len(np.unique(topology.domain[level, topology.siblings[suit, level] > 0]))
+        domains = len(np.unique(topology.domain[topology.siblings[suit, :, level] > 0, level]))
         if domains >= 2:
             limit = max(target - (target // 2 + 1), 1)
             most[level] = limit + 1 if domains * limit < target else limit

@@ -39,9 +39,9 @@ class Topology:
     watched: Bool
     receives: Bool
     targets: Int
-    domain: Int
-    parent: Int
-    siblings: Int
+    domain: Int32
+    parent: Int32
+    siblings: Int32
     domain_rule: Int
     suits: Bool
     upgraded: Bool
@@ -173,8 +173,8 @@ def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple
     return fault, upgrade
 
 
-def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int, Int, Int, Int]:
-    """Return domain and parent, (D, N), usable siblings for each suit, (X, D, N), and the rule of each level, (D,).
+def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int32, Int32, Int32, Int]:
+    """Return domain and parent, (N, D), usable siblings for each suit, (X, N, D), and the rule of each level, (D,).
 
     A tree in which every node has a top-level domain of its own constrains nothing and is left out.
     """
@@ -185,20 +185,20 @@ def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int, Int, In
         levels += [([path[:depth] for path in paths], Rule.FAULT_DOMAIN) for depth in range(1, deepest + 1)]
     if state.config.upgrade_domain_constraint_priority >= 0 and len(set(upgrade)) < len(upgrade):
         levels.append((upgrade, Rule.UPGRADE_DOMAIN))
-    domain = np.zeros((len(levels), len(paths)), np.int64)
+    domain = np.zeros((len(paths), len(levels)), np.int32)
     parent = np.zeros_like(domain)
-    siblings = np.zeros((len(usable_nodes), *domain.shape), np.int64)
+    siblings = np.zeros((len(usable_nodes), *domain.shape), np.int32)
     for level, (names, _) in enumerate(levels):
         above = [name[:-1] if len(name) > level else name for name in names]
         if levels[level][1] is Rule.UPGRADE_DOMAIN:
             above = [()] * len(names)
-        domain[level] = _codes(names)
-        parent[level] = _codes(above)
-        for group in np.unique(parent[level]):
-            inside = parent[level] == group
+        domain[:, level] = _codes(names)
+        parent[:, level] = _codes(above)
+        for group in np.unique(parent[:, level]):
+            inside = parent[:, level] == group
             for suit, nodes in enumerate(usable_nodes):
-                usable = np.unique(domain[level, inside & nodes])
-                siblings[suit, level, inside & np.isin(domain[level], usable)] = len(usable)
+                usable = np.unique(domain[inside & nodes, level])
+                siblings[suit, inside & np.isin(domain[:, level], usable), level] = len(usable)
     return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
 
 

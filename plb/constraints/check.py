@@ -60,7 +60,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
         return _PREFERRED
     if problem.throttles and enforced >> _THROTTLING & 1 and is_throttled(problem, solution, row, target):
         return _THROTTLING
-    for level in range(problem.domain.shape[0]):
+    for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1 and breaks_spread(problem, solution, level, row, target):
             return int(problem.domain_rule[level])
     if (

@@ -6,7 +6,7 @@ at every level of the tree. Replicas that are leaving, or in a domain without a 
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
+from plb.arrays import NOWHERE, Bool, Int, Int32, Problem, Solution
 from plb.kernel import kernel
 
 EVEN, ANY = 0, -1
@@ -19,12 +19,12 @@ def breaks_spread(problem: Problem, solution: Solution, level: int, row: int, ta
     most = problem.most_in_domain[problem.service[row], level]
     if most == ANY:
         return False
-    domain = problem.domain[level]
+    domain = problem.domain[:, level]
     if most == EVEN:
         return spreads_badly(
             domain,
-            problem.parent[level],
-            problem.siblings[problem.suit[row], level],
+            problem.parent[:, level],
+            problem.siblings[problem.suit[row], :, level],
             solution.node,
             problem.sibling,
             problem.unspread,
@@ -45,11 +45,11 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
     at = solution.node[row]
     if most == ANY or at == NOWHERE or problem.unspread[row]:
         return 0
-    siblings = problem.siblings[problem.suit[row], level]
+    siblings = problem.siblings[problem.suit[row], :, level]
     if most == EVEN:
         return misses_of_spread(
-            problem.domain[level],
-            problem.parent[level],
+            problem.domain[:, level],
+            problem.parent[:, level],
             siblings,
             solution.node,
             problem.sibling,
@@ -58,7 +58,7 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
         )
     if siblings[at] == 0:
         return 0
-    inside = 1 + _beside(problem.domain[level], solution.node, problem.sibling, problem.unspread, row, at)
+    inside = 1 + _beside(problem.domain[:, level], solution.node, problem.sibling, problem.unspread, row, at)
     return int(max(0, inside - most))
 
 
@@ -74,12 +74,12 @@ def stands_wrongly(problem: Problem, solution: Solution, level: int, row: int) -
 def starves_another(problem: Problem, solution: Solution, level: int, row: int) -> bool:
     """Tell whether the domain of `row` has more than the rounded-down share of its partition while another has less."""
     at = solution.node[row]
-    siblings = problem.siblings[problem.suit[row], level]
+    siblings = problem.siblings[problem.suit[row], :, level]
     even = problem.most_in_domain[problem.service[row], level] == EVEN
     if not even or at == NOWHERE or problem.unspread[row] or siblings[at] == 0:
         return False
-    domain = problem.domain[level]
-    parent = problem.parent[level]
+    domain = problem.domain[:, level]
+    parent = problem.parent[:, level]
     replicas, inside = _under_parent(
         domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at
     )
@@ -90,7 +90,7 @@ def starves_another(problem: Problem, solution: Solution, level: int, row: int) 
 
 
 @kernel(inline=True)
-def _beside(domain: Int, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
+def _beside(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
     """Return how many other replicas of the partition stand in the domain of `target`."""
     beside = 0
     other = sibling[row]
@@ -103,9 +103,9 @@ def _beside(domain: Int, node: Int, sibling: Int, unspread: Bool, row: int, targ
 
 @kernel(inline=True)
 def spreads_badly(
-    domain: Int,
-    parent: Int,
-    siblings: Int,
+    domain: Int32,
+    parent: Int32,
+    siblings: Int32,
     node: Int,
     sibling: Int,
     leaving: Bool,
@@ -121,7 +121,7 @@ def spreads_badly(
     Parameters
     ----------
     domain, parent, siblings
-        (N,) one level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
+        (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
     node, sibling, leaving
         (M,) see `plb.arrays`.
     some_leave
@@ -164,9 +164,9 @@ def spreads_badly(
 
 @kernel
 def _some_domain_below(
-    domain: Int,
-    parent: Int,
-    siblings: Int,
+    domain: Int32,
+    parent: Int32,
+    siblings: Int32,
     node: Int,
     sibling: Int,
     leaving: Bool,
@@ -197,13 +197,15 @@ def _some_domain_below(
 
 
 @kernel
-def misses_of_spread(domain: Int, parent: Int, siblings: Int, node: Int, sibling: Int, leaving: Bool, row: int) -> int:
+def misses_of_spread(
+    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, leaving: Bool, row: int
+) -> int:
     """Return by how much the domain of `row` is above the ceiling of its partition, at this level; 0 if it is not.
 
     Parameters
     ----------
     domain, parent, siblings
-        (N,) one level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
+        (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
     node, sibling, leaving
         (M,) see `plb.arrays`.
     """
@@ -217,7 +219,7 @@ def misses_of_spread(domain: Int, parent: Int, siblings: Int, node: Int, sibling
 
 @kernel
 def _under_parent(
-    domain: Int, parent: Int, siblings: Int, node: Int, sibling: Int, leaving: Bool, row: int, at: int
+    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, leaving: Bool, row: int, at: int
 ) -> tuple[int, int]:
     """Return how many replicas of the partition of `row`, itself on `at`, count under that parent, and in that domain.
 

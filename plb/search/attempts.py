@@ -11,6 +11,7 @@ from plb.constraints import NO_REFUSAL
 from plb.kernel import kernel
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal
+from plb.uniform import uniform
 
 QUICK_DRAWS = 8
 """Random targets tried before all are looked at."""
@@ -47,7 +48,7 @@ def random_target(
     if targets.shape[0] == 0:
         return NOWHERE
     for _ in range(QUICK_DRAWS):
-        target = targets[int(rng.random() * targets.shape[0])]
+        target = targets[int(uniform(rng) * targets.shape[0])]
         if target != avoid and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
             return int(target)
     chosen = NOWHERE
@@ -55,7 +56,7 @@ def random_target(
     for target in targets:
         if target != avoid and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
             seen += 1
-            if rng.random() * seen < 1.0:
+            if uniform(rng) * seen < 1.0:
                 chosen = target
     return int(chosen)
 

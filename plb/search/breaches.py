@@ -42,7 +42,7 @@ def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breach
     """Return where an enforced constraint is broken."""
     watched = problem.watched & bool(enforced >> _CAPACITY & 1)
     overloaded = (solution.node_load > problem.limit) & watched[:, None]
-    misplaced = np.zeros((len(problem.domain), len(solution.node)), np.bool_)
+    misplaced = np.zeros((len(problem.domain_rule), len(solution.node)), np.bool_)
     for level, rule in enumerate(problem.domain_rule):
         if enforced >> int(rule) & 1:
             _mark_misplaced(problem, solution, level, misplaced[level])
@@ -88,7 +88,7 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> t
                 over = True
                 overload += excess / max(1, problem.limit[node, metric])
         broken += over
-    for level in range(problem.domain.shape[0]):
+    for level in range(problem.domain.shape[1]):
         if not enforced >> problem.domain_rule[level] & 1:
             continue
         for row in range(solution.node.shape[0]):

@@ -33,6 +33,7 @@ from plb.search.proposal import (
     refusal_in_place,
 )
 from plb.search.transition import apply_proposal, present_energy
+from plb.uniform import uniform
 
 # Positions in a schedule: where a chain stands
 (TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
@@ -200,7 +201,7 @@ def _step(
         tally[FIRST_RULE + refused] += 1
         return
     energy = schedule[ENERGY]
-    highest = energy - schedule[TEMPERATURE] * math.log(1.0 - rng.random())
+    highest = energy - schedule[TEMPERATURE] * math.log(1.0 - uniform(rng))
     if corrects or (problem.related and _has_children(problem, row, partner)):
         _compound_step(problem, solution, choice, course, carried, rng, Step(row, target, partner, corrects, highest))
         return

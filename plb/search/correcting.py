@@ -35,11 +35,11 @@ def siblings_correct(
     so_far = enforced & _WITHOUT_SPREADING
     for rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
         so_far |= enforced & (1 << rule)
-        for level in range(problem.domain.shape[0]):
+        for level in range(problem.domain.shape[1]):
             binds = problem.domain_rule[level] == rule and enforced >> rule & 1
             if binds and not _spread_siblings(problem, solution, so_far, level, row, rng, attempt):
                 return False
-    for level in range(problem.domain.shape[0]):
+    for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1 and _is_uneven(problem, solution, level, row):
             return False
     return True

@@ -138,17 +138,17 @@ def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) 
     at = solution.node[row]
     if problem.most_in_domain[problem.service[row], level] == ANY:
         return True
-    if problem.siblings[problem.suit[row], level, at] == 0 or problem.unspread[row]:
+    if problem.siblings[problem.suit[row], at, level] == 0 or problem.unspread[row]:
         return True
     beside = inside = 1
     other = problem.sibling[row]
     while other != row:
         where = solution.node[other]
-        if where != NOWHERE and not problem.unspread[other] and problem.siblings[problem.suit[row], level, where] > 0:
-            beside += problem.parent[level, where] == problem.parent[level, at]
-            inside += problem.domain[level, where] == problem.domain[level, at]
+        if where != NOWHERE and not problem.unspread[other] and problem.siblings[problem.suit[row], where, level] > 0:
+            beside += problem.parent[where, level] == problem.parent[at, level]
+            inside += problem.domain[where, level] == problem.domain[at, level]
         other = problem.sibling[other]
-    return bool(inside > (beside - 1) // problem.siblings[problem.suit[row], level, at])
+    return bool(inside > (beside - 1) // problem.siblings[problem.suit[row], at, level])
 
 
 def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:

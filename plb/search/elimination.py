@@ -180,13 +180,13 @@ def _full_domain(ruled: _Ruled, name: str, node: int) -> FullDomain:
     """Return how full the domain of `node` is, and how many it may hold with one replica more than there are now."""
     problem, level = ruled.problem, int(ruled.level[node])
     held = ruled.inspection.replicas_by_domain(level, ruled.row)
-    here = held[int(problem.domain[level, node])]
+    here = held[int(problem.domain[node, level])]
     allowed = int(problem.most_in_domain[problem.service[ruled.row], level])
     if allowed != EVEN:
         return FullDomain(name, here, allowed)
-    beside = np.unique(problem.domain[level, problem.parent[level] == problem.parent[level, node]])
+    beside = np.unique(problem.domain[problem.parent[:, level] == problem.parent[node, level], level])
     replicas = 1 + sum(held[int(domain)] for domain in beside)
-    floor, rest = divmod(replicas, int(problem.siblings[problem.suit[ruled.row], level, node]))
+    floor, rest = divmod(replicas, int(problem.siblings[problem.suit[ruled.row], node, level]))
     ceiling = floor + (rest > 0)
     return FullDomain(name, here, ceiling if here >= ceiling else floor)
 

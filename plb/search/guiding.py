@@ -14,6 +14,7 @@ from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.energy.spread import counted_as
 from plb.kernel import kernel
 from plb.model import Role
+from plb.uniform import uniform
 
 GUIDED_DRAWS = 16
 """Draws of a replica or a node after which a guided step gives up."""
@@ -27,7 +28,7 @@ def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: i
     for _ in range(GUIDED_DRAWS):
         if _is_worth(problem, solution, row, solution.node[row], 1):
             return row
-        row = movable[int(rng.random() * movable.shape[0])]
+        row = movable[int(uniform(rng) * movable.shape[0])]
     return NOWHERE
 
 
@@ -36,7 +37,7 @@ def draw_worth_reaching(problem: Problem, solution: Solution, row: int, rng: np.
     """Return a random target that is worth reaching for `row`; its own node if none was met."""
     targets = problem.targets
     for _ in range(GUIDED_DRAWS):
-        target = targets[int(rng.random() * targets.shape[0])]
+        target = targets[int(uniform(rng) * targets.shape[0])]
         if _is_worth(problem, solution, row, target, -1):
             return int(target)
     return int(solution.node[row])

@@ -151,7 +151,7 @@ class Inspection:
         problem = self.problem
         at = int(self.solution.node[row])
         held = self.replicas_by_domain(level, row)
-        beside = self._domains_beside(level, int(problem.suit[row]), int(problem.parent[level, at]))
+        beside = self._domains_beside(level, int(problem.suit[row]), int(problem.parent[at, level]))
         replicas = {node: held[domain] for node, domain in beside}
         allowed = int(problem.most_in_domain[problem.service[row], level])
         if allowed != EVEN:
@@ -164,17 +164,17 @@ class Inspection:
         key = (level, suit, parent)
         if key not in self._beside:
             problem = self.problem
-            inside = np.flatnonzero((problem.parent[level] == parent) & (problem.siblings[suit, level] > 0))
-            domain, first = np.unique(problem.domain[level, inside], return_index=True)
+            inside = np.flatnonzero((problem.parent[:, level] == parent) & (problem.siblings[suit, :, level] > 0))
+            domain, first = np.unique(problem.domain[inside, level], return_index=True)
             self._beside[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
         return self._beside[key]
 
     def replicas_by_domain(self, level: int, row: int) -> Counter[int]:
         """Return how many replicas of the partition of `row` count in each domain of a level."""
         problem, node = self.problem, self.solution.node
-        siblings = problem.siblings[problem.suit[row], level]
+        siblings = problem.siblings[problem.suit[row], :, level]
         standing = [one for one in self.partition_rows(row) if node[one] != NOWHERE and not problem.unspread[one]]
-        return Counter(int(problem.domain[level, node[one]]) for one in standing if siblings[node[one]] > 0)
+        return Counter(int(problem.domain[node[one], level]) for one in standing if siblings[node[one]] > 0)
 
     def parent_of(self, row: int) -> tuple[str, int, tuple[str, ...]]:
         """Return the parent service of a child, how many partitions it has, and the nodes where `row` is beside it."""
@@ -219,12 +219,12 @@ class Inspection:
     def _rows_of_uneven_groups(self, level: int) -> list[int]:
         """Return a row of each partition and parent domain whose replicas are unevenly spread below it."""
         problem, node = self.problem, self.solution.node
-        siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.suit, level, node])
+        siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.suit, node, level])
         allowed = problem.most_in_domain[problem.service, level]
         rows = np.flatnonzero((siblings > 0) & ~problem.unspread & (allowed != ANY))
         partition, at = self._partition_of_row[rows], node[rows]
-        first, _, held = _grouped(partition, problem.domain[level, at])
-        head, of_parent, _ = _grouped(partition[first], problem.parent[level, at[first]])
+        first, _, held = _grouped(partition, problem.domain[at, level])
+        head, of_parent, _ = _grouped(partition[first], problem.parent[at[first], level])
         groups = len(head)
         replicas, fullest, emptiest = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.full(groups, len(node))
         np.add.at(replicas, of_parent, held)

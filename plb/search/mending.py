@@ -15,6 +15,7 @@ from plb.search.breaches import is_astray, remaining_breaches
 from plb.search.following import bring_parent, children_follow, move_with_children, rejoin
 from plb.search.proposal import refusal
 from plb.search.transition import present_energy
+from plb.uniform import uniform
 
 _CAPACITY = int(Rule.CAPACITY)
 
@@ -144,7 +145,7 @@ def _random_leaver(
     for row in range(solution.node.shape[0]):
         if solution.node[row] == node and _may_leave(problem, solution, enforced, row, metric):
             seen += 1
-            if rng.random() * seen < 1.0:
+            if uniform(rng) * seen < 1.0:
                 chosen = row
     return int(chosen)
 
@@ -178,7 +179,7 @@ def _relieve(
         Whether a replica swaps its role with a lighter one; else it moves away.
     """
     rows = solution.node.shape[0]
-    first = int(rng.random() * rows)
+    first = int(uniform(rng) * rows)
     for index in range(rows):
         row = (first + index) % rows
         if solution.node[row] != node:
@@ -252,7 +253,7 @@ def _spread(
     problem: Problem, solution: Solution, enforced: int, binding: int, rng: np.random.Generator, attempt: Attempt
 ) -> None:
     """Move replicas out of domains that hold too many of their partition."""
-    for level in range(problem.domain.shape[0]):
+    for level in range(problem.domain.shape[1]):
         if not enforced >> problem.domain_rule[level] & 1:
             continue
         for row in range(solution.node.shape[0]):

@@ -20,6 +20,7 @@ from plb.energy.score import (
     energy_of,
 )
 from plb.kernel import kernel
+from plb.prefetch import fetch
 from plb.search.guiding import draw_worth_moving, draw_worth_reaching, is_worth_swapping
 from plb.search.transition import (
     apply_proposal,
@@ -32,6 +33,7 @@ from plb.search.transition import (
     violations_at_source,
     violations_at_target,
 )
+from plb.uniform import Coming, uniform
 
 # Positions in a tally: what became of the proposals
 DRAWN, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
@@ -41,6 +43,10 @@ TALLY_SIZE = FIRST_TERM + 4
 
 REJECTED = math.inf
 """Energy of a proposal that is not taken."""
+ROWS_IN_CACHE = 10_000
+"""Up to this many rows, the arrays of a search stay in the cache."""
+_coming_first, _coming_second, _coming_third = Coming(0), Coming(1), Coming(2)
+"""A proposal that a rule refuses draws nothing more; one that is judged draws one number for its threshold."""
 RETARGET_PROBABILITY = 0.4
 """Share of the proposals on a displaced replica that try another target."""
 SUBSTITUTE_PROBABILITY = 0.3
@@ -77,10 +83,25 @@ def draw_proposal(
 ) -> tuple[int, int, int]:
     """Draw a random proposal: row, target, partner. The row is NOWHERE if the draw came to nothing.
 
+    In a large cluster the rows that the next proposal may be about are fetched meanwhile.
+    """
+    drawn = _draw(problem, solution, choice, rng)
+    if solution.node.shape[0] > ROWS_IN_CACHE:
+        _fetch_for_energy(problem, drawn[0])
+        first, second, third = _coming_first(rng), _coming_second(rng), _coming_third(rng)
+        _fetch_for_rules(problem, solution, _likely_row(solution, choice, first, second))
+        _fetch_for_rules(problem, solution, _likely_row(solution, choice, second, third))
+    return drawn
+
+
+@kernel(inline=True)
+def _draw(problem: Problem, solution: Solution, choice: Choice, rng: np.random.Generator) -> tuple[int, int, int]:
+    """Draw a random proposal.
+
     Slots are drawn uniformly, as Service Fabric does (semantics.md section 5): a slot of a new replica redraws its
     target; a slot of a displaced replica sends it back or elsewhere; an empty slot moves, swaps or exchanges.
     """
-    slot = int(rng.random() * (choice.creation.shape[0] + choice.migrations + choice.spare))
+    slot = int(uniform(rng) * (choice.creation.shape[0] + choice.migrations + choice.spare))
     if slot < choice.creation.shape[0]:
         row = choice.creation[slot]
         target = _random_of(problem.targets, rng)
@@ -88,7 +109,7 @@ def draw_proposal(
     slot -= choice.creation.shape[0]
     if slot < solution.counts[DISPLACED]:
         row = solution.displaced[slot]
-        kind = rng.random()
+        kind = uniform(rng)
         if kind < RETARGET_PROBABILITY:
             return row, _random_of(problem.targets, rng), NOWHERE
         origin = problem.origin[row]
@@ -101,7 +122,7 @@ def draw_proposal(
     row = _random_of(choice.movable, rng)
     if slot >= choice.migrations and problem.first_child[row] == NOWHERE:
         return NOWHERE, NOWHERE, NOWHERE
-    kind = rng.random()
+    kind = uniform(rng)
     if kind < choice.swap_probability:
         partner = _swap_partner(problem, row, rng)
         if problem.guided and partner != NOWHERE and not is_worth_swapping(problem, solution, row, partner):
@@ -124,8 +145,38 @@ def draw_proposal(
 
 
 @kernel(inline=True)
+def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_number: float) -> int:
+    """Return the row of the next proposal if it is drawn with these two numbers and moves a replica that stands."""
+    slot = int(slot_number * (choice.creation.shape[0] + choice.migrations + choice.spare)) - choice.creation.shape[0]
+    if 0 <= slot < solution.counts[DISPLACED]:
+        return int(solution.displaced[slot])
+    if choice.movable.shape[0] == 0:
+        return 0
+    return int(choice.movable[int(row_number * choice.movable.shape[0])])
+
+
+@kernel(inline=True)
+def _fetch_for_rules(problem: Problem, solution: Solution, row: int) -> None:
+    """Fetch what the rules read of a row first."""
+    fetch(solution.node, row)
+    fetch(problem.sibling, row)
+    fetch(problem.origin, row)
+    fetch(problem.kind, row)
+    fetch(problem.suit, row)
+    fetch(problem.service, row)
+
+
+@kernel(inline=True)
+def _fetch_for_energy(problem: Problem, row: int) -> None:
+    """Fetch what capacity and energy read of a row."""
+    fetch(problem.load, row)
+    fetch(problem.peak_ceiling, row)
+    fetch(problem.move_cost, row)
+
+
+@kernel(inline=True)
 def _random_of(values: Int, rng: np.random.Generator) -> int:
-    return int(values[int(rng.random() * values.shape[0])])
+    return int(values[int(uniform(rng) * values.shape[0])])
 
 
 @kernel(inline=True)
@@ -159,7 +210,7 @@ def _swap_partner(problem: Problem, row: int, rng: np.random.Generator) -> int:
     while other != row:
         if problem.role[other] != problem.role[row] and problem.movable[other]:
             seen += 1
-            if rng.random() * seen < 1.0:
+            if uniform(rng) * seen < 1.0:
                 chosen = other
         other = problem.sibling[other]
     return int(chosen)

@@ -29,7 +29,7 @@ def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int,
         refused[node] = rule
         level[node] = _NOWHERE
         if rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
-            for this in range(problem.domain.shape[0]):
+            for this in range(problem.domain.shape[1]):
                 if problem.domain_rule[this] == rule and breaks_spread(problem, solution, this, row, node):
                     level[node] = this
                     break

@@ -27,6 +27,7 @@ from plb.search.attempts import (
 from plb.search.following import move_with_children
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal, present_energy
+from plb.uniform import uniform
 
 MOST_SHIFTS = 3
 """Moves of relatives that are tried before new replicas are placed beside them."""
@@ -89,7 +90,7 @@ def _try_shifts(
     lowest = np.inf
     for _ in range(tries):
         for _ in range(MOST_SHIFTS):
-            row = _random_relative(problem, solution, rows[int(rng.random() * rows.shape[0])], rng)
+            row = _random_relative(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
             if row == NOWHERE:
                 continue
             before = attempt.length[0]
@@ -121,7 +122,7 @@ def _random_relative(problem: Problem, solution: Solution, row: int, rng: np.ran
     while True:
         if problem.movable[this] and solution.node[this] != NOWHERE:
             seen += 1
-            if rng.random() * seen < 1.0:
+            if uniform(rng) * seen < 1.0:
                 chosen = this
         this = problem.sibling[this]
         if this == parent:
@@ -144,7 +145,7 @@ def _try_rooms(
     if problem.targets.shape[0] == 0:
         return
     for _ in range(attempts):
-        target = problem.targets[int(rng.random() * problem.targets.shape[0])]
+        target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
         fits = _clear(problem, solution, row, target, enforced, rng, attempt)
@@ -189,6 +190,6 @@ def _random_on(problem: Problem, solution: Solution, node: int, rng: np.random.G
     for row in range(solution.node.shape[0]):
         if solution.node[row] == node and problem.origin[row] == node and problem.movable[row]:
             seen += 1
-            if rng.random() * seen < 1.0:
+            if uniform(rng) * seen < 1.0:
                 chosen = row
     return int(chosen)

@@ -20,7 +20,8 @@ NODE_AXIS: Mapping[str, int] = {
         ("limit", "move_limit", "threshold", "inverse_capacity", "leaving_load", "in_build", "most_in_build"), 0
     ),
     **dict.fromkeys(("counted", "watched", "counted_for", "upgraded", "capacity", "empty_limit", "max_node_moves"), 0),
-    **dict.fromkeys(("receives", "domain", "suits", "group", "local_counted"), 1),
+    **dict.fromkeys(("domain", "parent"), 0),
+    **dict.fromkeys(("receives", "siblings", "suits", "group", "local_counted"), 1),
 }
 """Which axis of an array runs over the nodes."""
 NODE_VALUES = ("targets", "held_out", "origin")

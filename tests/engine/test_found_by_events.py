@@ -21,7 +21,7 @@ from plb import (
 )
 from plb.configuration import Proposal
 from plb.model import ReplicaState
-from plb.search.result import _executable_order
+from plb.search.ordering import executable_order
 from plb.testing import configuration_of
 
 
@@ -181,4 +181,4 @@ def test_swap_waits_for_the_move_that_makes_room():
     configuration.apply(Proposal(other, 2))
     configuration.apply(Proposal(primary, 1, secondary))
     steps = [(primary, secondary), (other, -1)]
-    assert _executable_order(configuration.problem, configuration.solution, steps) == steps[::-1]
+    assert executable_order(configuration.problem, configuration.solution, steps) == steps[::-1]

@@ -1,0 +1,43 @@
+"""The machine instruction behind `plb.prefetch`.
+
+Only imported once something is compiled, since ``import plb`` must load no Numba.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils as code
+from numba.core import types as numba_types
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+cgutils: Any = code  # without types of its own
+types: Any = numba_types
+READ, KEEP_NEAR, DATA = 0, 3, 1
+"""Arguments of LLVM's prefetch: for reading, into the nearest cache, of data."""
+
+
+@intrinsic
+def _fetch(_: Any, array: Any, row: Any) -> Any:  # noqa: ARG001  # Numba looks at the names
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> None:
+        held = context.make_array(signature.args[0])(context, builder, values[0])
+        stride = cgutils.unpack_tuple(builder, held.strides)[0]
+        byte = ir.IntType(8).as_pointer()
+        place = builder.gep(builder.bitcast(held.data, byte), [builder.mul(values[1], stride)])
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(instruction, [place, *(number(argument) for argument in (READ, KEEP_NEAR, DATA))])
+
+    return types.void(array, types.intp), generate
+
+
+@cache
+def type_of_fetch() -> Any:
+    """Return what kernels take `plb.prefetch.fetch` for."""
+    context = cpu_target.typing_context
+    context.refresh()
+    return context.resolve_value_type(_fetch)

@@ -1,0 +1,55 @@
+"""Uniform random numbers for kernels: those of `numpy.random.Generator.random`, drawn without a call.
+
+Kernels draw several for every proposal, and NumPy's generator is reached by the address of a function. Here the same
+generator steps within the kernel, on the same state, so a stream is the same whoever draws from it.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import attrs
+import numpy as np
+
+
+class Uniform:
+    """A call, within a kernel, that draws the next number of a stream from [0, 1)."""
+
+    def __call__(self, rng: np.random.Generator) -> float:
+        """Draw where nothing is compiled."""
+        return rng.random()
+
+    @property
+    def _numba_type_(self) -> Any:
+        from plb.pcg64 import type_of_uniform
+
+        return type_of_uniform()
+
+
+@attrs.frozen
+class Coming:
+    """A call, within a kernel, that tells which number a stream will give after some others; it draws none.
+
+    Parameters
+    ----------
+    others
+        How many numbers are drawn before it.
+    """
+
+    others: int
+
+    def __call__(self, rng: np.random.Generator) -> float:
+        """Tell where nothing is compiled."""
+        ahead = copy.deepcopy(rng)
+        ahead.random(self.others)
+        return ahead.random()
+
+    @property
+    def _numba_type_(self) -> Any:
+        from plb.pcg64 import type_of_coming
+
+        return type_of_coming(self.others)
+
+
+uniform = Uniform()

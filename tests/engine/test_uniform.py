@@ -1,0 +1,99 @@
+"""Random numbers within kernels are those of NumPy's generator, one for one."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.bench_cluster import bench_cluster
+from plb import pcg64
+from plb.arrays import Float
+from plb.constraints import ALL_RULES
+from plb.kernel import kernel
+from plb.search.proposal import ROWS_IN_CACHE, Choice, draw_proposal
+from plb.testing import configuration_of
+from plb.uniform import Coming, uniform
+
+from .strategies import examples
+
+_next, _third = Coming(0), Coming(2)
+seeds = st.integers(0, 2**64 - 1)
+
+
+@kernel
+def draw_all(rng: np.random.Generator, drawn: Float) -> None:
+    """Fill an array with numbers."""
+    for index in range(drawn.shape[0]):
+        drawn[index] = uniform(rng)
+
+
+@kernel
+def tell(rng: np.random.Generator, told: Float) -> None:
+    """Write down the next number and the third."""
+    told[0] = _next(rng)
+    told[1] = _third(rng)
+
+
+@examples(50)
+@given(seed=seeds, before=st.integers(0, 5))
+def test_kernel_and_generator_take_turns_on_one_stream(seed, before):
+    """Numbers drawn by a kernel are missing from what the generator gives afterwards."""
+    stream, alone = np.random.Generator(np.random.PCG64(seed)), np.random.Generator(np.random.PCG64(seed))
+    stream.random(before)
+    drawn = np.empty(20)
+    draw_all(stream, drawn)
+    expected = alone.random(before + 25)
+    assert np.array_equal(drawn, expected[before : before + 20])
+    assert np.array_equal(stream.random(5), expected[before + 20 :])
+
+
+def test_where_the_state_lies_elsewhere_the_stream_is_the_same():
+    """Then NumPy's own function draws."""
+    stream, alone = np.random.Generator(np.random.PCG64(5)), np.random.Generator(np.random.PCG64(5))
+    assert [pcg64._uniform_by_call(stream) for _ in range(10)] == alone.random(10).tolist()
+
+
+@pytest.mark.parametrize("told_by", [tell, tell.py_func], ids=["compiled", "plain"])
+@examples(30)
+@given(seed=seeds)
+def test_coming_numbers_are_told_and_not_drawn(told_by, seed):
+    """Whoever looks ahead changes nothing."""
+    stream = np.random.Generator(np.random.PCG64(seed))
+    state = copy.deepcopy(stream.bit_generator.state)
+    told = np.empty(2)
+    told_by(stream, told)
+    assert stream.bit_generator.state == state
+    assert told.tolist() == stream.random(3)[[0, 2]].tolist()
+
+
+def test_numpy_keeps_its_state_where_kernels_read_it():
+    """Otherwise they would draw by NumPy's own function, at half the speed."""
+    assert pcg64._is_laid_out_as_known()
+
+
+@examples(20)
+@given(seed=seeds, steps=st.integers(1, 10))
+def test_jump_is_as_many_steps(seed, steps):
+    """The state after a jump is that of NumPy after so many numbers."""
+    generator = np.random.PCG64(seed)
+    begun = generator.state["state"]
+    factor, summand = pcg64.jump(steps)
+    np.random.Generator(generator).random(steps)
+    assert (factor * begun["state"] + summand * begun["inc"]) % 2**128 == generator.state["state"]["state"]
+
+
+def test_rows_fetched_ahead_change_no_proposal():
+    """In a cluster so large that rows are fetched, proposals are those that plain Python draws."""
+    configuration = configuration_of(bench_cluster(400, seed=0))
+    problem, solution = configuration.problem, configuration.solution
+    assert len(solution.node) > ROWS_IN_CACHE
+    movable = np.flatnonzero(problem.movable)
+    choice = Choice(movable[:0], movable, len(movable), ALL_RULES, 0.2, 0.2)
+    compiled, plain = (np.random.Generator(np.random.PCG64(3)) for _ in range(2))
+    for _ in range(200):
+        drawn = draw_proposal(problem, solution, choice, compiled)
+        assert drawn == draw_proposal.py_func(problem, solution, choice, plain)
