@@ -146,6 +146,25 @@ class Problem(NamedTuple):
     """(M+1, R, K) steps: the largest demand of each sampled trace; the last row is zero."""
     peak_ceiling: Int
     """(M+1, R) steps: the largest peak over the repetitions; the last row is zero."""
+    # exact test of the repetitions; without room where `timeline` is off
+    timeline: bool
+    """Whether a repetition is in violation only if a threshold is reached at some departure (`plb.energy.timeline`)."""
+    trace: Int32
+    """(M, K) the trace of each repetition."""
+    age: Float
+    """(M,) seconds; 0 for a new replica."""
+    anchored: Bool
+    """(M,) whether the row grows from the largest demand seen, and not as its traces were recorded."""
+    largest_demand: Float
+    """(M, R) user units."""
+    lifetime: Float32
+    """(T,) seconds that each past tenant lived."""
+    curves: Float32
+    """(T, R, 4) level, initial, growth and maximum of the past tenants, user units and seconds."""
+    grows: Bool
+    """(R,) whether the metric has a trend."""
+    unit: Float
+    """(R,) user units a step."""
     # balancing
     guided: bool
     """Whether random steps only propose what may even out one of the metrics below."""
@@ -251,8 +270,12 @@ class Solution(NamedTuple):
     """(L,) score of each local domain in units of 2^-40."""
     group_load: Int
     """(2, G, R) steps on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
+    first_on: Int
+    """(N,) the first row that stands on each node, or NOWHERE; without room where `Problem.timeline` is off."""
+    next_on: Int
+    """(M,) the next higher row on the same node, or NOWHERE; without room there."""
     hit: UInt8
-    """(K,) scratch."""
+    """(K,) scratch: the repetitions that the last count held to be in violation."""
     picked: Int
     """(N,) scratch: whether a node was picked to be empty; without room where no metric reserves nodes."""
     uses: Int

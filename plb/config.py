@@ -11,6 +11,7 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Metric
+from plb.risk.monte_carlo import Evaluation
 from plb.settings.additions import AdditionSettings
 from plb.settings.balancing import BalancingSettings
 from plb.settings.constraints import ConstraintSettings
@@ -70,6 +71,10 @@ def _capacity_limit(value: object) -> CapacityLimit:
 
 def _checks(value: object) -> Checks:
     return check_member("PlbConfig", "checks", value, Checks)
+
+
+def _evaluation(value: object) -> Evaluation:
+    return check_member("PlbConfig", "evaluation", value, Evaluation)
 
 
 def _replay(value: object) -> Replay:
@@ -132,6 +137,9 @@ class PlbConfig(
         Up to where a node may be filled.
     replay : name, default anchored
         What a sampled trace says of a replica that has reported demand; before its first report it follows the trace.
+    evaluation : name, default peak
+        How a repetition is tested for violations: peak, every replica at its largest demand to come ([1] section 7), or
+        timeline, exactly, at every departure ([1] section 5.3), which takes longer.
     repetitions : draws, default 100
         K, Monte Carlo draws a replica ([1] section 8.1: 100).
     one_action_per_refresh : switch, default False
@@ -174,6 +182,7 @@ class PlbConfig(
     held_out_nodes: int = count(0, unit="nodes")
     capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
     replay: Replay = attrs.field(default=Replay.ANCHORED, converter=_replay)
+    evaluation: Evaluation = attrs.field(default=Evaluation.PEAK, converter=_evaluation)
     one_action_per_refresh: bool = switch(False)
     repetitions: int = count(100, unit="draws", low=1)
     chains: int = count(4, low=1)

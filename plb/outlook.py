@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from plb.arrays import Bool, Float, Int, Int32
+from plb.arrays import Bool, Float, Float32, Int, Int32
 from plb.config import PlbConfig, Replay
 from plb.errors import UnknownNameError
 from plb.model import Role
 from plb.risk.anchoring import anchor_peaks, recorded_peaks
 from plb.risk.demand import DemandHistory
 from plb.risk.expiry import Draws, Rows, find_expired
+from plb.risk.monte_carlo import Evaluation
 from plb.risk.sampling import NONE, TraceSampler
 from plb.rows import RowTable
 from plb.state import ClusterState
 
 DRAWN_TOGETHER = 2**14
 """Rows whose traces are drawn in one go: more would only take more memory by the way."""
+
+
+NO_FUTURES: dict[str, Any] = {
+    "trace": np.zeros((0, 0), np.int32),
+    "age": np.zeros(0),
+    "anchored": np.zeros(0, np.bool_),
+    "largest_demand": np.zeros((0, 0)),
+    "lifetime": np.zeros(0, np.float32),
+    "curves": np.zeros((0, 0, 0), np.float32),
+    "grows": np.zeros(0, np.bool_),
+    "unit": np.zeros(0),
+}
+"""What stands in place of the futures of replicas where nobody asks for them."""
 
 
 class Outlook:
@@ -42,6 +58,7 @@ class Outlook:
         self._columns = columns
         self.repetitions = 0 if self.history is None else config.repetitions
         self._anchored = config.replay is Replay.ANCHORED
+        self._lifetime: Float32 = np.zeros(0, np.float32) if history is None else history.lifetime.copy()
         self._trend = np.array([metric.trend for metric in config.metrics], np.int64)
         self._sampler: TraceSampler | None = None
         if self.history is not None:
@@ -95,6 +112,24 @@ class Outlook:
         if self._anchored:
             self._anchor(state)
         return int(found)
+
+    def futures(self, state: ClusterState) -> dict[str, Any]:
+        """Return what `plb.arrays.Problem` says of when replicas grow and depart; for `timeline` evaluation only."""
+        table = state.rows
+        timeline = self.history is not None and state.config.evaluation is Evaluation.TIMELINE
+        if self.history is None or not timeline:
+            return {"timeline": False, **NO_FUTURES}
+        return {
+            "timeline": True,
+            "trace": self.trace,
+            "age": self._age,
+            "anchored": table.reported & self._anchored,
+            "largest_demand": table.largest_demand,
+            "lifetime": self._lifetime,
+            "curves": self._curves,
+            "grows": self._trend.astype(np.bool_),
+            "unit": self._steps,
+        }
 
     def take_changed(self) -> Bool:
         """Return the rows whose peaks have changed since the last call, (M,).

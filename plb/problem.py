@@ -49,6 +49,7 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
         **affinities(state),
         peak=outlook.peak,
         peak_ceiling=outlook.peak_ceiling,
+        **outlook.futures(state),
         **_energy(state, topology, outlook, int((member & ~table.leaving).sum())),
         metric_weight=tables.metric_weight,
         **local_domains(state, topology, tables.services),

@@ -133,3 +133,12 @@ def count_violations(aggregate: Int32, threshold: Int32) -> int:
                 violations += 1
                 break
     return violations
+
+
+@kernel
+def mark_violations(aggregate: Int32, threshold: Int32, hit: UInt8) -> None:
+    """Mark in `hit`, (K,), the repetitions that `count_violations` counts."""
+    for k in range(aggregate.shape[1]):
+        hit[k] = False
+        for metric in range(aggregate.shape[0]):
+            hit[k] |= aggregate[metric, k] >= threshold[metric]

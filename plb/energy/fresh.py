@@ -19,10 +19,12 @@ from plb.arrays import (
 )
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
+from plb.energy.failovers import mark_violations
 from plb.energy.fragmentation import fragmentation_after
 from plb.energy.peaks import PeakSums, peak_sums
 from plb.energy.score import PLAIN_SPREAD
 from plb.energy.spread import change_domains, counted_as, local_score, spread
+from plb.energy.timeline import count_lasting, stand_in_list
 from plb.kernel import kernel
 from plb.model import Role
 
@@ -72,6 +74,8 @@ def _without_sums(problem: Problem, node: Int, sums: PeakSums) -> Solution:
         local_squares=np.zeros((locals_, metrics), np.int64),
         local_score=np.zeros(locals_, np.int64),
         group_load=np.zeros((2, groups, metrics), np.int64),
+        first_on=np.full(nodes if problem.timeline else 0, NOWHERE, np.int64),
+        next_on=np.full(len(node) if problem.timeline else 0, NOWHERE, np.int64),
         hit=np.zeros(problem.peak.shape[2], np.uint8),
         picked=np.zeros(nodes if picks else 0, np.int64),
         uses=np.zeros((2, max(1, int(problem.groups.max())) if picks else 0), np.int64),
@@ -87,6 +91,8 @@ def _sum_up(problem: Problem, solution: Solution) -> None:
             if not problem.leaving[row]:
                 _add_load(problem, solution, row, solution.node[row])
     _sum_nodes(problem, solution)
+    if problem.timeline:
+        _keep_lasting(problem, solution)
     solution.counts[VIOLATIONS] = solution.violating.sum()
     solution.counts[MOVEMENT] = total_movement(
         problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost
@@ -132,6 +138,18 @@ def _sum_nodes(problem: Problem, solution: Solution) -> None:
                 counted = counted_as(problem, node, metric, solution.node_load[node, metric])
                 solution.total[metric] += counted
                 solution.squares[metric] += counted * counted
+
+
+@kernel
+def _keep_lasting(problem: Problem, solution: Solution) -> None:
+    """List the rows of each node, and count only repetitions that are in violation at some departure."""
+    for row in range(solution.node.shape[0] - 1, -1, -1):
+        if solution.node[row] != NOWHERE and not problem.leaving[row]:
+            stand_in_list(solution.first_on, solution.next_on, row, solution.node[row])
+    for node in range(solution.violating.shape[0]):
+        if solution.violating[node] > 0:
+            mark_violations(solution.aggregate[node], problem.threshold[node], solution.hit)
+            solution.violating[node] = count_lasting(problem, solution, node, NOWHERE, NOWHERE)
 
 
 @kernel

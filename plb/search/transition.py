@@ -30,6 +30,7 @@ from plb.energy.imbalance import imbalance, imbalance_after
 from plb.energy.movement import movement_alone, partition_movement, siblings_stand_still
 from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, energy_of
 from plb.energy.spread import change_spread, spread
+from plb.energy.timeline import count_lasting, leave_list, stand_in_list
 from plb.kernel import kernel
 
 
@@ -131,16 +132,20 @@ def violations_at_source(problem: Problem, solution: Solution, row: int, partner
     if partner == NOWHERE:
         if solution.violating[here] == 0:
             return 0
-        return violations_left(aggregate, ceiling, threshold, problem.peak[row], solution.hit)
-    return violations_exchanged(
-        aggregate,
-        ceiling,
-        threshold,
-        problem.peak[partner],
-        problem.peak_ceiling[partner],
-        problem.peak[row],
-        solution.hit,
-    )
+        found = violations_left(aggregate, ceiling, threshold, problem.peak[row], solution.hit)
+    else:
+        found = violations_exchanged(
+            aggregate,
+            ceiling,
+            threshold,
+            problem.peak[partner],
+            problem.peak_ceiling[partner],
+            problem.peak[row],
+            solution.hit,
+        )
+    if problem.timeline and found > 0:
+        return count_lasting(problem, solution, here, partner, row)
+    return found
 
 
 @kernel(inline=True)
@@ -151,8 +156,13 @@ def violations_at_target(problem: Problem, solution: Solution, row: int, target:
     aggregate, ceiling, threshold = solution.aggregate[target], solution.ceiling[target], problem.threshold[target]
     peak, peak_ceiling = problem.peak[row], problem.peak_ceiling[row]
     if partner == NOWHERE:
-        return violations_joined(aggregate, ceiling, threshold, peak, peak_ceiling, solution.hit)
-    return violations_exchanged(aggregate, ceiling, threshold, peak, peak_ceiling, problem.peak[partner], solution.hit)
+        found = violations_joined(aggregate, ceiling, threshold, peak, peak_ceiling, solution.hit)
+    else:
+        leaving = problem.peak[partner]
+        found = violations_exchanged(aggregate, ceiling, threshold, peak, peak_ceiling, leaving, solution.hit)
+    if problem.timeline and found > 0:
+        return count_lasting(problem, solution, target, row, partner)
+    return found
 
 
 @kernel
@@ -230,6 +240,10 @@ def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int)
     else:
         change_spread(problem, solution, row, node, sign)
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
+    if problem.timeline and sign > 0:
+        stand_in_list(solution.first_on, solution.next_on, row, node)
+    elif problem.timeline:
+        leave_list(solution.first_on, solution.next_on, row, node)
 
 
 @kernel(inline=True)

@@ -31,6 +31,7 @@ ROW_AXIS: Mapping[str, int] = dict.fromkeys(
         *("load", "sibling", "role", "leaving", "service", "suit", "kind", "prefers_siblings", "unspread", "standby"),
         *("affinity", "parent_row", "first_child", "next_child", "aligned", "loose", "movable", "mendable"),
         *("move_cost", "unit_cost", "origin", "peak", "peak_ceiling"),
+        *("trace", "age", "anchored", "largest_demand"),
     ),
     0,
 )
@@ -67,7 +68,7 @@ def with_units_halved(configuration: Configuration) -> Configuration:
     """Return the configuration in which every load and every capacity is twice the number."""
     problem, description = configuration.problem, configuration.description
     doubled: Any = {name: _doubled(getattr(problem, name)) for name in IN_STEPS}
-    changed = problem._replace(**doubled, inverse_capacity=problem.inverse_capacity / 2)
+    changed = problem._replace(**doubled, inverse_capacity=problem.inverse_capacity / 2, unit=problem.unit / 2)
     nodes = tuple(
         attrs.evolve(node, capacities={name: 2 * value for name, value in node.capacities.items()})
         for node in description.nodes
@@ -94,6 +95,8 @@ def _swapped(problem: Problem, axes: Mapping[str, int], valued: tuple[str, ...],
 
 
 def _swapped_along(array: Array, axis: int, one: int, other: int) -> Array:
+    if not array.shape[axis]:  # the problem has no need of it
+        return array
     order = np.arange(array.shape[axis])
     order[[one, other]] = other, one
     return np.ascontiguousarray(np.take(array, order, axis=axis))

@@ -1,0 +1,156 @@
+"""Timeline evaluation: a repetition is in violation if some threshold is reached at a departure ([1] section 5.3)."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.arrays import NOWHERE
+from plb.configuration import Configuration, Proposal
+from plb.risk import DemandHistory, repetitions_in_violation_timeline
+from plb.risk.monte_carlo import curves_in_steps
+from plb.testing import clusters, configuration_of, walks
+from plb.testing.cluster import Cluster
+from plb.testing.clusters import settings_of_engines
+from plb.testing.histories import history_columns
+
+from .strategies import examples
+
+
+@st.composite
+def growing_clusters(draw: st.DrawFn, replay: str = "anchored", evaluation: str = "timeline") -> Cluster:
+    """Clusters whose past tenants grow and leave."""
+    settings_ = settings_of_engines().map(
+        lambda drawn: drawn | {"evaluation": evaluation, "replay": replay, "w_failovers": 5.0}
+    )
+    cluster = draw(clusters(config=settings_))
+    return attrs.evolve(cluster, history=draw(history_columns(max_traces=20, metrics=len(cluster.metrics))))
+
+
+replays = st.sampled_from(["anchored", "as_recorded"])
+
+
+@examples(150)
+@given(cluster=replays.flatmap(growing_clusters), data=st.data())
+def test_counts_after_any_walk_are_those_of_plain_python(cluster, data):
+    """Also of replicas that are only tried on a node; undoing the walk brings every sum back."""
+    configuration = configuration_of(cluster.engine())
+    undo = []
+    for proposal in data.draw(walks(configuration)):
+        undo.append(configuration.apply(proposal))
+        configuration.check()
+        assert configuration.solution.violating.tolist() == counted_by_hand(configuration)
+    for row in configuration.rows[:2].tolist():
+        tried = configuration.violation_probabilities_with(row)
+        for node in set(range(configuration.nodes)) - {configuration.node_of(row)}:
+            back = configuration.apply(Proposal(row, node))
+            assert tried[node] == configuration.violation_probabilities[node]
+            configuration.apply(back)
+    for proposal in reversed(undo):
+        configuration.apply(proposal)
+    configuration.check()
+
+
+def counted_by_hand(configuration: Configuration) -> list[int]:
+    """Return in how many repetitions each node is in violation, from curves evaluated at every departure."""
+    problem, counts = configuration.problem, []
+    for node in range(configuration.nodes):
+        rows = configuration.rows_on(node).tolist()
+        found = [k for k in range(problem.peak.shape[2]) if is_violating(configuration, node, rows, k)]
+        counts.append(len(found) if problem.counted[node] else 0)
+    return counts
+
+
+def is_violating(configuration: Configuration, node: int, rows: list[int], k: int) -> bool:
+    """Tell whether some metric reaches its threshold when one of the rows departs."""
+    problem = configuration.problem
+    ends = {row: max(0.0, float(problem.lifetime[problem.trace[row, k]]) - problem.age[row]) for row in rows}
+    for metric, threshold in enumerate(problem.threshold[node].tolist()):
+        for time in ends.values():
+            there = [row for row in rows if ends[row] >= time]
+            if sum(demand_by_hand(configuration, row, metric, k, time) for row in there) >= threshold:
+                return True
+    return False
+
+
+def demand_by_hand(configuration: Configuration, row: int, metric: int, k: int, time: float) -> int:
+    """Return the steps that a row demands after some seconds."""
+    problem = configuration.problem
+    level, initial, growth, _ = problem.curves[problem.trace[row, k], metric].astype(float)
+    age, largest = problem.age[row], problem.largest_demand[row, metric]
+    peak = int(problem.peak[row, metric, k])
+    if not problem.grows[metric] or age + time >= growth:
+        return peak
+    share = time / growth if problem.anchored[row] else (age + time) / growth
+    begin = largest if problem.anchored[row] else initial
+    return min(math.ceil((begin + (level - initial) * share) / problem.unit[metric]), peak)
+
+
+@examples(80)
+@given(cluster=growing_clusters(replay="as_recorded"))
+def test_replicas_that_follow_their_traces_are_judged_as_the_risk_model_judges(cluster):
+    """The engine's test at departures equals that of `plb.risk`, which sums whole curves."""
+    engine = cluster.engine()
+    configuration = configuration_of(engine)
+    problem, history = configuration.problem, engine._planner.outlook.history
+    assume(history is not None)
+    curves = curves_in_steps(history, np.array(problem.unit))
+    for node in np.flatnonzero(problem.counted).tolist():
+        rows = configuration.rows_on(node)
+        traces = problem.trace[rows]
+        created = -problem.age[rows]
+        ends = np.maximum(created[:, None] + history.lifetime[traces].astype(float), 0.0)
+        count = repetitions_in_violation_timeline(
+            curves, traces, created, ends, 0.0, problem.threshold[node].astype(np.int64)
+        )
+        assert configuration.solution.violating[node] == count
+
+
+@examples(80)
+@given(data=st.data(), replay=replays)
+def test_timeline_is_never_above_peak(data, replay):
+    """Peaks need not come at the same time."""
+    cluster = data.draw(growing_clusters(replay))
+    exact = configuration_of(cluster.engine())
+    upper = configuration_of(attrs.evolve(cluster, config=cluster.config | {"evaluation": "peak"}).engine())
+    assert (exact.violation_probabilities <= upper.violation_probabilities).all()
+
+
+@pytest.mark.parametrize(("evaluation", "expected"), [("peak", 1.0), ("timeline", 0.0)])
+def test_tenant_who_leaves_before_the_others_grow_is_no_risk(evaluation, expected):
+    """Two tenants that need 60 of 100 each, one at once and for an hour, the other only after ten hours."""
+    hour = 3600.0
+    history = DemandHistory.from_columns(
+        ["memory"],
+        tenant_class=["early", "late"],
+        role=[Role.INSTANCE] * 2,
+        lifetime=[hour, 100 * hour],
+        level=[[60.0], [60.0]],
+        initial=[[60.0], [0.0]],
+        growth=[[0.0], [10 * hour]],
+        maximum=[[60.0], [60.0]],
+    )
+    config = PlbConfig(metrics=[Metric("memory")], evaluation=evaluation)
+    engine = PlacementAndLoadBalancing(config, seed=0, history=history)
+    engine.update_node(Node("n0", capacities={"memory": 100}))
+    for name in ("early", "late"):
+        engine.update_service(Service(name, stateful=False, tenant_class=name))
+        engine.update_partition(Partition(name, service=name, replicas=[Replica(Role.INSTANCE, "n0")]))
+    configuration = configuration_of(engine)
+    assert configuration.violation_probabilities.tolist() == [expected]
+
+
+@examples(60)
+@given(cluster=replays.flatmap(growing_clusters))
+def test_plans_lead_to_the_energy_that_they_promise(cluster):
+    """Every increment of a search is checked against sums from scratch, and the plan's energy against the cluster's."""
+    engine = attrs.evolve(cluster, config=cluster.config | {"checks": "step"}).engine()
+    plan = engine.refresh(0.0, budget=100)
+    assert all(move.target is None or move.target != NOWHERE for move in plan.moves)
+    engine.apply(plan)
