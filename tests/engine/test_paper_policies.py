@@ -72,6 +72,10 @@ class Counted:
             for metric in self.metrics
         ]
 
+    def shares_of_up(self):
+        """Return the load of every node that is up as shares."""
+        return [self.share(node, self.on[node]) for node in self.up]
+
     def mean_usage(self):
         """Return w_j of equation (3)."""
         shares = [self.share(node, [row]) for node, rows in self.on.items() for row in rows]
@@ -122,6 +126,26 @@ def questions(draw, **settings):
     return configuration, row, nodes
 
 
+@st.composite
+def uneven(draw):
+    """Draw a question about unequal nodes with room for two metrics, and replicas of all sizes on them."""
+    metrics = ("cpu", "memory")
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics]))
+    names = [f"n{index}" for index in range(draw(st.integers(2, 5)))]
+    for name in names:
+        engine.update_node(Node(name, capacities={metric: draw(st.sampled_from([50, 80, 200])) for metric in metrics}))
+    places = [None, *draw(st.lists(st.sampled_from(names), max_size=8))]
+    for index, place in enumerate(places):
+        load = {metric: draw(st.integers(0, 9)) for metric in metrics}
+        engine.update_service(Service(f"s{index}", stateful=False, default_load={Role.INSTANCE: load}))
+        replicas = [] if place is None else [Replica(Role.INSTANCE, place)]
+        engine.update_partition(Partition(f"p{index}", service=f"s{index}", replicas=replicas))
+    configuration = configuration_of(engine)
+    offers = [(row, nodes) for row in configuration.rows.tolist() if len(nodes := configuration.nodes_for(row))]
+    row, nodes = draw(st.sampled_from(offers)) if offers else (None, [])
+    return configuration, row, nodes
+
+
 def sign_of(kind):
     """Return what turns the fullest, or the emptiest, into the least."""
     return -1 if issubclass(kind, BestFit | PrvBestFit) and kind is not PrvWorstFit else 1
@@ -132,7 +156,7 @@ def sign_of(kind):
 
 @pytest.mark.parametrize("kind", [BestFit, WorstFit])
 @examples(80)
-@given(question=questions(), weighting=weightings)
+@given(question=questions() | uneven(), weighting=weightings)
 def test_fits_take_the_fullest_and_the_emptiest_node(kind, question, weighting):
     """By W of the load with the replica, over all nodes that are offered."""
     configuration, row, nodes = question
@@ -190,7 +214,7 @@ def test_prv_worst_fit_is_algorithm_3(question, weighting, theta, held_out):
 
 
 @examples(80)
-@given(question=questions())
+@given(question=questions() | uneven())
 def test_standard_deviation_takes_the_node_that_leaves_loads_most_even(question):
     """Each placement is made, and the standard deviations of all nodes that are up are taken anew."""
     configuration, row, nodes = question
@@ -199,7 +223,7 @@ def test_standard_deviation_takes_the_node_that_leaves_loads_most_even(question)
     counted, values = Counted(configuration), {}
     for node in nodes.tolist():
         back = configuration.apply(Proposal(row, node))
-        shares = configuration.shares[configuration.problem.counted]
+        shares = [[float(one) for one in share] for share in Counted(configuration).shares_of_up()]
         values[node] = Fraction(float(np.std(shares, axis=0).sum())) if len(shares) else Fraction(0)
         configuration.apply(back)
     chosen = StandardDeviation().choose(configuration, row, nodes)
@@ -208,7 +232,7 @@ def test_standard_deviation_takes_the_node_that_leaves_loads_most_even(question)
 
 
 @examples(80)
-@given(question=questions())
+@given(question=questions() | uneven())
 def test_inner_product_takes_the_node_whose_room_suits_the_demand(question):
     """The largest sum over metrics of weight, demand and room, as shares of the capacity of the node."""
     configuration, row, nodes = question
@@ -298,6 +322,22 @@ def packed(nodes, waiting, **settings):
 def test_repacking_by_hand(nodes, waiting, moves):
     """What is moved for a replica, and where it goes."""
     assert packed(nodes, waiting) == moves
+
+
+def test_repacking_looks_only_at_what_the_replica_needs():
+    """On a node that is too full of memory, a replica without memory finds room for its processors."""
+    config = PlbConfig(metrics=[Metric("cpu"), Metric("memory")], policy="repacking", capacity_limit="capacity")
+    engine = PlacementAndLoadBalancing(config)
+    for node in range(2):
+        engine.update_node(Node(f"n{node}", capacities={"cpu": 20, "memory": 20}))
+    for name, load, replicas in (
+        ("large", {"cpu": 11, "memory": 30}, [Replica(Role.INSTANCE, "n0")]),
+        ("small", {"cpu": 4}, [Replica(Role.INSTANCE, "n0")]),
+        ("new", {"cpu": 9}, []),
+    ):
+        engine.update_service(Service(name, stateful=False, default_load={Role.INSTANCE: load}))
+        engine.update_partition(Partition(name, service=name, replicas=replicas))
+    assert {move.partition: move.target for move in engine.place().moves} == {"small": "n1", "new": "n0"}
 
 
 def test_repacking_moves_nothing_where_placement_must_not():
