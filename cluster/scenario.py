@@ -153,7 +153,8 @@ class Scenario:
     metrics
         Fields of `plb.Metric` by metric of the workload, apart from those that follow from workload and cluster.
     engine
-        Fields of `plb.PlbConfig` for every policy, apart from `metrics`.
+        Fields of `plb.PlbConfig` for every policy, apart from `metrics`. Its `policy_options` are those of its own
+        `policy`: where a section of `policies` names another one, they do not hold.
     policies
         By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`, and under ``metrics`` those of
         metrics. The built-in ones are in here too; a section of that name changes further fields of it.
@@ -196,7 +197,10 @@ class Scenario:
         The files of `imports` are run first.
         """
         import_files(self.imports)
-        fields = {**ENGINE_DEFAULTS, **self.engine, **self.policies[policy]}
+        of_engine = {**ENGINE_DEFAULTS, **self.engine}
+        fields = {**of_engine, **self.policies[policy]}
+        if fields.get("policy") != of_engine.get("policy"):
+            fields["policy_options"] = self.policies[policy].get("policy_options", {})
         own = fields.pop("metrics", {})
         return PlbConfig(metrics=[attrs.evolve(one, **own.get(one.name, {})) for one in metrics], **fields)
 

@@ -21,6 +21,7 @@ from cluster.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenar
 from cluster.sections import check_field
 from cluster.upgrade_settings import Upgrades
 from plb import Metric, PlbConfig, PlbError
+from plb.policies.interface import ANNEALING
 
 SECTIONS: Mapping[str, type] = {
     "cluster": Cluster,
@@ -101,9 +102,12 @@ class _Reader:
         name = self._value("name", data["name"], str)
         imports = self._imports(data.get("imports", []))
         sections = {key: self._section(key, data.get(key, {}), kind) for key, kind in SECTIONS.items()}
-        engine = self._engine_fields("engine", data.get("engine", {}))
+        engine = self._engine_fields("engine", data.get("engine", {}), ANNEALING)
         tables = self._table("policies", data.get("policies", {}))
-        policies = {key: self._policy(f"policies.{key}", fields) for key, fields in tables.items()}
+        searches = {
+            key: BUILT_IN_POLICIES.get(key, {}).get("policy", engine.get("policy", ANNEALING)) for key in tables
+        }
+        policies = {key: self._policy(f"policies.{key}", fields, searches[key]) for key, fields in tables.items()}
         metrics = self._metrics("metrics", data.get("metrics", {}))
         self._policy_names(data, policies)
         if self.problems:
@@ -148,14 +152,19 @@ class _Reader:
         self._try(place, lambda: kind(**values))
         return None if self.problems else kind(**values)
 
-    def _engine_fields(self, place: str, table: Any) -> dict[str, Any]:
-        return self._settings(place, table, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)})
+    def _engine_fields(self, place: str, table: Any, policy: str) -> dict[str, Any]:
+        """Return settings of the engine; `policy` is the one whose options they may give if they name none."""
+        found = dict(self._table(place, table))
+        options = {"policy_options": found.pop("policy_options")} if "policy_options" in found else {}
+        fields = self._settings(place, found, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)})
+        beside = {"metrics": (Metric("any"),), "policy": fields.get("policy", policy)}
+        return {**fields, **self._settings(place, options, ENGINE_FIELDS, PlbConfig, beside)}
 
-    def _policy(self, place: str, table: Any) -> dict[str, Any]:
+    def _policy(self, place: str, table: Any, policy: str) -> dict[str, Any]:
         """Return the fields of a policy, with those of its metrics under ``metrics`` if it has any."""
         found = dict(self._table(place, table))
         metrics = self._metrics(f"{place}.metrics", found.pop("metrics", {}))
-        fields = self._engine_fields(place, found)
+        fields = self._engine_fields(place, found, policy)
         return {**fields, "metrics": metrics} if metrics else fields
 
     def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:

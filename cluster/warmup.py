@@ -31,7 +31,7 @@ def warm_up(report: Callable[[str], None] = lambda _step: None) -> None:
     report("balancing")
     engine.balance()
     report("placement policies")
-    engine.configure(attrs.evolve(engine.config, policy="first_fit"))
+    engine.configure(attrs.evolve(engine.config, policy="prv_worst_fit"))
     engine.place()
     engine.repair()
 

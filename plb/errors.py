@@ -68,7 +68,7 @@ class UnknownNameError(PlbError, LookupError):
         self._message = f"{prefix}unknown {kind} {name!r}{hint}"
 
 
-MOST_LISTED = 12
+MOST_LISTED = 16
 
 
 def _listed(names: list[str]) -> str:

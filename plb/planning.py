@@ -16,6 +16,7 @@ from plb.model import check_number
 from plb.outcome import DomainOutcome, Idle
 from plb.outlook import Outlook
 from plb.plan import Phase, Plan, Proposals, merged
+from plb.policies.interface import PlacementPolicy
 from plb.problem import build_problem, start_solution
 from plb.refresh import PHASES, Refresh
 from plb.registry import own_policy
@@ -71,7 +72,7 @@ class Planner:
         self.now = 0.0
         self.searches = 0
         self._rest = Rest()
-        self._policy = own_policy(state.config.policy)
+        self._policy = _policy_of(state.config)
         self._sums = KeptPeakSums()
         self._topology: Topology | None = None
         self._tables: dict[int | None, ServiceTables] = {}
@@ -155,8 +156,9 @@ class Planner:
         """Replace the settings; demand is sampled anew where they change how, and another policy begins afresh."""
         if _sampling(config) != _sampling(self.state.config):
             self.outlook = Outlook(config, self._history, self.seed)
-        if config.policy != self.state.config.policy:
-            self._policy = own_policy(config.policy)
+        before = self.state.config
+        if (config.policy, config.policy_options) != (before.policy, before.policy_options):
+            self._policy = _policy_of(config)
         self.state.config = self.scheduler.config = config
 
     # plans
@@ -272,6 +274,11 @@ def _place(run: Run, work: Work) -> None:
         run.place(work.missing)
     elif not work.is_any:
         run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
+
+
+def _policy_of(config: PlbConfig) -> PlacementPolicy | None:
+    """Return a new copy of the policy that the settings name."""
+    return own_policy(config.policy, config.policy_options)
 
 
 def _sampling(config: PlbConfig) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from plb.constraints.compiled import CompiledConstraint
 from plb.constraints.interface import Constraint
@@ -18,6 +18,7 @@ from plb.energy.interface import EnergyTerm, missing_verbs
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.policies import BUILT_IN as BUILT_IN_POLICIES
 from plb.policies.interface import ANNEALING, PlacementPolicy
+from plb.policies.options import with_options
 from plb.validation import check_name
 
 BUILT_IN = ("total", "movement", "imbalance", "fragmentation", "expected_failovers")
@@ -101,10 +102,16 @@ def own_constraint(name: str) -> Constraint:
     return deepcopy(_known(_constraints, "constraint", name))
 
 
-def own_policy(name: str) -> PlacementPolicy | None:
-    """Return a copy of the policy of that name, None for the engine's own search; refuse a name that is not known."""
+def own_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
+    """Return a copy of the policy of that name, None for the engine's own search; refuse a name that is not known.
+
+    Parameters
+    ----------
+    options
+        Options in which the copy differs (`plb.policies.options`).
+    """
     check_policy(name)
-    return deepcopy(_policies.get(name))
+    return with_options(name, _policies.get(name), options)
 
 
 def check_policy(name: str) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
+import attrs
 import pytest
 
-from cluster.scenario_file import read_scenario
+from cluster.scenario_file import read_scenario, scenario_from
+from plb import Metric
 from plb.configuration import Configuration
 from plb.policies import BUILT_IN
+from plb.policies.prv import PrvWorstFit
+from plb.registry import own_policy
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "policies.md").read_text()
@@ -45,6 +50,23 @@ def test_keys_of_the_guide_are_those_of_the_scenario():
     assert read_scenario(scenario).policies["apart"]["policy"] == "apart_by_class"
 
 
+def test_options_of_the_guide_are_those_of_the_policies():
+    """With their defaults; and its scenario can be read."""
+    table = re.findall(r"^\| ([^|]*) \| `(\w+)` \| `?\"?(\w[\w.]*)\"?`? \| ", GUIDE, re.MULTILINE)
+    shown = {(policy, option): value for names, option, value in table for policy in re.findall(r"`(\w+)`", names)}
+    known = {
+        (policy.name, field.alias): str(getattr(field.default, "value", field.default))
+        for policy in BUILT_IN
+        if attrs.has(type(policy))
+        for field in attrs.fields(type(policy))
+        if field.alias != "name"
+    }
+    assert shown == known
+    excerpt = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)[1]
+    config = scenario_from(tomllib.loads(excerpt)).config("careful", (Metric("cpu"),))
+    assert own_policy(config.policy, config.policy_options) == PrvWorstFit(theta=0.001, held_out=5)
+
+
 @pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
 def test_guide_has_every_built_in_policy(policy):
     """In its first table."""
@@ -53,9 +75,10 @@ def test_guide_has_every_built_in_policy(policy):
 
 def test_names_that_policies_read_exist():
     """The table of what a configuration tells, and the further verbs."""
-    rows = [line for line in GUIDE.splitlines() if line.startswith("| `") and "the first" not in line]
-    names = [name for row in rows[1:] for name in re.findall(r"`(\w+)(?:\(row\))?`", row.split(" | ")[0])]
+    table = GUIDE.split("Of the configuration a policy reads")[1].split("\n\n")[1]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    names = [name for row in rows for name in re.findall(r"`(\w+)(?:\(row\))?`", row.split(" | ")[0])]
     assert len(names) > 8
-    assert [name for name in names if not hasattr(Configuration, name) and name != "random"] == []
+    assert [name for name in names if not hasattr(Configuration, name)] == []
     for verb in ("begin", "leaving", "make_room"):
         assert f"- `{verb}(configuration, " in GUIDE

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from plb.policies.first_fit import FirstFit
+from plb.policies.fits import BestFit, WorstFit
+from plb.policies.inner_product import InnerProduct
 from plb.policies.interface import PlacementPolicy
+from plb.policies.prv import PrvBestFit, PrvWorstFit
 from plb.policies.random import Random
+from plb.policies.repacking import Repacking
+from plb.policies.standard_deviation import StandardDeviation
+from plb.policies.weighting import Weighting
 
 BUILT_IN: tuple[PlacementPolicy, ...] = (
     FirstFit(),
     Random(),
+    BestFit(Weighting.SUM),
+    BestFit(Weighting.MAX),
+    WorstFit(Weighting.SUM),
+    WorstFit(Weighting.MAX),
+    StandardDeviation(),
+    InnerProduct(),
+    Repacking(),
+    PrvBestFit(),
+    PrvWorstFit(),
 )

@@ -9,7 +9,8 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.policies.interface import ANNEALING
-from plb.registry import check_policy, own_constraint, own_term
+from plb.read_only import ReadOnlyMapping
+from plb.registry import check_policy, own_constraint, own_policy, own_term
 from plb.settings.fields import SETTING, Checked, Setting
 from plb.validation import check_number
 
@@ -39,6 +40,12 @@ def _policy(item: str, field: str, value: Any) -> str:
     return value
 
 
+def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise InvalidValueError(item, field, value, "a mapping of names of options to values")
+    return ReadOnlyMapping(value)
+
+
 def _setting(default: Any, unit: str, check: Any) -> Any:
     setting = Setting("", None, unit, check)
     if isinstance(default, dict):
@@ -59,8 +66,16 @@ class AdditionSettings(Checked):
     policy : name, default annealing
         Placement policy that places and repairs one replica at a time, without balancing; annealing: the engine's own
         search.
+    policy_options : value by name, default {}
+        Options of the policy in which it differs from the one that is registered; those that it has, and their ranges,
+        are the parameters of its class.
     """
 
     own_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)
     own_constraints: tuple[str, ...] = _setting((), "names", _names)
     policy: str = _setting(ANNEALING, "name", _policy)
+    policy_options: Mapping[str, Any] = _setting({}, "value by name", _options)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        own_policy(self.policy, self.policy_options)

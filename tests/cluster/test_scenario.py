@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tomllib
 from pathlib import Path
 
 import attrs
@@ -47,6 +48,52 @@ def test_policies_override_the_engine():
     tables = {"engine": {"chains": 2}, "policies": {"x": {"w_failovers": 0.5, "chains": 3}}, "run": {"policies": ["x"]}}
     config = scenario_from(tables).config("x", (Metric("cpu"),))
     assert (config.chains, config.w_failovers, config.min_load_balancing_interval) == (3, 0.5, None)
+
+
+OPTIONS = """
+[run]
+policies = ["original", "worst_fit_max", "prv_worst_fit", "prv_best_fit", "careful"]
+[engine]
+policy = "prv_worst_fit"
+policy_options = { theta = 0.5 }
+[policies.prv_best_fit]
+policy_options = { theta = 0.25 }
+[policies.careful]
+policy_options = { theta = 0.02 }
+"""
+
+
+def test_options_go_to_the_policy_they_are_given_for():
+    """Those of [engine] to its own policy alone; those of a section take their place."""
+    scenario = scenario_from(tomllib.loads(OPTIONS))
+    configs = {name: scenario.config(name, (Metric("cpu"),)) for name in scenario.run.policies}
+    assert {name: (config.policy, dict(config.policy_options)) for name, config in configs.items()} == {
+        "original": ("prv_worst_fit", {"theta": 0.5}),
+        "worst_fit_max": ("worst_fit_max", {}),
+        "prv_worst_fit": ("prv_worst_fit", {"theta": 0.5}),
+        "prv_best_fit": ("prv_best_fit", {"theta": 0.25}),
+        "careful": ("prv_worst_fit", {"theta": 0.02}),
+    }
+    other = scenario_from(tomllib.loads(OPTIONS.replace("0.02", "0.03")))
+    assert scenario.digest() != other.digest()
+
+
+def test_bad_options_are_reported_with_their_place(tmp_path: Path):
+    """Line, policy, option and range, or the nearest right name."""
+    path = tmp_path / "bad.toml"
+    path.write_text(
+        OPTIONS.replace("0.5", "1.5").replace("theta = 0.02", "thet = 0.02") + "[policies.original]\nchains = 0"
+    )
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    found = {(problem.line, problem.place): problem.message for problem in caught.value.problems}
+    assert found.keys() == {
+        (6, "engine.policy_options"),
+        (10, "policies.careful.policy_options"),
+        (12, "policies.original.chains"),
+    }
+    assert "policy prv_worst_fit: theta = 1.5 is not allowed" in found[6, "engine.policy_options"]
+    assert "unknown option 'thet'; did you mean 'theta'" in found[10, "policies.careful.policy_options"]
 
 
 BAD = """

@@ -1,0 +1,32 @@
+"""Inner product: the node whose free room points most in the direction of the demand ([1] section 8.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plb.arrays import Int
+from plb.policies.weighting import metric_weights
+
+if TYPE_CHECKING:
+    from plb.configuration import Configuration
+
+
+class InnerProduct:
+    """Takes the node with the largest weighted inner product of demand and free room; ties go to the lowest index.
+
+    It is the alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section
+    3.2: the sum over metrics of w_j·demand·free, both as shares of the capacity of the node itself. [1] does not say
+    which weights it takes; here they are those of its equation (3). Free is what is left before the replica comes. A
+    metric of which a node has no capacity does not count there.
+    """
+
+    name = "inner_product"
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return the node."""
+        problem = configuration.problem
+        demand = problem.load[row] * problem.inverse_capacity[nodes]
+        free = 1.0 - configuration.shares[nodes]
+        return int(nodes[np.asarray(metric_weights(configuration) * demand * free).sum(axis=1).argmax()])

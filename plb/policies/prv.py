@@ -1,0 +1,113 @@
+"""PrV-BestFit and PrV-WorstFit: fits among the nodes on which a violation is unlikely ([1] algorithms 2 and 3).
+
+Where the algorithms are undefined as printed, they are read so:
+
+- Delta, the growth of the probability of a violation, is taken of every node that is offered. It is needed only where
+  all of them are at theta or above, and there line 7 (line 11) sets it for all of them.
+- Where the least Delta is 1 and there is no candidate, all nodes that are offered are candidates. As 1 is the largest
+  Delta, they are then the nodes of least Delta; among several of these, the fit decides in any case.
+- Line 18 of algorithm 3 makes candidates of all held-out nodes; the text means the acceptable ones, HeldOut_Cand.
+
+A replica that leaves a node is not offered that node, so that its probability there is never asked for. Without a
+demand history, or with ``w_failovers=0``, every probability is 0, and the fit alone decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from plb.arrays import Bool, Float, Int
+from plb.policies.fits import emptiest, fullest
+from plb.policies.weighting import Weighting, weighted
+from plb.validation import check_count, check_member, check_name, check_number
+
+if TYPE_CHECKING:
+    from plb.configuration import Configuration
+
+
+@attrs.frozen(kw_only=True)
+class PrvBestFit:
+    """The fullest node after placement among those where a violation is less likely than theta (algorithm 2).
+
+    Where there is none, the node where the placement raises the probability least; ties go to the fullest, then to the
+    lowest index.
+
+    Parameters
+    ----------
+    theta
+        Probability from which on a violation is too likely, in [0, 1] ([1] section 8.3: 0.01).
+    weighting
+        Which W the fit compares ([1] section 8.3: W_Max).
+    name
+        Name of the policy.
+    """
+
+    theta: float = 0.01
+    weighting: Weighting = Weighting.MAX
+    name: str = "prv_best_fit"
+
+    def __attrs_post_init__(self) -> None:
+        item = f"policy {check_name('policy', self.name)}"
+        object.__setattr__(self, "theta", check_number(item, "theta", self.theta, high=1.0))
+        object.__setattr__(self, "weighting", check_member(item, "weighting", self.weighting, Weighting))
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return the node."""
+        probability = configuration.violation_probabilities_with(row)[nodes]
+        candidates = nodes[probability < self.theta]
+        if not len(candidates):
+            candidates = _least_raised(configuration, nodes, probability)
+        return fullest(self.weighting, configuration, row, candidates)
+
+
+@attrs.frozen(kw_only=True)
+class PrvWorstFit(PrvBestFit):
+    """The emptiest node after placement among those where a violation is less likely than theta (algorithm 3).
+
+    Held-out nodes come after all others on which a violation is less likely than theta. They are the M nodes of least W
+    among those that are up, computed anew for each placement as the algorithm has it, with the W of the policy; those
+    of `PlbConfig.held_out_nodes`, which serve the energy and are fixed at the start of a phase, are not looked at.
+    Where a violation is too likely on every node, the node where the placement raises the probability least; ties go to
+    the emptiest, then to the lowest index.
+
+    Parameters
+    ----------
+    theta, weighting, name
+        See `PrvBestFit`.
+    held_out
+        M, the number of held-out nodes ([1] section 8.3: 3).
+    """
+
+    name: str = "prv_worst_fit"
+    held_out: int = 3
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        object.__setattr__(self, "held_out", check_count(f"policy {self.name}", "held_out", self.held_out))
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return the node."""
+        probability = configuration.violation_probabilities_with(row)[nodes]
+        acceptable = probability < self.theta
+        for preferred in (acceptable & ~self._held_out(configuration)[nodes], acceptable):
+            if preferred.any():
+                return emptiest(self.weighting, configuration, row, nodes[preferred])
+        return emptiest(self.weighting, configuration, row, _least_raised(configuration, nodes, probability))
+
+    def _held_out(self, configuration: Configuration) -> Bool:
+        """Return which nodes are held out, (N,); ties go to the lowest index."""
+        up = np.flatnonzero(configuration.problem.counted)
+        weights = weighted(self.weighting, configuration, configuration.shares[up])
+        held_out = np.zeros(configuration.nodes, np.bool_)
+        held_out[up[weights.argsort(kind="stable")[: self.held_out]]] = True
+        return held_out
+
+
+def _least_raised(configuration: Configuration, nodes: Int, probability: Float) -> Int:
+    """Return the nodes of least Delta; `probability` is that of a violation on each with the replica."""
+    # equal differences of multiples of 1/K need not be equal floats
+    delta = (probability - configuration.violation_probabilities[nodes]).round(12)
+    return np.asarray(nodes[delta == delta.min()], np.int64)

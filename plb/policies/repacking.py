@@ -1,0 +1,132 @@
+"""Repacking: first fit by size classes, with moves of smaller replicas; after [31] of [1], Kamali, ALGOCLOUD 2015.
+
+[1] names the technique and does not describe it; its source packs items of one size. What is done here is our reading
+of "mostly myopic packing" for several metrics:
+
+- A replica is of class i on a node if its largest share of the node's capacity lies in (1/(i+1), 1/i]; the last class
+  takes all that are smaller. A metric without capacity does not count.
+- A replica goes to the first node on which it fits while only replicas of its own class and of larger ones count.
+  Smaller ones that cannot move count, too.
+- Of the smaller ones there, those stay that still fit beside it, the larger classes first. The others go, one after the
+  other, each to the first other node that takes it.
+- Where these are too many, or one of them finds no node, nothing is moved, and first fit decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from plb.arrays import NOWHERE, Int
+from plb.constraints import ALL_RULES, Rule
+from plb.policies.first_fit import FirstFit
+from plb.validation import check_count, check_name
+
+if TYPE_CHECKING:
+    from plb.configuration import Configuration, Proposal
+
+
+@attrs.frozen(kw_only=True)
+class Repacking(FirstFit):
+    """First fit, for which at most a few smaller replicas make room.
+
+    Parameters
+    ----------
+    size_classes
+        Number of size classes; the last is that of shares of at most 1/`size_classes`.
+    most_moves
+        Most replicas that are moved for one.
+    name
+        Name of the policy.
+    """
+
+    size_classes: int = 8
+    most_moves: int = 10
+    name: str = "repacking"
+
+    def __attrs_post_init__(self) -> None:
+        item = f"policy {check_name('policy', self.name)}"
+        object.__setattr__(self, "size_classes", check_count(item, "size_classes", self.size_classes, low=1))
+        object.__setattr__(self, "most_moves", check_count(item, "most_moves", self.most_moves))
+
+    def make_room(self, configuration: Configuration, row: int) -> Sequence[Proposal]:
+        """Return moves off the first node that takes the replica if smaller ones do not count; none where all fit.
+
+        `choose` then finds this node as the first that takes the replica: on those before it, the replica does not fit
+        even beside the larger ones alone.
+        """
+        smaller = self._smaller(configuration, row)
+        node = _first_node(configuration, row, smaller)
+        if node is None:
+            return ()
+        leaving = self._leaving(configuration, row, node, smaller)
+        return _moves(configuration, row, node, leaving) if 0 < len(leaving) <= self.most_moves else ()
+
+    def _classes(self, configuration: Configuration, rows: Int | int, nodes: Int | int) -> Int:
+        """Return the size classes of rows on nodes; in whole numbers, so that a share of 1/i is exact."""
+        problem = configuration.problem
+        load, capacity = problem.load[rows], problem.capacity[nodes]
+        bounded = (problem.inverse_capacity[nodes] > 0) & (load > 0)
+        times = np.where(bounded, capacity // np.maximum(load, 1), self.size_classes)
+        return np.asarray(times.min(axis=-1).clip(1, self.size_classes), np.int64)
+
+    def _smaller(self, configuration: Configuration, row: int) -> Int:
+        """Return the rows, ascending, that may move and are of a smaller class than `row` where they stand."""
+        problem, place = configuration.problem, configuration.solution.node
+        moves = (place != NOWHERE) & ~problem.leaving & (problem.movable | (problem.origin == NOWHERE))
+        moves[row] = False
+        rows = np.flatnonzero(moves)
+        mine = self._classes(configuration, row, np.arange(configuration.nodes))
+        return np.asarray(rows[self._classes(configuration, rows, place[rows]) > mine[place[rows]]], np.int64)
+
+    def _leaving(self, configuration: Configuration, row: int, node: int, smaller: Int) -> Int:
+        """Return those of the smaller rows on a node that do not fit beside `row`, in the metrics that it needs."""
+        load, needed = configuration.problem.load, configuration.problem.load[row] > 0
+        there = smaller[configuration.solution.node[smaller] == node]
+        there = there[self._classes(configuration, there, node).argsort(kind="stable")]
+        free = (_free(configuration, row)[node] - load[row] + load[there].sum(axis=0))[needed]
+        leaving = []
+        for one in there.tolist():
+            if (load[one][needed] <= free).all():
+                free -= load[one][needed]
+            else:
+                leaving.append(one)
+        return np.array(leaving, np.int64)
+
+
+def _free(configuration: Configuration, row: int) -> Int:
+    """Return how much more of each metric every node takes from a row, (N, R) steps; below 0 where it is too full."""
+    problem, solution = configuration.problem, configuration.solution
+    limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
+    return np.asarray(limit - problem.leaving_load - solution.node_load, np.int64)
+
+
+def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | None:
+    """Return the first node that takes `row` if the smaller ones do not count, or None."""
+    problem = configuration.problem
+    needed = problem.load[row] > 0
+    free = _free(configuration, row)
+    np.add.at(free, configuration.solution.node[smaller], problem.load[smaller])
+    nodes = configuration.nodes_for(row, ALL_RULES & ~(1 << Rule.CAPACITY))
+    nodes = nodes[(problem.load[row] <= free[nodes])[:, needed].all(axis=1)]
+    return int(nodes[0]) if len(nodes) else None
+
+
+def _moves(configuration: Configuration, row: int, node: int, leaving: Int) -> Sequence[Proposal]:
+    """Return moves of all that leave `node` for `row`, each by first fit; none where that does not make the room."""
+    from plb.configuration import Proposal  # it knows the settings, and they know policies by name
+
+    moves: list[Proposal] = []
+    backs: list[Proposal] = []
+    for one in leaving.tolist():
+        nodes = configuration.nodes_for(one)
+        if len(nodes):
+            moves.append(Proposal(one, int(nodes[0])))
+            backs.append(configuration.apply(moves[-1]))
+    made = len(moves) == len(leaving) and configuration.refusal(Proposal(row, node)) is None
+    for back in reversed(backs):
+        configuration.apply(back)
+    return moves if made else ()
