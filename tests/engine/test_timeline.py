@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import attrs
 import numpy as np
@@ -15,25 +16,58 @@ from plb.arrays import NOWHERE
 from plb.configuration import Configuration, Proposal
 from plb.risk import DemandHistory, repetitions_in_violation_timeline
 from plb.risk.monte_carlo import curves_in_steps
-from plb.testing import clusters, configuration_of, walks
+from plb.testing import configuration_of, walks
 from plb.testing.cluster import Cluster
 from plb.testing.clusters import settings_of_engines
-from plb.testing.histories import history_columns
+from plb.testing.histories import CLASSES
 
 from .strategies import examples
 
+count = st.integers(1, 2)
+replays = st.sampled_from(["anchored", "as_recorded"])
+
 
 @st.composite
-def growing_clusters(draw: st.DrawFn, replay: str = "anchored", evaluation: str = "timeline") -> Cluster:
-    """Clusters whose past tenants grow and leave."""
-    settings_ = settings_of_engines().map(
-        lambda drawn: drawn | {"evaluation": evaluation, "replay": replay, "w_failovers": 5.0}
+def growing_clusters(draw: st.DrawFn, replay: str = "anchored") -> Cluster:
+    """Small clusters in which tenants come and go: young replicas whose peaks together are about what a node has."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    metrics = tuple(Metric(name, trend=bool(random.integers(0, 4))) for name in ("cpu", "disk")[: draw(count)])
+    names = [metric.name for metric in metrics]
+    nodes = tuple(Node(f"n{i}", capacities=dict.fromkeys(names, int(random.integers(12, 30)))) for i in range(3))
+    services = tuple(Service(f"{kind}s", tenant_class=kind, target_replicas=2) for kind in CLASSES)
+    partitions = []
+    for index in range(draw(st.integers(2, 8))):
+        first, second = random.permutation(3)[:2]
+        replicas = [Replica(Role.PRIMARY, f"n{first}"), Replica(Role.SECONDARY, f"n{second}")]
+        created = -float(random.integers(0, 30))
+        partitions.append(Partition(f"p{index}", service=services[index % 2].name, replicas=replicas, created=created))
+    reported = [(one.name, replica.node) for one in partitions for replica in one.replicas if random.integers(0, 2)]
+    return Cluster(
+        metrics=metrics,
+        config=draw(settings_of_engines())
+        | {"evaluation": "timeline", "replay": replay, "w_failovers": 5.0, "w_imbalance": 1.0},
+        nodes=nodes,
+        services=services,
+        partitions=tuple(partitions),
+        loads={place: {name: int(random.integers(0, 4)) for name in names} for place in reported},
+        history=growing_columns(random, [metric.trend for metric in metrics]),
+        seed=draw(st.integers(0, 3)),
     )
-    cluster = draw(clusters(config=settings_))
-    return attrs.evolve(cluster, history=draw(history_columns(max_traces=20, metrics=len(cluster.metrics))))
 
 
-replays = st.sampled_from(["anchored", "as_recorded"])
+def growing_columns(random: np.random.Generator, trend: list[bool]) -> dict[str, Any]:
+    """Return the columns of a history of tenants of every class and role that grow for long and may leave before."""
+    traces, metrics = 36, len(trend)
+    level = random.integers(1, 9, (traces, metrics))
+    return {
+        "tenant_class": [CLASSES[index % 2] for index in range(traces)],
+        "role": [list(Role)[index % 3] for index in range(traces)],
+        "lifetime": random.integers(5, 60, traces),
+        "level": level,
+        "initial": level * random.integers(0, 5, (traces, metrics)) // 4,
+        "growth": random.choice([0, 16, 32, 64], (traces, metrics)) * np.array(trend),
+        "maximum": level,
+    }
 
 
 @examples(150)
