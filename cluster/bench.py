@@ -8,7 +8,6 @@ bound that settles its fate, was computed (design section 6).
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,11 +17,15 @@ import attrs
 import numpy as np
 
 from cluster.bench_cluster import REPLICAS_A_NODE, bench_cluster
+from cluster.bench_decisions import decision_seconds
+from cluster.bench_first_plan import cold_first_plan_seconds, first_plan_seconds
 from cluster.bench_kernels import arithmetic, score_fully, score_only
+from cluster.timing import fastest
 from plb.arrays import Problem, Solution
 from plb.constraints import ALL_RULES
 from plb.engine import PlacementAndLoadBalancing
 from plb.problem import start_solution
+from plb.risk import Evaluation
 from plb.search.budget import Budget
 from plb.search.proposal import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE, Choice
 from plb.testing import configuration_of
@@ -33,8 +36,8 @@ SIZES = (40, 400, 4_000, 10_000)
 QUALITY_SECONDS = (0.01, 0.1, 1.0, 10.0)
 BALANCING_WEIGHT = 1e6
 BISECTIONS = 20
-RUNS = 5
-"""Runs of each loop; the fastest counts, since other work on the machine only slows them down."""
+PLANNED = 4_000
+"""Proposals that a refresh searches."""
 
 
 @attrs.frozen
@@ -55,6 +58,12 @@ class SizeFigures:
         Share of scored configurations whose repetitions were evaluated.
     bytes_per_replica
         Memory of the arrays of a search, a replica.
+    timeline_five
+        As `early_five`, with repetitions tested at every departure (`plb.energy.timeline`).
+    report_seconds, refresh_seconds
+        Of a bulk report of all loads, each changed by up to a tenth, and of the refresh after it.
+    decision_seconds, timeline_decision_seconds
+        By placement policy, of a decision where one replica goes; with the evaluation at peaks and at departures.
     quality
         By seconds of balancing: which share of the energy that can be won was won; the best of all runs is all of it.
     """
@@ -69,6 +78,11 @@ class SizeFigures:
     reached_monte_carlo_half: float
     reached_monte_carlo_five: float
     bytes_per_replica: float
+    timeline_five: float
+    report_seconds: float
+    refresh_seconds: float
+    decision_seconds: dict[str, float]
+    timeline_decision_seconds: dict[str, float]
     quality: dict[float, float]
 
     @property
@@ -92,10 +106,13 @@ class EngineFigures:
         Figures by size, the smallest first.
     first_plan_seconds
         Time from `import plb` to the first plan in a new process, with compiled kernels.
+    cold_first_plan_seconds
+        The same with none; None: not measured.
     """
 
     sizes: tuple[SizeFigures, ...]
     first_plan_seconds: float
+    cold_first_plan_seconds: float | None
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures under the keys of design section 13."""
@@ -104,6 +121,7 @@ class EngineFigures:
             "proposals_per_second": smallest.early_five,
             "arithmetic_ratio": smallest.ratio,
             "first_plan_seconds": self.first_plan_seconds,
+            "cold_first_plan_seconds": self.cold_first_plan_seconds,
             "sizes": [size.as_json() for size in self.sizes],
             "paper_per_second": PAPER_PER_SECOND,
         }
@@ -115,6 +133,7 @@ def bench_engine(
     proposals: int = 200_000,
     seconds: Iterable[float] = QUALITY_SECONDS,
     seed: int = 0,
+    cold: bool = True,
     report: Callable[[str], None] = lambda _step: None,
 ) -> EngineFigures:
     """Measure at each size: 3 metrics, 100 repetitions, fault and upgrade domains on, 30 replicas a node.
@@ -127,6 +146,8 @@ def bench_engine(
         Proposals drawn for each figure.
     seconds
         Times after which the quality of a search is looked at.
+    cold
+        Whether to measure the first plan of a process that has to compile the kernels, too.
     report
         Called with the name of each step before it begins.
     """
@@ -136,7 +157,10 @@ def bench_engine(
         bench = SizeBench(bench_cluster(nodes, seed), proposals, seed, partial(_report_of_size, report, nodes))
         found.append(bench.figures(tuple(seconds)))
     report("first plan of a new process")
-    return EngineFigures(tuple(found), first_plan_seconds())
+    warm = first_plan_seconds()
+    if cold:
+        report("first plan of a new process that compiles the kernels")
+    return EngineFigures(tuple(found), warm, cold_first_plan_seconds() if cold else None)
 
 
 def _report_of_size(report: Callable[[str], None], nodes: int, step: str) -> None:
@@ -154,7 +178,12 @@ class SizeBench:
         report: Callable[[str], None] = lambda _step: None,
     ) -> None:
         self.engine, self.proposals, self.seed, self.report = engine, proposals, seed, report
-        self.problem: Problem = configuration_of(engine).problem
+        self._describe()
+
+    def _describe(self) -> None:
+        """Take the arrays that are measured on from the engine as it is."""
+        self.configuration = configuration_of(self.engine)
+        self.problem: Problem = self.configuration.problem
         self.solution: Solution = start_solution(self.problem)
         movable = np.flatnonzero(self.problem.movable)
         self.choice = Choice(movable[:0], movable, len(movable), ALL_RULES, 0.0, 0.0)
@@ -167,17 +196,29 @@ class SizeBench:
         arrays = (*self.problem, *self.solution)
         held = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
         replicas = int((self.problem.origin >= 0).sum())
+        full, two_threads, arithmetic = self._full(), self._on_two_threads(cold), self._arithmetic()
+        self.report("refreshing")
+        report_seconds, refresh_seconds = self._refresh()
+        self.report("deciding")
+        decisions = decision_seconds(self.engine, "tenants")
+        self.report("evaluating at departures")
+        timeline_five, timeline_decisions = self._at_departures()
         return SizeFigures(
             nodes=len(self.problem.limit),
             replicas=replicas,
-            full=self._full(),
+            full=full,
             early_half=half[0],
             early_five=five[0],
-            two_threads=self._on_two_threads(cold),
-            arithmetic=self._arithmetic(),
+            two_threads=two_threads,
+            arithmetic=arithmetic,
             reached_monte_carlo_half=half[1],
             reached_monte_carlo_five=five[1],
             bytes_per_replica=held / replicas,
+            timeline_five=timeline_five,
+            report_seconds=report_seconds,
+            refresh_seconds=refresh_seconds,
+            decision_seconds=decisions,
+            timeline_decision_seconds=timeline_decisions,
             quality=self._quality(seconds),
         )
 
@@ -223,6 +264,29 @@ class SizeBench:
         arithmetic(self.problem, self.solution, rows[:10], sources[:10], targets[:10])
         return self.proposals / fastest(lambda: arithmetic(self.problem, self.solution, rows, sources, targets))
 
+    def _refresh(self) -> tuple[float, float]:
+        """Return the seconds of a report of all loads, and of the refresh after it."""
+        rows = self.choice.movable
+        random = np.random.default_rng(self.seed)
+        before = self.problem.load[rows] * self.configuration.description.steps
+        after = before * random.uniform(0.9, 1.1, before.shape)
+        found = []
+        for loads in (after, before, after, before):
+            reported = fastest(partial(self.engine.report_loads, rows, loads), 1)
+            found.append((reported, fastest(lambda: self.engine.refresh(now=0.0, budget=PLANNED), 1)))
+        return min(one for one, _ in found), min(one for _, one in found)
+
+    def _at_departures(self) -> tuple[float, dict[str, float]]:
+        """Return scored configurations a second, and the seconds of decisions, with `timeline` evaluation."""
+        config = self.engine.config
+        self.engine.configure(attrs.evolve(config, evaluation=Evaluation.TIMELINE))
+        self._describe()
+        five = self._early(self.temperature_for(0.05))[0]
+        decisions = decision_seconds(self.engine, "tenants")
+        self.engine.configure(config)
+        self._describe()
+        return five, decisions
+
     def temperature_for(self, acceptance: float) -> float:
         """Return a temperature at which about this share of the scored proposals is accepted."""
         low, high = 1e-9, 1e3
@@ -245,44 +309,3 @@ class SizeBench:
             won[limit] = plan.energy_before.total - plan.energy_after.total
         most = max(won.values(), default=0.0)
         return {limit: share / most if most else 1.0 for limit, share in won.items()}
-
-
-def fastest(run: Callable[[], object]) -> float:
-    """Return the seconds of the fastest of several runs."""
-
-    def once() -> float:
-        begun = time.perf_counter()
-        run()
-        return time.perf_counter() - begun
-
-    return min(once() for _ in range(RUNS))
-
-
-FIRST_PLAN = """
-import time
-begun = time.perf_counter()
-import plb
-metrics = [plb.Metric("cpu", trend=False), plb.Metric("memory"), plb.Metric("disk")]
-engine = plb.PlacementAndLoadBalancing(plb.PlbConfig(metrics=metrics), seed=0)
-for index in range(40):
-    engine.update_node(plb.Node(f"n{index}", capacities={"cpu": 80, "memory": 408, "disk": 5000},
-                                fault_domain=f"fd:/rack{index % 5}", upgrade_domain=f"ud{index % 10}"))
-engine.update_service(plb.Service("tenants", target_replicas=4))
-for index in range(10):
-    engine.update_partition(plb.Partition(f"p{index}", service="tenants"))
-assert len(engine.refresh(now=0.0).moves) == 40
-print(time.perf_counter() - begun)
-"""
-
-
-def first_plan_seconds() -> float:
-    """Return the seconds from `import plb` to the first plan in a new process, once the kernels are compiled."""
-    import subprocess
-    import sys
-
-    def once() -> float:
-        run = subprocess.run([sys.executable, "-c", FIRST_PLAN], capture_output=True, text=True, check=True)
-        return float(run.stdout)
-
-    once()
-    return min(once() for _ in range(3))

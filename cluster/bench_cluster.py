@@ -15,6 +15,7 @@ REPLICAS_A_NODE = 30
 ROLES = (Role.PRIMARY, Role.SECONDARY, Role.SECONDARY, Role.SECONDARY)
 """Of the replicas of a partition."""
 TRACES = 2000
+DAY = 86_400.0
 
 
 def bench_cluster(nodes: int, seed: int) -> PlacementAndLoadBalancing:
@@ -53,9 +54,9 @@ def _history(rng: np.random.Generator) -> DemandHistory:
         METRICS,
         tenant_class=["class"] * TRACES,
         role=np.repeat(np.array([0, 1], np.int8), TRACES // 2),
-        lifetime=np.full(TRACES, 1e7),
+        lifetime=rng.uniform(DAY, 200 * DAY, TRACES),
         level=level,
         initial=0.5 * level,
-        growth=np.full((TRACES, 3), 3600.0),
+        growth=rng.uniform(0.1 * DAY, DAY, (TRACES, 3)),
         maximum=1e6 * np.ones((TRACES, 3)),
     )
