@@ -191,12 +191,9 @@ class SizeBench:
     def figures(self, seconds: tuple[float, ...]) -> SizeFigures:
         """Measure everything."""
         self.report("scoring")
-        cold = self.temperature_for(0.05)
-        half, five = self._early(self.temperature_for(0.5)), self._early(cold)
-        arrays = (*self.problem, *self.solution)
-        held = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
-        replicas = int((self.problem.origin >= 0).sum())
-        full, two_threads, arithmetic = self._full(), self._on_two_threads(cold), self._arithmetic()
+        half, five = self.early(0.5), self.early(0.05)
+        full, arithmetic = self.full(), self._arithmetic()
+        two_threads = self._on_two_threads(self.temperature_for(0.05))
         self.report("refreshing")
         report_seconds, refresh_seconds = self._refresh()
         self.report("deciding")
@@ -205,7 +202,7 @@ class SizeBench:
         timeline_five, timeline_decisions = self._at_departures()
         return SizeFigures(
             nodes=len(self.problem.limit),
-            replicas=replicas,
+            replicas=self.replicas,
             full=full,
             early_half=half[0],
             early_five=five[0],
@@ -213,7 +210,7 @@ class SizeBench:
             arithmetic=arithmetic,
             reached_monte_carlo_half=half[1],
             reached_monte_carlo_five=five[1],
-            bytes_per_replica=held / replicas,
+            bytes_per_replica=self.bytes_per_replica(),
             timeline_five=timeline_five,
             report_seconds=report_seconds,
             refresh_seconds=refresh_seconds,
@@ -221,6 +218,17 @@ class SizeBench:
             timeline_decision_seconds=timeline_decisions,
             quality=self._quality(seconds),
         )
+
+    @property
+    def replicas(self) -> int:
+        """Replicas that stand."""
+        return int((self.problem.origin >= 0).sum())
+
+    def bytes_per_replica(self) -> float:
+        """Return the memory of the arrays of a search, a replica."""
+        arrays = (*self.problem, *self.solution)
+        held = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
+        return held / self.replicas
 
     def score(
         self, temperature: float, solution: Solution | None = None, proposals: int | None = None
@@ -233,8 +241,15 @@ class SizeBench:
         accepted = score_only(self.problem, solution, self.choice, temperature, rng, drawn, tally)
         return int(tally[SCORED]), int(tally[REACHED_MONTE_CARLO]), accepted
 
-    def _early(self, temperature: float) -> tuple[float, float]:
-        """Return scored configurations a second with early rejection, and the share that reached the repetitions."""
+    def early(self, acceptance: float) -> tuple[float, float]:
+        """Return scored configurations a second with early rejection, and the share that reached the repetitions.
+
+        Parameters
+        ----------
+        acceptance
+            Share of the scored proposals that would be accepted, about.
+        """
+        temperature = self.temperature_for(acceptance)
         scored, reached, _ = self.score(temperature)
         return scored / fastest(lambda: self.score(temperature)), reached / scored
 
@@ -248,7 +263,9 @@ class SizeBench:
 
             return 2 * scored / fastest(both)
 
-    def _full(self) -> float:
+    def full(self) -> float:
+        """Return scored configurations a second where all repetitions of both nodes are evaluated."""
+
         def once() -> int:
             rng = np.random.Generator(np.random.PCG64(self.seed))
             return score_fully(self.problem, self.solution, self.choice, rng, self.proposals)
@@ -281,7 +298,7 @@ class SizeBench:
         config = self.engine.config
         self.engine.configure(attrs.evolve(config, evaluation=Evaluation.TIMELINE))
         self._describe()
-        five = self._early(self.temperature_for(0.05))[0]
+        five = self.early(0.05)[0]
         decisions = decision_seconds(self.engine, "tenants")
         self.engine.configure(config)
         self._describe()

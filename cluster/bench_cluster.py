@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from plb.arrays import Float
 from plb.config import PlbConfig
 from plb.engine import PlacementAndLoadBalancing
 from plb.model import Metric, Node, Partition, Replica, Role, Service
@@ -18,17 +21,33 @@ TRACES = 2000
 DAY = 86_400.0
 
 
-def bench_cluster(nodes: int, seed: int) -> PlacementAndLoadBalancing:
+def bench_cluster(
+    nodes: int, seed: int, *, metrics: Sequence[str] = METRICS, repetitions: int = 100
+) -> PlacementAndLoadBalancing:
     """Return an engine with partitions of four replicas each, filled to where some nodes are at risk.
 
-    Five racks, ten upgrade domains, 3 metrics, 100 repetitions.
+    Five racks, ten upgrade domains.
+
+    Parameters
+    ----------
+    nodes
+        Their number; 30 replicas stand on each.
+    metrics
+        Names of metrics; those after the third have the capacity of the third.
+    repetitions
+        K.
     """
     rng = np.random.default_rng(seed)
-    metrics = [Metric("cpu", trend=False), Metric("memory"), Metric("disk")]
-    config = PlbConfig(metrics=metrics, w_imbalance=1.0, max_percentage_to_move=1.0)
-    engine = PlacementAndLoadBalancing(config, seed=seed, history=_history(rng))
+    capacity = _capacities(metrics)
+    config = PlbConfig(
+        metrics=[Metric(name, trend=name != "cpu") for name in metrics],
+        w_imbalance=1.0,
+        max_percentage_to_move=1.0,
+        repetitions=repetitions,
+    )
+    engine = PlacementAndLoadBalancing(config, seed=seed, history=_history(rng, metrics))
     for index in range(nodes):
-        engine.update_node(bench_node(index))
+        engine.update_node(bench_node(index, metrics))
     engine.update_service(Service("tenants", tenant_class="class", target_replicas=len(ROLES)))
     names = [f"p{index}" for index in range(nodes * REPLICAS_A_NODE // len(ROLES))]
     for name in names:
@@ -37,26 +56,32 @@ def bench_cluster(nodes: int, seed: int) -> PlacementAndLoadBalancing:
         copies = tuple(Replica(role, f"n{place}") for role, place in zip(ROLES, places, strict=True))
         engine.update_partition(Partition(name, service="tenants", replicas=copies))
     rows = np.array([replica.index for name in names for replica in engine.replicas(name)])
-    engine.report_loads(rows, 0.55 * CAPACITY / REPLICAS_A_NODE * rng.uniform(0.2, 1.8, (len(rows), len(METRICS))))
+    engine.report_loads(rows, 0.55 * capacity / REPLICAS_A_NODE * rng.uniform(0.2, 1.8, (len(rows), len(metrics))))
     return engine
 
 
-def bench_node(index: int) -> Node:
+def bench_node(index: int, metrics: Sequence[str] = METRICS) -> Node:
     """Return a node, in one of five racks and one of ten upgrade domains."""
-    capacities = dict(zip(METRICS, CAPACITY.tolist(), strict=True))
+    capacities = dict(zip(metrics, _capacities(metrics).tolist(), strict=True))
     rack, upgrade_domain = f"fd:/rack{index % 5}", f"ud{index % 10}"
     return Node(f"n{index}", capacities=capacities, fault_domain=rack, upgrade_domain=upgrade_domain)
 
 
-def _history(rng: np.random.Generator) -> DemandHistory:
-    level = 0.8 * CAPACITY / REPLICAS_A_NODE * rng.gamma(2.0, 0.5, (TRACES, 3))
+def _capacities(metrics: Sequence[str]) -> Float:
+    """Return the capacity of a node by metric, (R,)."""
+    return np.asarray(CAPACITY[np.minimum(np.arange(len(metrics)), len(CAPACITY) - 1)])
+
+
+def _history(rng: np.random.Generator, metrics: Sequence[str]) -> DemandHistory:
+    count = len(metrics)
+    level = 0.8 * _capacities(metrics) / REPLICAS_A_NODE * rng.gamma(2.0, 0.5, (TRACES, count))
     return DemandHistory.from_columns(
-        METRICS,
+        metrics,
         tenant_class=["class"] * TRACES,
         role=np.repeat(np.array([0, 1], np.int8), TRACES // 2),
         lifetime=rng.uniform(DAY, 200 * DAY, TRACES),
         level=level,
         initial=0.5 * level,
-        growth=rng.uniform(0.1 * DAY, DAY, (TRACES, 3)),
-        maximum=1e6 * np.ones((TRACES, 3)),
+        growth=rng.uniform(0.1 * DAY, DAY, (TRACES, count)),
+        maximum=1e6 * np.ones((TRACES, count)),
     )

@@ -70,7 +70,7 @@ def anneal_chains(
         return Annealed(start, present_energy(problem, start), new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
     if config.prevent_transient_overcommit and not config.count_disappearing_load_for_simulated_annealing:
         problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
-    settings = _settings(config, budget)
+    settings = _settings(config, budget, len(choice.creation) + choice.migrations)
     room = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
     if additions is not None and not additions.run_compiled(compound=room > 0):
         return anneal_own_chains(additions, problem, start, choice, settings, config, seed, budget, room)
@@ -180,8 +180,17 @@ def _run_chain(
     return chain
 
 
-def _settings(config: PlbConfig, budget: Budget) -> Settings:
-    """Return rounds and proposals of a chain, so that all chains together keep to the budget."""
+def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
+    """Return rounds and proposals of a chain, so that all chains together keep to the budget.
+
+    A chain that has time, and no budget of proposals, draws as many proposals as there are replicas that it may place
+    or move before it takes a few rounds without change for the end: in a large cluster a round changes little.
+
+    Parameters
+    ----------
+    slots
+        Replicas that the search may place or move.
+    """
     limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
     rounds = ENDLESS if limit is None else limit
     if per_round == 0:
@@ -199,6 +208,7 @@ def _settings(config: PlbConfig, budget: Budget) -> Settings:
         config.initial_temperature,
         config.cluster_specific_temperature_coefficient if config.enable_cluster_specific_initial_temperature else -1.0,
         config.fast_balancing_temperature_decay_rate,
+        slots if budget.seconds is not None and budget.proposals is None else 0,
     )
 
 

@@ -66,6 +66,8 @@ class Settings(NamedTuple):
     cluster_coefficient: float
     """See `first_temperature`; below 0: not asked for."""
     decay: float
+    least: int = 0
+    """Proposals before which a chain does not end because nothing changes any more."""
 
 
 class Journal(NamedTuple):
@@ -365,6 +367,8 @@ def end_round(settings: Settings, schedule: Float) -> None:
     schedule[ROUND] += 1.0
     if schedule[ROUND] >= settings.rounds:
         schedule[END] = SPENT
+    elif schedule[ROUND] * settings.simulated_annealing_iterations_per_round < settings.least:
+        return
     elif schedule[QUIET_ROUNDS] >= PATIENCE:
         if schedule[BARREN_ROUNDS] >= PATIENCE:
             schedule[END] = CONVERGED
