@@ -194,12 +194,12 @@ class SizeBench:
         half, five = self.early(0.5), self.early(0.05)
         full, arithmetic = self.full(), self._arithmetic()
         two_threads = self._on_two_threads(self.temperature_for(0.05))
-        self.report("refreshing")
-        report_seconds, refresh_seconds = self._refresh()
         self.report("deciding")
         decisions = decision_seconds(self.engine, "tenants")
         self.report("evaluating at departures")
         timeline_five, timeline_decisions = self._at_departures()
+        self.report("refreshing")
+        report_seconds, refresh_seconds = self._refresh()
         return SizeFigures(
             nodes=len(self.problem.limit),
             replicas=self.replicas,

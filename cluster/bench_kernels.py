@@ -19,6 +19,7 @@ from plb.search.transition import (
     present_energy,
     violations_at_target,
 )
+from plb.uniform import uniform
 
 
 @kernel(inline=True)
@@ -51,7 +52,7 @@ def score_only(
         row, target, partner = _draw_allowed(problem, solution, choice, rng)
         if row == NOWHERE:
             continue
-        highest = energy - temperature * math.log(1.0 - rng.random())
+        highest = energy - temperature * math.log(1.0 - uniform(rng))
         accepted += judge(problem, solution, highest, row, target, partner, tally) < math.inf
     return accepted
 

@@ -207,6 +207,7 @@ def _widen_literals(dispatcher: Any) -> None:
 
 
 def _source_keyed_cache(function: Callable[..., Any], directory: Path, form: str) -> Any:
+    import numpy as np
     from numba.core import caching
 
     from plb.kernel_identity import identity_of
@@ -242,7 +243,7 @@ def _source_keyed_cache(function: Callable[..., Any], directory: Path, form: str
         _impl_class = Implementation
 
         def _index_key(self, sig: object, codegen: Any) -> object:
-            return sig, codegen.magic_tuple()
+            return sig, codegen.magic_tuple(), np.__version__  # kernels step the state of its generators
 
     make: Callable[..., object] = SourceKeyedCache
     return make(function)

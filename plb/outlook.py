@@ -122,7 +122,7 @@ class Outlook:
         return {
             "timeline": True,
             "trace": self.trace,
-            "age": self._age,
+            "age": self._age.copy(),
             "anchored": table.reported & self._anchored,
             "largest_demand": table.largest_demand,
             "lifetime": self._lifetime,

@@ -86,4 +86,5 @@ def _arrays_of(problem: Problem, node: Int, services: Sequence[int] | None) -> A
         rows = rows & np.isin(problem.service, services)
     chosen = np.flatnonzero(rows)
     of_rows = (node, problem.load, problem.role, problem.mendable, problem.leaving, problem.move_cost, problem.affinity)
-    return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen])
+    ages = problem.age[chosen] if problem.timeline else problem.age  # only departures follow time by themselves
+    return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen], ages)

@@ -14,7 +14,10 @@ import numpy as np
 
 
 class Uniform:
-    """A call, within a kernel, that draws the next number of a stream from [0, 1)."""
+    """A call, within a kernel, that draws the next number of a stream from [0, 1).
+
+    Within a kernel the stream has to be a generator over `numpy.random.PCG64`, as all streams of searches are.
+    """
 
     def __call__(self, rng: np.random.Generator) -> float:
         """Draw where nothing is compiled."""

@@ -107,8 +107,11 @@ class ExpectedFailovers(_WithoutSums):
     name = "expected_failovers"
 
     def total(self, configuration: Configuration) -> float:
-        """Return V by adding up the peaks of every node's replicas in every repetition."""
+        """Return V by adding up the peaks of every node's replicas in every repetition, or by testing departures."""
         problem = configuration.problem
+        if problem.timeline:
+            fresh = fresh_solution(problem, configuration.solution.node.copy())
+            return float(fresh.counts[VIOLATIONS] / problem.weights[REPETITIONS])
         reached = 0
         for node in np.flatnonzero(problem.counted):
             peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)

@@ -40,10 +40,12 @@ def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
 
 @kernel
 def leave_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
-    """Strike a row from those on a node; see `stand_in_list`."""
+    """Strike a row from those on a node, if it is among them; see `stand_in_list`."""
     before = NOWHERE
     at = first_on[node]
     while at != row:
+        if at == NOWHERE:
+            return
         before = at
         at = next_on[at]
     if before == NOWHERE:
@@ -94,7 +96,7 @@ def _reaches(
                 demand += demand_after(problem, row, metric, k, time)
             if departure == time:
                 peaks -= problem.peak[row, metric, k]
-            row = _next(solution, node, row, incoming, outgoing)
+            row = _next(solution, row, incoming, outgoing)
         if demand >= threshold:
             return True
         before = time
@@ -112,23 +114,24 @@ def _next_departure(
         departure = departure_of(problem, row, k)
         if before < departure < soonest:
             soonest = departure
-        row = _next(solution, node, row, incoming, outgoing)
+        row = _next(solution, row, incoming, outgoing)
     return soonest
 
 
 @kernel(inline=True)
 def _first(solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the first row of a node after the change, or NOWHERE: the incoming one, if there is one."""
-    if incoming != NOWHERE:
-        return incoming
-    return _but(solution, int(solution.first_on[node]), outgoing)
+    """Return the first row of a node after the change, or NOWHERE; the incoming one comes last."""
+    row = _but(solution, int(solution.first_on[node]), outgoing)
+    return incoming if row == NOWHERE else row
 
 
 @kernel(inline=True)
-def _next(solution: Solution, node: int, row: int, incoming: int, outgoing: int) -> int:
+def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
     """Return the row after another, or NOWHERE."""
-    after = solution.first_on[node] if row == incoming else solution.next_on[row]
-    return _but(solution, int(after), outgoing)
+    if row == incoming:
+        return NOWHERE
+    after = _but(solution, int(solution.next_on[row]), outgoing)
+    return incoming if after == NOWHERE else after
 
 
 @kernel(inline=True)

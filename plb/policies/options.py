@@ -41,7 +41,7 @@ def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str
         if option not in known:
             raise UnknownNameError("option", option, known, f"policy {name}")
     try:
-        return attrs.evolve(deepcopy(policy), **options)  # type: ignore[misc]
+        return attrs.evolve(deepcopy(policy), **deepcopy(dict(options)))  # type: ignore[misc]
     except PlbError:
         raise
     except (TypeError, ValueError) as error:

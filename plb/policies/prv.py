@@ -8,8 +8,9 @@ Where the algorithms are undefined as printed, they are read so:
   Delta, they are then the nodes of least Delta; among several of these, the fit decides in any case.
 - Line 18 of algorithm 3 makes candidates of all held-out nodes; the text means the acceptable ones, HeldOut_Cand.
 
-A replica that leaves a node is not offered that node, so that its probability there is never asked for. Without a
-demand history, or with ``w_failovers=0``, every probability is 0, and the fit alone decides.
+A node that is being deactivated, which is in no probability, is taken only where no other is offered. A replica that
+leaves a node is not offered that node, so that its probability there is never asked for. Without a demand history, or
+with ``w_failovers=0``, every probability is 0, and the fit alone decides.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from plb.arrays import Bool, Float, Int
 from plb.policies.fits import emptiest, fullest
-from plb.policies.weighting import Weighting, weighted
+from plb.policies.weighting import Weighting, lasting, weighted
 from plb.validation import check_count, check_member, check_name, check_number
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class PrvBestFit:
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
         """Return the node."""
+        nodes = lasting(configuration, nodes)
         probability = configuration.violation_probabilities_with(row)[nodes]
         candidates = nodes[probability < self.theta]
         if not len(candidates):
@@ -90,6 +92,7 @@ class PrvWorstFit(PrvBestFit):
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
         """Return the node."""
+        nodes = lasting(configuration, nodes)
         probability = configuration.violation_probabilities_with(row)[nodes]
         acceptable = probability < self.theta
         for preferred in (acceptable & ~self._held_out(configuration)[nodes], acceptable):

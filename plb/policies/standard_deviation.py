@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from plb.arrays import NOWHERE, Int
+from plb.policies.weighting import lasting
 
 if TYPE_CHECKING:
     from plb.configuration import Configuration
@@ -16,13 +17,15 @@ class StandardDeviation:
     """Takes the node that leaves the least sum over metrics of the standard deviation of node load.
 
     Load is a share of the capacity of the node itself, over all nodes that are up; one without a capacity of a metric
-    counts with 0, as in `Configuration.shares`. Ties go to the lowest index.
+    counts with 0, as in `Configuration.shares`. A node that is being deactivated comes last; ties go to the lowest
+    index.
     """
 
     name = "standard_deviation"
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
         """Return the node."""
+        nodes = lasting(configuration, nodes)
         problem, here = configuration.problem, configuration.node_of(row)
         shares, counted = configuration.shares, problem.counted
         if here != NOWHERE:

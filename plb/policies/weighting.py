@@ -6,7 +6,7 @@ which a node has no capacity, or one of 0, does not count there.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plb.configuration import Configuration
 
 
-class Weighting(Enum):
+class Weighting(StrEnum):
     """How shares of several metrics become one number."""
 
     SUM = "sum"
@@ -26,6 +26,15 @@ class Weighting(Enum):
     metric with the largest numbers would decide; FFDSum stems from bins of capacity 1, so that here it is a share."""
     MAX = "max"
     """Equation (4): the largest share."""
+
+
+def lasting(configuration: Configuration, nodes: Int) -> Int:
+    """Return those of `nodes` that are not being deactivated, or all where each of them is.
+
+    A node that is about to go is in none of the statistics, so that it would seem to cost nothing.
+    """
+    counted = nodes[configuration.problem.counted[nodes]]
+    return counted if len(counted) else nodes
 
 
 def weighted(weighting: Weighting, configuration: Configuration, shares: Float) -> Float:

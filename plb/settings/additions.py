@@ -78,4 +78,7 @@ class AdditionSettings(Checked):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        own_policy(self.policy, self.policy_options)
+        if self.policy_options:  # making the copy checks them
+            own_policy(self.policy, self.policy_options)
+        else:
+            check_policy(self.policy)

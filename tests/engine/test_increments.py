@@ -126,6 +126,7 @@ def test_corrupted_accumulator_is_named(name, small_cluster):
     configuration = configuration_of(
         gathered.engine(
             local_domain_weight=0.25,
+            evaluation="timeline",
             prevent_transient_overcommit=True,
             maximum_in_build_replicas_per_node={"small": 1},
         )

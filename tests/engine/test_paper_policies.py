@@ -24,6 +24,7 @@ from plb import (
 )
 from plb.arrays import NOWHERE
 from plb.configuration import Proposal
+from plb.model import DeactivationIntent, DeactivationStatus
 from plb.policies import BUILT_IN
 from plb.policies.fits import BestFit, WorstFit
 from plb.policies.inner_product import InnerProduct
@@ -167,6 +168,11 @@ def test_fits_take_the_fullest_and_the_emptiest_node(kind, question, weighting):
     assert_is_least(counted, kind(weighting).choose(configuration, row, nodes), values)
 
 
+def lasting(counted, nodes):
+    """Return those of the nodes that are not being deactivated, or all where each of them is."""
+    return [node for node in nodes.tolist() if node in counted.up] or nodes.tolist()
+
+
 def candidates_by_algorithm(counted, row, nodes, theta, held_out):
     """Return among which nodes the fit of algorithms 2 and 3 decides."""
     candidates, held_out_candidates, delta = [], [], {}
@@ -191,7 +197,7 @@ def test_prv_best_fit_is_algorithm_2(question, weighting, theta):
     if row is None:
         return
     counted = Counted(configuration)
-    candidates = candidates_by_algorithm(counted, row, nodes.tolist(), theta, ())
+    candidates = candidates_by_algorithm(counted, row, lasting(counted, nodes), theta, ())
     chosen = PrvBestFit(theta=theta, weighting=weighting).choose(configuration, row, nodes)
     values = {node: -counted.w(weighting, node, [*counted.on[node], row]) for node in candidates}
     assert_is_least(counted, chosen, values)
@@ -207,7 +213,7 @@ def test_prv_worst_fit_is_algorithm_3(question, weighting, theta, held_out):
     counted = Counted(configuration)
     loads = {node: round(counted.w(weighting, node, counted.on[node]), 12) for node in counted.up}
     least = sorted(counted.up, key=lambda node: (loads[node], node))[:held_out]
-    candidates = candidates_by_algorithm(counted, row, nodes.tolist(), theta, least)
+    candidates = candidates_by_algorithm(counted, row, lasting(counted, nodes), theta, least)
     policy = PrvWorstFit(theta=theta, weighting=weighting, held_out=held_out)
     values = {node: counted.w(weighting, node, [*counted.on[node], row]) for node in candidates}
     assert_is_least(counted, policy.choose(configuration, row, nodes), values)
@@ -221,14 +227,14 @@ def test_standard_deviation_takes_the_node_that_leaves_loads_most_even(question)
     if row is None:
         return
     counted, values = Counted(configuration), {}
-    for node in nodes.tolist():
+    for node in lasting(counted, nodes):
         back = configuration.apply(Proposal(row, node))
         shares = [[float(one) for one in share] for share in Counted(configuration).shares_of_up()]
         values[node] = Fraction(float(np.std(shares, axis=0).sum())) if len(shares) else Fraction(0)
         configuration.apply(back)
     chosen = StandardDeviation().choose(configuration, row, nodes)
     assert values[chosen] <= min(values.values()) + Fraction(1, 10**7)
-    assert not [node for node in nodes.tolist() if node < chosen and counted.alike(node, chosen)]
+    assert not [node for node in values if node < chosen and counted.alike(node, chosen)]
 
 
 @examples(80)
@@ -444,3 +450,19 @@ def test_engine_takes_other_options_when_it_is_configured_anew():
     assert engine.place().moves[0].target == "n0"
     engine.configure(attrs.evolve(config, policy_options={"held_out": 1}))
     assert engine.place().moves[0].target == "n1"
+
+
+@pytest.mark.parametrize("policy", ["standard_deviation", "prv_best_fit", "prv_worst_fit"])
+def test_node_that_is_being_deactivated_comes_last(policy):
+    """It is in no statistic, so that it would seem to cost nothing."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy=policy), seed=0)
+    for index in range(3):
+        goes = {
+            "deactivation_intent": DeactivationIntent.RESTART,
+            "deactivation_status": DeactivationStatus.SAFETY_CHECK_IN_PROGRESS,
+        }
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 20}, **(goes if index == 0 else {})))
+    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 2}}))
+    for index in range(8):
+        engine.update_partition(Partition(f"w{index}", service="web"))
+    assert {move.target for move in engine.place().moves} <= {"n1", "n2"}

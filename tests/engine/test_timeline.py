@@ -11,9 +11,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.arrays import NOWHERE
+from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.arrays import NOWHERE, VIOLATIONS
 from plb.configuration import Configuration, Proposal
+from plb.energy.terms import ExpectedFailovers
 from plb.risk import DemandHistory, repetitions_in_violation_timeline
 from plb.risk.monte_carlo import curves_in_steps
 from plb.testing import configuration_of, walks
@@ -159,6 +160,12 @@ def test_timeline_is_never_above_peak(data, replay):
 @pytest.mark.parametrize(("evaluation", "expected"), [("peak", 1.0), ("timeline", 0.0)])
 def test_tenant_who_leaves_before_the_others_grow_is_no_risk(evaluation, expected):
     """Two tenants that need 60 of 100 each, one at once and for an hour, the other only after ten hours."""
+    configuration = configuration_of(early_and_late(evaluation))
+    assert configuration.violation_probabilities.tolist() == [expected]
+
+
+def early_and_late(evaluation: str, **settings: Any) -> PlacementAndLoadBalancing:
+    """Return an engine with two tenants on one node whose past tenants needed much at different times."""
     hour = 3600.0
     history = DemandHistory.from_columns(
         ["memory"],
@@ -170,14 +177,13 @@ def test_tenant_who_leaves_before_the_others_grow_is_no_risk(evaluation, expecte
         growth=[[0.0], [10 * hour]],
         maximum=[[60.0], [60.0]],
     )
-    config = PlbConfig(metrics=[Metric("memory")], evaluation=evaluation)
+    config = PlbConfig(metrics=[Metric("memory")], evaluation=evaluation, **settings)
     engine = PlacementAndLoadBalancing(config, seed=0, history=history)
     engine.update_node(Node("n0", capacities={"memory": 100}))
     for name in ("early", "late"):
         engine.update_service(Service(name, stateful=False, tenant_class=name))
         engine.update_partition(Partition(name, service=name, replicas=[Replica(Role.INSTANCE, "n0")]))
-    configuration = configuration_of(engine)
-    assert configuration.violation_probabilities.tolist() == [expected]
+    return engine
 
 
 @examples(60)
@@ -186,5 +192,34 @@ def test_plans_lead_to_the_energy_that_they_promise(cluster):
     """Every increment of a search is checked against sums from scratch, and the plan's energy against the cluster's."""
     engine = attrs.evolve(cluster, config=cluster.config | {"checks": "step"}).engine()
     plan = engine.refresh(0.0, budget=100)
-    assert all(move.target is None or move.target != NOWHERE for move in plan.moves)
     engine.apply(plan)
+    if all(move.kind is MoveKind.MOVE for move in plan.moves):  # roles and newcomers bring other draws
+        after = configuration_of(engine)
+        found = after.solution.counts[VIOLATIONS] / after.problem.peak.shape[2]
+        assert plan.energy_after.expected_failovers == found
+
+
+@examples(60)
+@given(cluster=replays.flatmap(growing_clusters), data=st.data())
+def test_term_of_expected_failovers_counts_departures(cluster, data):
+    """Its total and its changes are those of the engine; a proposal onto a replica's own node ends, too."""
+    configuration, term = configuration_of(cluster.engine()), ExpectedFailovers()
+    for proposal in data.draw(walks(configuration, steps=4)):
+        before, change = term.total(configuration), term.delta(configuration, proposal)
+        assert before == pytest.approx(configuration.violation_probabilities.sum())
+        configuration.apply(proposal)
+        assert term.total(configuration) == pytest.approx(before + change)
+    for row in configuration.rows.tolist():
+        if configuration.node_of(row) != NOWHERE:
+            term.delta(configuration, Proposal(row, configuration.node_of(row)))
+
+
+def test_time_alone_wakes_balancing():
+    """A tenant that outlives all past ones may leave at any time, so what was no risk may become one."""
+    hour = 3600.0
+    engine = early_and_late("timeline", w_failovers=5.0, w_imbalance=0.0, replay="as_recorded")
+    engine.update_node(Node("n1", capacities={"memory": 100}))
+    for name in ("early", "late"):
+        engine.report_load(name, "n0", {"memory": 5})
+    assert engine.balance(now=0.0).moves == ()
+    assert [move.source for move in engine.balance(now=20 * hour).moves] == ["n0"]
