@@ -169,7 +169,9 @@ def violations_at_target(problem: Problem, solution: Solution, row: int, target:
 def violations_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the violations of the whole solution after the proposal."""
     here = solution.node[row]
-    violations = solution.counts[VIOLATIONS] - solution.violating[target]
+    violations = solution.counts[VIOLATIONS]
+    if target != NOWHERE:
+        violations -= solution.violating[target]
     if here != NOWHERE:
         violations -= solution.violating[here]
     violations += violations_at_source(problem, solution, row, partner)
