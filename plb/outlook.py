@@ -64,7 +64,8 @@ class Outlook:
         if self.history is not None:
             self._sampler = TraceSampler(self.history, repetitions=config.repetitions, seed=seed)
             curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
-            self._curves = np.stack([curve[:, columns] for curve in curves], axis=2)
+            # one layout, whatever that of the columns: kernels would be compiled once more for another
+            self._curves = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
         self._steps: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
         self._classes: Int = np.zeros(0, np.int64)
