@@ -20,7 +20,7 @@ def main() -> None:
     for metrics, repetitions in SHAPES:
         names = [*METRICS[:metrics], *(f"metric{index}" for index in range(metrics - len(METRICS)))]
         bench = SizeBench(bench_cluster(NODES, 0, metrics=names, repetitions=repetitions), PROPOSALS, seed=0)
-        speeds = bench.full(), bench.early(0.5)[0], bench.early(0.05)[0]
+        speeds = bench.full(), *(bench.early(bench.temperature_for(share))[0] for share in (0.5, 0.05))
         nanoseconds = [1e9 / speed for speed in speeds]
         print(
             f"{metrics:>8}{repetitions:>13}{nanoseconds[0]:>9.0f}{nanoseconds[1]:>13.0f}{nanoseconds[2]:>12.0f}"

@@ -29,6 +29,7 @@ from plb.risk import Evaluation
 from plb.search.budget import Budget
 from plb.search.proposal import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE, Choice
 from plb.testing import configuration_of
+from plb.uniform import Stream
 
 PAPER_PER_SECOND = 1000 / 0.890
 """Configurations a second of the modified component in [1] section 8.5."""
@@ -191,9 +192,10 @@ class SizeBench:
     def figures(self, seconds: tuple[float, ...]) -> SizeFigures:
         """Measure everything."""
         self.report("scoring")
-        half, five = self.early(0.5), self.early(0.05)
+        cold = self.temperature_for(0.05)
+        half, five = self.early(self.temperature_for(0.5)), self.early(cold)
         full, arithmetic = self.full(), self._arithmetic()
-        two_threads = self._on_two_threads(self.temperature_for(0.05))
+        two_threads = self._on_two_threads(cold)
         self.report("deciding")
         decisions = decision_seconds(self.engine, "tenants")
         self.report("evaluating at departures")
@@ -235,21 +237,14 @@ class SizeBench:
     ) -> tuple[int, int, int]:
         """Return how many proposals were scored, reached the repetitions, and would have been accepted."""
         tally = np.zeros(TALLY_SIZE, np.int64)
-        rng = np.random.Generator(np.random.PCG64(self.seed))
+        rng = Stream(self.seed)
         solution = self.solution if solution is None else solution
         drawn = self.proposals if proposals is None else proposals
         accepted = score_only(self.problem, solution, self.choice, temperature, rng, drawn, tally)
         return int(tally[SCORED]), int(tally[REACHED_MONTE_CARLO]), accepted
 
-    def early(self, acceptance: float) -> tuple[float, float]:
-        """Return scored configurations a second with early rejection, and the share that reached the repetitions.
-
-        Parameters
-        ----------
-        acceptance
-            Share of the scored proposals that would be accepted, about.
-        """
-        temperature = self.temperature_for(acceptance)
+    def early(self, temperature: float) -> tuple[float, float]:
+        """Return scored configurations a second with early rejection, and the share that reached the repetitions."""
         scored, reached, _ = self.score(temperature)
         return scored / fastest(lambda: self.score(temperature)), reached / scored
 
@@ -267,7 +262,7 @@ class SizeBench:
         """Return scored configurations a second where all repetitions of both nodes are evaluated."""
 
         def once() -> int:
-            rng = np.random.Generator(np.random.PCG64(self.seed))
+            rng = Stream(self.seed)
             return score_fully(self.problem, self.solution, self.choice, rng, self.proposals)
 
         return once() / fastest(once)
@@ -298,7 +293,7 @@ class SizeBench:
         config = self.engine.config
         self.engine.configure(attrs.evolve(config, evaluation=Evaluation.TIMELINE))
         self._describe()
-        five = self.early(0.05)[0]
+        five = self.early(self.temperature_for(0.05))[0]
         decisions = decision_seconds(self.engine, "tenants")
         self.engine.configure(config)
         self._describe()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL
 from plb.energy.failovers import violations_left
@@ -19,13 +17,11 @@ from plb.search.transition import (
     present_energy,
     violations_at_target,
 )
-from plb.uniform import uniform
+from plb.uniform import Stream, uniform
 
 
 @kernel(inline=True)
-def _draw_allowed(
-    problem: Problem, solution: Solution, choice: Choice, rng: np.random.Generator
-) -> tuple[int, int, int]:
+def _draw_allowed(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
     """Draw a proposal; its row is NOWHERE if the draw came to nothing or a rule refuses it."""
     row, target, partner = draw_proposal(problem, solution, choice, rng)
     if row == NOWHERE or target == solution.node[row]:
@@ -41,7 +37,7 @@ def score_only(
     solution: Solution,
     choice: Choice,
     temperature: float,
-    rng: np.random.Generator,
+    rng: Stream,
     proposals: int,
     tally: Int,
 ) -> int:
@@ -58,7 +54,7 @@ def score_only(
 
 
 @kernel
-def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: np.random.Generator, proposals: int) -> int:
+def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Stream, proposals: int) -> int:
     """Draw proposals and evaluate all repetitions of both nodes of those that pass; return how many did."""
     scored = 0
     lowest = math.inf

@@ -22,15 +22,23 @@ from cluster.sections import Section, count, number, span
 from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
 from plb.policies import BUILT_IN as PLACEMENT_POLICIES
+from plb.policies import READ_PROBABILITIES
 
+WITHOUT_FAILOVERS: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.0})
 BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "original": MappingProxyType({"w_failovers": 0.0}),
+        "original": WITHOUT_FAILOVERS,
         "modified": MappingProxyType({"w_failovers": 0.10}),
-        **{one.name: MappingProxyType({"policy": one.name}) for one in PLACEMENT_POLICIES},
+        **{
+            one.name: {"policy": one.name, **({} if one.name in READ_PROBABILITIES else WITHOUT_FAILOVERS)}
+            for one in PLACEMENT_POLICIES
+        },
     }
 )
-"""The two arms of [1] section 8.2, which differ in `w_failovers` alone, and each placement policy of `plb.policies`."""
+"""The two arms of [1] section 8.2, which differ in `w_failovers` alone, and each placement policy of `plb.policies`.
+
+For policies that do not ask how likely violations are, no demand is sampled.
+"""
 ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_interval": None})
 """Where scenarios differ from `PlbConfig`: [1] section 3.3 lets a replica move only on admission, when fragmentation
 keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""

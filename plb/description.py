@@ -45,12 +45,12 @@ class Description:
 
 
 def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | None = None) -> Description:
-    """Return the words behind the arrays of the present state."""
+    """Return the words behind the arrays of the present state, as long as it is the present one."""
     return Description(
         tuple(state.nodes),
         tuple(state.services),
         state.config.metrics,
-        dict(state.row_partition),
+        state.row_partition,
         state.steps.steps,
         now,
         history,

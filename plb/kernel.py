@@ -43,10 +43,10 @@ def kernel(function: Any = None, /, *, inline: bool = False) -> Any:
 
 
 class ByPointer:
-    """A named tuple that kernels take by pointer, see `plb.handles`."""
+    """What kernels take by one pointer: a named tuple of arrays, see `plb.handles`, or a `plb.uniform.Stream`."""
 
     @cached_property
-    def handle(self) -> object:
+    def handle(self) -> Any:
         """The pointer that kernels get."""
         from plb.handles import Handle
 

@@ -12,22 +12,47 @@ from ctypes import POINTER, c_uint64, cast
 from functools import cache
 from typing import Any
 
-import numba
-import numpy as np
+import numba.extending
 from llvmlite import ir
-from numba.core import cgutils as code
 from numba.core import types as numba_types
+from numba.core.datamodel import models
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_model
 
-cgutils: Any = code  # without types of its own
-types: Any = numba_types
+from plb.uniform import Stream
+
+types: Any = numba_types  # without types of its own
 
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 UNIT = 2.0**-53
 """What the upper 53 bits of an output are multiplied by."""
 _WORD, _WIDE = ir.IntType(64), ir.IntType(128)
 _ALL = 2**128 - 1
+_NEXT_DOUBLE = 3
+"""Place of the function that draws from [0, 1) in NumPy's ``bitgen_t``, after the state and two other functions."""
+
+
+class StreamType(numba_types.Type):
+    """The type of a `plb.uniform.StreamHandle`."""
+
+    def __init__(self) -> None:
+        super().__init__("Stream")
+
+
+STREAM = StreamType()
+
+
+@register_model(StreamType)
+class _StreamModel(models.OpaqueModel):
+    """A pointer to NumPy's ``bitgen_t``."""
+
+
+@numba.extending.unbox(StreamType)
+def _unbox_stream(_: StreamType, stream: Any, c: Any) -> Any:
+    address = c.pyapi.object_getattr_string(stream, "address")
+    pointer = c.pyapi.long_as_voidptr(address)
+    c.pyapi.decref(address)
+    return numba.extending.NativeValue(pointer)
 
 
 @cache
@@ -66,24 +91,29 @@ def output(state: int) -> float:
 
 def _is_laid_out_as_known() -> bool:
     """Tell whether NumPy keeps the generator's numbers in memory as machine code expects them here."""
-    rng = np.random.Generator(np.random.PCG64(1))
+    rng = Stream(1)
     known: Any = rng.bit_generator.state["state"]
-    words = cast(rng.bit_generator.ctypes.state_address, POINTER(POINTER(c_uint64)))[0][:4]
+    words = cast(rng.handle.address, POINTER(POINTER(POINTER(c_uint64))))[0][0][:4]
     if (words[0] | words[1] << 64, words[2] | words[3] << 64) != (known["state"], known["inc"]):
         return False
     factor, summand = jump(3)
     return bool(output((factor * known["state"] + summand * known["inc"]) & _ALL) == rng.random(3)[2])
 
 
+def _from_stream(rng: Any, generate: Any) -> Any:
+    """Return what a call that takes a number from a stream is compiled to; None, as Numba wants it, for another one."""
+    return (types.float64(rng), generate) if isinstance(rng, StreamType) else None
+
+
 def _uniform_in_place() -> Any:
     @intrinsic
     def uniform(_: Any, rng: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            place, state = _state_after(context, builder, signature, values[0], 1)
+        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            place, state = _state_after(builder, values[0], 1)
             builder.store(state, place, align=8)
             return _output_of(builder, state)
 
-        return types.float64(rng), generate
+        return _from_stream(rng, generate)
 
     return uniform
 
@@ -91,25 +121,28 @@ def _uniform_in_place() -> Any:
 def _coming(others: int) -> Any:
     @intrinsic
     def coming(_: Any, rng: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return _output_of(builder, _state_after(context, builder, signature, values[0], others + 1)[1])
+        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            return _output_of(builder, _state_after(builder, values[0], others + 1)[1])
 
-        return types.float64(rng), generate
+        return _from_stream(rng, generate)
 
     return coming
 
 
-def _state_after(context: Any, builder: Any, signature: Any, rng: Any, steps: int) -> tuple[Any, Any]:
+def _state_after(builder: Any, stream: Any, steps: int) -> tuple[Any, Any]:
     """Return where the state of a generator is kept, and what it is after so many steps."""
-    generator = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=rng)
-    holder = cgutils.create_struct_proxy(types.NumPyRandomBitGeneratorType("bit_generator"))(
-        context, builder, value=generator.bit_generator
-    )
-    place = builder.load(builder.inttoptr(holder.state_address, _WIDE.as_pointer().as_pointer()))
+    place = _fixed(builder, _fixed(builder, builder.bitcast(stream, _WIDE.as_pointer().as_pointer().as_pointer())))
     increment = builder.load(builder.gep(place, [ir.Constant(_WORD, 1)]), align=8)
     factor, summand = jump(steps)
     moved = builder.mul(builder.load(place, align=8), ir.Constant(_WIDE, factor))
     return place, builder.add(moved, builder.mul(increment, ir.Constant(_WIDE, summand)))
+
+
+def _fixed(builder: Any, pointer: Any) -> Any:
+    """Read what never changes while the generator lives."""
+    value = builder.load(pointer)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
 
 
 def _output_of(builder: Any, state: Any) -> Any:
@@ -128,9 +161,16 @@ def _unknown(_: Any, rng: Any) -> Any:
     def generate(*_: Any) -> Any:
         return ir.Constant(ir.DoubleType(), 0.0)
 
-    return types.float64(rng), generate
+    return _from_stream(rng, generate)
 
 
-@numba.njit(nogil=True)
-def _uniform_by_call(rng: Any) -> Any:
-    return rng.random()
+@intrinsic
+def _uniform_by_call(_: Any, rng: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        any_pointer = ir.IntType(8).as_pointer()
+        members = builder.bitcast(values[0], any_pointer.as_pointer())
+        function = builder.load(builder.gep(members, [ir.Constant(ir.IntType(32), _NEXT_DOUBLE)]))
+        draws = ir.FunctionType(ir.DoubleType(), [any_pointer]).as_pointer()
+        return builder.call(builder.bitcast(function, draws), [builder.load(members)])
+
+    return _from_stream(rng, generate)

@@ -45,17 +45,17 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
     return Problem(
         **_capacity(state, topology),
         **_nodes(state, topology, tables),
-        **arrays_of_replicas(state, topology, member),
-        **affinities(state),
+        **arrays_of_replicas(state, topology, tables.each, member),
+        **affinities(state, tables.each),
         peak=outlook.peak,
         peak_ceiling=outlook.peak_ceiling,
         **outlook.futures(state),
-        **_energy(state, topology, outlook, int((member & ~table.leaving).sum())),
+        **_energy(state, topology, outlook, int(np.count_nonzero(member & ~table.leaving))),
         metric_weight=tables.metric_weight,
         **local_domains(state, topology, tables.services),
         guided=False,
         **tables.groups,
-        **costs_of_moves(state),
+        **costs_of_moves(state, tables.each),
         **_budgets(state),
     )
 

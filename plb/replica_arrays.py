@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,24 +10,28 @@ import numpy as np
 from plb.arrays import NOWHERE, TENTHS, Bool, Int, Int8, Int32
 from plb.config import PlbConfig
 from plb.constraints.affinity import FOLLOWS, FREE, STRANDED
-from plb.model import MoveCost, Role
+from plb.model import Role
+from plb.service_tables import EachService, move_cost_values
 from plb.state import ClusterState, PartitionRecord
 from plb.topology import Topology
 
 
-def arrays_of_replicas(state: ClusterState, topology: Topology, member: Bool) -> dict[str, Any]:
+def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachService, member: Bool) -> dict[str, Any]:
     """Return what `Problem` says of each replica by itself.
 
     Parameters
     ----------
+    each
+        What replicas have from their services.
     member
         (M,) whether a replica is one of those that are searched.
     """
     table = state.rows
-    suit = _by_service(state, state.service_suit, np.int32)
-    free = member & ~table.leaving & ~table.standby & ~table.still & ~table.pinned & (table.arriving == NOWHERE)
-    free &= ~table.upgrading
-    free &= ~_is_blocked(state, table.node, suit)
+    suit = each.suit[table.service]
+    held = table.leaving | table.standby | table.still | table.pinned | table.upgrading | (table.arriving != NOWHERE)
+    free = member & ~held
+    if each.blocked is not None:
+        free &= ~each.blocked[suit, table.node]
     return {
         "load": table.load,
         "sibling": table.sibling,
@@ -34,45 +39,38 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, member: Bool) ->
         "leaving": table.leaving,
         "service": table.service.astype(np.int32),
         "suit": _suits_by_role(state, suit),
-        "kind": _kinds(state),
-        "prefers_siblings": (prefers := _prefers_siblings(state)),
+        "kind": _kinds(state, each),
+        "prefers_siblings": (prefers := _prefers_siblings(state, each)),
         "preferring": bool(prefers.any()),
         "unspread": (unspread := table.leaving | table.standby),
-        "unspread_rows": int(unspread.sum()),
+        "unspread_rows": int(np.count_nonzero(unspread)),
         "standby": table.standby,
-        "standbys": int(table.standby.sum()),
+        "standbys": int(np.count_nonzero(table.standby)),
         "movable": free & _with_nowhere(topology.counted)[table.node],
         "mendable": free & _with_nowhere(topology.watched)[table.node],
         "origin": table.node.copy(),
     }
 
 
-def costs_of_moves(state: ClusterState) -> dict[str, Any]:
+def costs_of_moves(state: ClusterState, each: EachService) -> dict[str, Any]:
     """Return what `Problem` says of the costs of moves, in tenths of a move."""
     config = state.config
     tenths = np.full(state.rows.room, TENTHS, np.int64)
     reported = config.use_move_cost_reports
     return {
-        "move_cost": _move_costs(state) if reported else tenths,
+        "move_cost": _move_costs(state, each) if reported else tenths,
         "unit_cost": tenths,
         "swap_cost": round(TENTHS * config.swap_cost) if reported else TENTHS,
         "add_cost": 0 if reported else TENTHS,
     }
 
 
-def affinities(state: ClusterState) -> dict[str, Any]:
+def affinities(state: ClusterState, each: EachService) -> dict[str, Any]:
     """Return what `Problem` says of children and their parents (semantics.md section 4, affinity)."""
-    room = state.rows.room
-    found: dict[str, Any] = {name: np.full(room, NOWHERE) for name in ("parent_row", "first_child", "next_child")}
-    found |= {
-        "related": any(service.affinity_to is not None for service in state.services),
-        "affinity": np.zeros(room, np.int64),
-        "aligned": np.zeros(room, np.bool_),
-        "loose": np.zeros(room, np.bool_),
-        "parents_move": _share_with_parents(state.config),
-    }
-    if not found["related"]:
-        return found
+    found = {"related": each.related, "parents_move": _share_with_parents(state.config)}
+    if not each.related:
+        return found | _without_parents(state.rows.room)
+    found |= {name: array.copy() for name, array in _without_parents(state.rows.room).items()}
     partitions: dict[int, list[PartitionRecord]] = {}
     for record in state.partitions.values():
         partitions.setdefault(record.service, []).append(record)
@@ -82,6 +80,19 @@ def affinities(state: ClusterState) -> dict[str, Any]:
             for record in records:
                 _tie(state, found, record, partitions.get(state.service_index[parent], []))
     return found
+
+
+@lru_cache(maxsize=1)
+def _without_parents(room: int) -> dict[str, Any]:
+    """Return the arrays of `affinities`, (M,) each, where nobody has a parent."""
+    return {
+        "parent_row": np.full(room, NOWHERE),
+        "first_child": np.full(room, NOWHERE),
+        "next_child": np.full(room, NOWHERE),
+        "affinity": np.zeros(room, np.int64),
+        "aligned": np.zeros(room, np.bool_),
+        "loose": np.zeros(room, np.bool_),
+    }
 
 
 def _share_with_parents(config: PlbConfig) -> float:
@@ -125,75 +136,49 @@ def _with_nowhere(nodes: Bool) -> Bool:
 
 def _suits_by_role(state: ClusterState, suit: Int32) -> Int32:
     """Return `Problem.suit`, (M,), from what each row's service asks: primaries may ask for more than the others."""
-    binds = np.array([of.expression.binds_primary_only for of in state.suits], np.bool_)
-    if not binds.any():
+    if not any(of.expression.binds_primary_only for of in state.suits):
         return suit
+    binds = np.array([of.expression.binds_primary_only for of in state.suits], np.bool_)
     above = np.int32(len(state.suits))
     return np.where(binds[suit] & (state.rows.role == Role.PRIMARY), suit + above, suit)
 
 
-def _is_blocked(state: ClusterState, node: Int, suit: Int32) -> Bool:
-    """Return which rows stand on a node that is blocked for their service, (M,)."""
-    if not any(of.blocked for of in state.suits):
-        return np.zeros(len(node), np.bool_)
-    blocked = np.array([[one.name in of.blocked for one in state.nodes] + [False] for of in state.suits], np.bool_)
-    found: Bool = blocked[suit, node]
-    return found
-
-
-def _kinds(state: ClusterState) -> Int8:
+def _kinds(state: ClusterState, each: EachService) -> Int8:
     """Return `Problem.kind`, (M,): 0 for a replica that stands, 1 for a new one, 2 if it is stateless on every node.
 
     A new one of a service that wants no other may be as particular as one that stands.
     """
-    particular = state.config.is_singleton_replica_move_allowed_during_upgrade
-    singleton = _by_service(state, [particular and s.target_replicas == 1 for s in state.services], np.bool_)
-    everywhere = _by_service(state, [s.on_every_node and not s.stateful for s in state.services], np.bool_)
-    kinds = np.where(state.rows.node != NOWHERE, 0, np.where(everywhere, 2, np.where(singleton, 0, 1)))
-    return kinds.astype(np.int8)
+    of_new = np.where(each.stateless_everywhere, 2, np.where(each.particular, 0, 1)).astype(np.int8)
+    kinds: Int8 = of_new[state.rows.service]
+    kinds[state.rows.node != NOWHERE] = 0
+    return kinds
 
 
-def _prefers_siblings(state: ClusterState) -> Bool:
+def _prefers_siblings(state: ClusterState, each: EachService) -> Bool:
     """Return `Problem.prefers_siblings`: all that stand, and new ones where the partition has a standby.
 
     Without `prefer_existing_replica_locations`, only those of partitions with a standby. While upgrade domains are done
     in an upgrade that goes on, all new ones.
     """
     table, config = state.rows, state.config
-    everywhere = _by_service(state, [s.on_every_node for s in state.services], np.bool_)
     if config.preferred_location_constraint_priority < 0:
         return np.zeros(table.room, np.bool_)
+    somewhere = ~each.everywhere[table.service]
     stands = table.node != NOWHERE
-    prefers: Bool = stands & ~everywhere & config.prefer_existing_replica_locations
+    prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(table.room, np.bool_)
     if state.upgraded_domains and config.prefer_upgraded_uds:
-        prefers |= ~stands & ~everywhere
+        prefers |= ~stands & somewhere
     for row in np.flatnonzero(table.standby).tolist():
         prefers[state.partitions[state.row_partition[row]].rows] = True
     return prefers
 
 
-def _by_service(state: ClusterState, values: list[int], dtype: type) -> np.ndarray:
-    """Return a value of each row's service."""
-    return np.array(values or [0], dtype)[state.rows.service]
-
-
-def _move_costs(state: ClusterState) -> Int:
-    values = _move_cost_values(state.config)
-    costs: Int = _by_service(state, [values[s.move_cost] for s in state.services], np.int64)
+def _move_costs(state: ClusterState, each: EachService) -> Int:
+    values = move_cost_values(state.config)
+    costs: Int = each.move_cost[state.rows.service]
     for record in state.partitions.values():
         for row in record.rows if record.move_cost else ():
             cost = record.move_cost.get(Role(int(state.rows.role[row])))
             if cost is not None:
                 costs[row] = values[cost]
     return costs
-
-
-def _move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
-    """Return what a move of each cost counts, in tenths of a move."""
-    values = {
-        MoveCost.ZERO: config.move_cost_zero_value,
-        MoveCost.LOW: config.move_cost_low_value,
-        MoveCost.MEDIUM: config.move_cost_medium_value,
-        MoveCost.HIGH: config.move_cost_high_value,
-    }
-    return {cost: round(TENTHS * value) for cost, value in values.items()}

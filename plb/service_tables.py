@@ -9,12 +9,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from plb.arrays import Bool, Float, Int
+from plb.arrays import TENTHS, Bool, Float, Int, Int32
+from plb.config import PlbConfig
 from plb.constraints import Rule
 from plb.constraints.domains import ANY
 from plb.expressions import FaultDomainPolicy
 from plb.gathering import gathering_tables
-from plb.model import Service
+from plb.model import MoveCost, Service
 from plb.state import ClusterState
 from plb.topology import Topology, domain_paths
 
@@ -31,6 +32,37 @@ class ServiceTables:
     metric_weight: Float
     groups: dict[str, Any]
     """Domains of nodes, and what the strategies of the metrics ask for."""
+    each: EachService
+    """What replicas have from their service, for all services."""
+
+
+@attrs.frozen(eq=False)
+class EachService:
+    """What every replica of a service has from it, (S,) each unless said otherwise.
+
+    Parameters
+    ----------
+    suit
+        What it asks of nodes.
+    blocked
+        (X, N+1) for each suit, whether a node is blocked; the last is no node. None where none is.
+    particular
+        Whether a new replica is as particular about its node as one that stands.
+    everywhere, stateless_everywhere
+        Whether it stands on every node, and without state.
+    move_cost
+        Tenths of a move.
+    related
+        Whether any service follows another.
+    """
+
+    suit: Int32
+    blocked: Bool | None
+    particular: Bool
+    everywhere: Bool
+    stateless_everywhere: Bool
+    move_cost: Int
+    related: bool
 
 
 def tables_version(state: ClusterState, topology: Topology) -> tuple[object, ...]:
@@ -49,7 +81,38 @@ def build_tables(state: ClusterState, topology: Topology, services: Sequence[int
         most_in_domain=most_in_domain(state, topology),
         metric_weight=metric_weights(state, services),
         groups={**node_groups(state, topology), **gathering_tables(state, counted_for)},
+        each=each_service(state),
     )
+
+
+def each_service(state: ClusterState) -> EachService:
+    """Return what replicas have from their services; without services, there is one for rows that nobody uses."""
+    services, config = state.services, state.config
+    singletons = config.is_singleton_replica_move_allowed_during_upgrade
+    blocked = [[node.name in suit.blocked for node in state.nodes] + [False] for suit in state.suits]
+    costs = move_cost_values(config)
+    return EachService(
+        suit=np.array(state.service_suit or [0], np.int32),
+        blocked=np.array(blocked, np.bool_) if any(suit.blocked for suit in state.suits) else None,
+        particular=np.array([singletons and one.target_replicas == 1 for one in services] or [False], np.bool_),
+        everywhere=np.array([one.on_every_node for one in services] or [False], np.bool_),
+        stateless_everywhere=np.array(
+            [one.on_every_node and not one.stateful for one in services] or [False], np.bool_
+        ),
+        move_cost=np.array([costs[one.move_cost] for one in services] or [0], np.int64),
+        related=any(one.affinity_to is not None for one in services),
+    )
+
+
+def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
+    """Return what a move of each cost counts, in tenths of a move."""
+    values = {
+        MoveCost.ZERO: config.move_cost_zero_value,
+        MoveCost.LOW: config.move_cost_low_value,
+        MoveCost.MEDIUM: config.move_cost_medium_value,
+        MoveCost.HIGH: config.move_cost_high_value,
+    }
+    return {cost: round(TENTHS * value) for cost, value in values.items()}
 
 
 def most_in_domain(state: ClusterState, topology: Topology) -> Int:

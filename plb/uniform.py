@@ -7,17 +7,54 @@ generator steps within the kernel, on the same state, so a stream is the same wh
 from __future__ import annotations
 
 import copy
+from ctypes import c_char_p, c_void_p, py_object, pythonapi
 from typing import Any
 
 import attrs
 import numpy as np
 
+from plb.kernel import ByPointer
+
+_pointer_of = pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = c_void_p, (py_object, c_char_p)
+
+
+class Stream(ByPointer, np.random.Generator):
+    """NumPy's generator over PCG64, which kernels take by one pointer.
+
+    Parameters
+    ----------
+    seed
+        As of `numpy.random.PCG64`.
+    """
+
+    def __init__(self, seed: np.random.SeedSequence | int) -> None:
+        generator = np.random.PCG64(seed)
+        super().__init__(generator)
+        self.handle = StreamHandle(_pointer_of(generator.capsule, b"BitGenerator"))
+
+
+class StreamHandle:
+    """A pointer to what NumPy's generator consists of, which has to live as long.
+
+    Parameters
+    ----------
+    address
+        Where NumPy keeps that.
+    """
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    @property
+    def _numba_type_(self) -> Any:
+        from plb.pcg64 import STREAM
+
+        return STREAM
+
 
 class Uniform:
-    """A call, within a kernel, that draws the next number of a stream from [0, 1).
-
-    Within a kernel the stream has to be a generator over `numpy.random.PCG64`, as all streams of searches are.
-    """
+    """A call, within a kernel, that draws the next number of a stream from [0, 1)."""
 
     def __call__(self, rng: np.random.Generator) -> float:
         """Draw where nothing is compiled."""

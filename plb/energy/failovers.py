@@ -128,10 +128,7 @@ def count_violations(aggregate: Int32, threshold: Int32) -> int:
     """Return in how many repetitions the node of `aggregate`, (R, K) steps, reaches `threshold`, (R,) steps."""
     violations = 0
     for k in range(aggregate.shape[1]):
-        for metric in range(aggregate.shape[0]):
-            if aggregate[metric, k] >= threshold[metric]:
-                violations += 1
-                break
+        violations += _is_reached(aggregate, threshold, k)
     return violations
 
 
@@ -139,6 +136,13 @@ def count_violations(aggregate: Int32, threshold: Int32) -> int:
 def mark_violations(aggregate: Int32, threshold: Int32, hit: UInt8) -> None:
     """Mark in `hit`, (K,), the repetitions that `count_violations` counts."""
     for k in range(aggregate.shape[1]):
-        hit[k] = False
-        for metric in range(aggregate.shape[0]):
-            hit[k] |= aggregate[metric, k] >= threshold[metric]
+        hit[k] = _is_reached(aggregate, threshold, k)
+
+
+@kernel(inline=True)
+def _is_reached(aggregate: Int32, threshold: Int32, k: int) -> bool:
+    """Tell whether repetition k reaches the threshold of some metric."""
+    reached = False
+    for metric in range(aggregate.shape[0]):
+        reached |= aggregate[metric, k] >= threshold[metric]
+    return reached

@@ -25,3 +25,5 @@ BUILT_IN: tuple[PlacementPolicy, ...] = (
     PrvBestFit(),
     PrvWorstFit(),
 )
+READ_PROBABILITIES = frozenset({"prv_best_fit", "prv_worst_fit"})
+"""Names of those that read the violation probabilities; for the others no demand needs to be sampled."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
@@ -106,6 +106,21 @@ class RepackingPolicy(PlacementPolicy, Protocol):
         ...
 
 
+def prepares(policy: PlacementPolicy) -> TypeGuard[PreparedPolicy]:
+    """Tell whether a policy wants to know when a search begins."""
+    return hasattr(policy, "begin")  # all three ask for a verb alone: an instance check of a protocol takes 30 us
+
+
+def orders(policy: PlacementPolicy) -> TypeGuard[OrderingPolicy]:
+    """Tell whether a policy says who leaves a node that is too full."""
+    return hasattr(policy, "leaving")
+
+
+def repacks(policy: PlacementPolicy) -> TypeGuard[RepackingPolicy]:
+    """Tell whether a policy moves other replicas before it places one."""
+    return hasattr(policy, "make_room")
+
+
 def choose(policy: PlacementPolicy, configuration: Configuration, row: int, nodes: Int) -> int | None:
     """Return the node that a policy chooses, or None; refuse one that was not offered."""
     chosen = policy.choose(configuration, row, nodes.copy())
@@ -117,7 +132,7 @@ def choose(policy: PlacementPolicy, configuration: Configuration, row: int, node
 
 def leaving_order(policy: PlacementPolicy, configuration: Configuration, node: int, rows: Int) -> list[int]:
     """Return in which order replicas leave a node: as the policy says, else the smallest first."""
-    if not isinstance(policy, OrderingPolicy):
+    if not orders(policy):
         return smallest_first(configuration, node, rows)
     item, field, allowed = f"policy {policy.name}", f"leaving of node {node}", f"some of the rows {rows.tolist()}"
     order = check_collection(item, field, policy.leaving(configuration, node, rows.copy()), allowed)

@@ -41,6 +41,7 @@ from plb.search.own.carrying import carry_along, compare_carried, note_refusals
 from plb.search.own.compiled import Carried
 from plb.search.proposal import DRAWN, Choice
 from plb.search.transition import present_energy
+from plb.uniform import Stream
 
 THREADED_PROPOSALS = 20_000
 """Below this many proposals a chain, threads cost more than they gain."""
@@ -122,7 +123,7 @@ class _Chain:
     solution: Solution
     carried: Carried
     course: Course
-    rng: np.random.Generator
+    rng: Stream
     timed_out: bool = False
 
     @property
@@ -151,7 +152,7 @@ def _new_chain(
     entries = min(_proposals_of(settings), JOURNAL_ROOM) + room + 1
     journal = Journal(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
     course = Course(schedule, journal, new_tally(), new_attempt(room))
-    return _Chain(start.copy(), carried, course, np.random.Generator(np.random.PCG64(stream)))
+    return _Chain(start.copy(), carried, course, Stream(stream))
 
 
 def _run_chain(

@@ -11,7 +11,7 @@ from plb.constraints import NO_REFUSAL
 from plb.kernel import kernel
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal
-from plb.uniform import uniform
+from plb.uniform import Stream, uniform
 
 QUICK_DRAWS = 8
 """Random targets tried before all are looked at."""
@@ -34,9 +34,7 @@ def new_attempt(room: int) -> Attempt:
 
 
 @kernel
-def random_target(
-    problem: Problem, solution: Solution, enforced: int, row: int, avoid: int, rng: np.random.Generator
-) -> int:
+def random_target(problem: Problem, solution: Solution, enforced: int, row: int, avoid: int, rng: Stream) -> int:
     """Return a node drawn uniformly from those that every enforced rule allows for `row`, or NOWHERE.
 
     Parameters
@@ -121,7 +119,7 @@ def place_in_turn(
     wholly: Int,
     enforced: int,
     last: bool,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
 ) -> int:
     """Place each of `rows` on a random node that fits; return how many found one.

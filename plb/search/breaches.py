@@ -40,15 +40,20 @@ class Breaches:
 
 def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
     """Return where an enforced constraint is broken."""
-    watched = problem.watched & bool(enforced >> _CAPACITY & 1)
-    overloaded = (solution.node_load > problem.limit) & watched[:, None]
     misplaced = np.zeros((len(problem.domain_rule), len(solution.node)), np.bool_)
     for level, rule in enumerate(problem.domain_rule):
         if enforced >> int(rule) & 1:
             _mark_misplaced(problem, solution, level, misplaced[level])
     astray = np.zeros(len(solution.node), np.bool_)
     _mark_astray(problem, solution, enforced, astray)
-    return Breaches(overloaded, misplaced, astray)
+    return Breaches(overloads(problem, solution, enforced), misplaced, astray)
+
+
+def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
+    """Return whether each watched node carries more than its limit of each metric, (N, R), where that is enforced."""
+    watched = problem.watched & bool(enforced >> _CAPACITY & 1)
+    over: Bool = (solution.node_load > problem.limit) & watched[:, None]
+    return over
 
 
 @kernel

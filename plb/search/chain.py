@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Float, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.check import are_siblings
@@ -33,7 +31,7 @@ from plb.search.proposal import (
     refusal_in_place,
 )
 from plb.search.transition import apply_proposal, present_energy
-from plb.uniform import uniform
+from plb.uniform import Stream, uniform
 
 # Positions in a schedule: where a chain stands
 (TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
@@ -111,7 +109,7 @@ def anneal(
     settings: Settings,
     course: Course,
     carried: Carried,
-    rng: np.random.Generator,
+    rng: Stream,
     proposals: int,
 ) -> None:
     """Run a chain for at most `proposals` further proposals, with the terms and constraints of users."""
@@ -135,7 +133,7 @@ def _start(
     settings: Settings,
     schedule: Float,
     carried: Carried,
-    rng: np.random.Generator,
+    rng: Stream,
     tally: Int,
 ) -> None:
     """Set the first temperature from the largest energy change that a few random proposals would make."""
@@ -184,9 +182,7 @@ def first_temperature(settings: Settings, slots: int, imbalance: float) -> float
 
 
 @kernel(inline=True)
-def _step(
-    problem: Problem, solution: Solution, choice: Choice, course: Course, carried: Carried, rng: np.random.Generator
-) -> None:
+def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, carried: Carried, rng: Stream) -> None:
     """Draw one proposal and take it or leave it."""
     schedule, journal, tally = course.schedule, course.journal, course.tally
     if schedule[JOURNAL] + course.attempt.row.shape[0] >= journal.row.shape[0]:
@@ -272,7 +268,7 @@ def _compound_step(
     choice: Choice,
     course: Course,
     carried: Carried,
-    rng: np.random.Generator,
+    rng: Stream,
     step: Step,
 ) -> None:
     """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, of children."""

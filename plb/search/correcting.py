@@ -6,13 +6,12 @@ a random node that the rules so far allow. If there is none, the step fails.
 
 from __future__ import annotations
 
-import numpy as np
-
 from plb.arrays import NOWHERE, Problem, Solution
 from plb.constraints import Rule
 from plb.constraints.domains import excess_in_domain, stands_wrongly
 from plb.kernel import kernel
 from plb.search.attempts import Attempt, random_target, try_move
+from plb.uniform import Stream
 
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
@@ -23,7 +22,7 @@ _WITHOUT_SPREADING = ~SPREADING
 
 @kernel
 def siblings_correct(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt
 ) -> bool:
     """Move siblings of `row`, which has moved, out of domains that hold too many; tell whether the spread holds then.
 
@@ -47,7 +46,7 @@ def siblings_correct(
 
 @kernel
 def _spread_siblings(
-    problem: Problem, solution: Solution, so_far: int, level: int, row: int, rng: np.random.Generator, attempt: Attempt
+    problem: Problem, solution: Solution, so_far: int, level: int, row: int, rng: Stream, attempt: Attempt
 ) -> bool:
     """Send siblings of `row` in crowded domains of one level elsewhere; tell whether each found a node."""
     other = problem.sibling[row]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from plb.arrays import NOWHERE, Problem, Solution
 from plb.constraints import JOINING, NO_REFUSAL, Rule
 from plb.constraints.affinity import has_company, parts_from_parent, was_apart
@@ -11,6 +9,7 @@ from plb.kernel import kernel
 from plb.model import Role
 from plb.search.attempts import Attempt, random_target, try_move, undo_attempt
 from plb.search.proposal import refusal
+from plb.uniform import Stream
 
 _PRIMARY = int(Role.PRIMARY)
 _JOINING = JOINING
@@ -24,7 +23,7 @@ def children_follow(
     enforced: int,
     row: int,
     first: int,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
 ) -> bool:
     """Move the children of the partition of `row` that are apart from it now; tell whether all could follow.
@@ -58,7 +57,7 @@ def children_follow(
 
 @kernel
 def move_with_children(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt
 ) -> bool:
     """Move `row` to a random other node that fits, and its children after it; tell whether all could move."""
     target = random_target(problem, solution, enforced, row, solution.node[row], rng)
@@ -73,9 +72,7 @@ def move_with_children(
 
 
 @kernel
-def rejoin(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
-) -> bool:
+def rejoin(problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt) -> bool:
     """Move a child's replica beside its parent: by a swap of roles where that is enough; tell whether it worked."""
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
@@ -98,9 +95,7 @@ def rejoin(
 
 
 @kernel
-def bring_parent(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: np.random.Generator, attempt: Attempt
-) -> bool:
+def bring_parent(problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt) -> bool:
     """Move a replica of the parent so that `row`, a child apart from it, can stand beside it; tell whether it worked.
 
     Tried: the child's own node, then a random one to which the child goes as well.

@@ -8,13 +8,11 @@ mean, those that are to become empty are as well.
 
 from __future__ import annotations
 
-import numpy as np
-
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.energy.spread import counted_as
 from plb.kernel import kernel
 from plb.model import Role
-from plb.uniform import uniform
+from plb.uniform import Stream, uniform
 
 GUIDED_DRAWS = 16
 """Draws of a replica or a node after which a guided step gives up."""
@@ -23,7 +21,7 @@ _PRIMARY = int(Role.PRIMARY)
 
 
 @kernel
-def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: int, rng: np.random.Generator) -> int:
+def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: int, rng: Stream) -> int:
     """Return `row`, or one of `movable` drawn in its place, that is worth moving; NOWHERE if none was met."""
     for _ in range(GUIDED_DRAWS):
         if _is_worth(problem, solution, row, solution.node[row], 1):
@@ -33,7 +31,7 @@ def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: i
 
 
 @kernel
-def draw_worth_reaching(problem: Problem, solution: Solution, row: int, rng: np.random.Generator) -> int:
+def draw_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
     """Return a random target that is worth reaching for `row`; its own node if none was met."""
     targets = problem.targets
     for _ in range(GUIDED_DRAWS):

@@ -15,7 +15,7 @@ from plb.search.breaches import is_astray, remaining_breaches
 from plb.search.following import bring_parent, children_follow, move_with_children, rejoin
 from plb.search.proposal import refusal
 from plb.search.transition import present_energy
-from plb.uniform import uniform
+from plb.uniform import Stream, uniform
 
 _CAPACITY = int(Rule.CAPACITY)
 
@@ -41,7 +41,7 @@ def try_repairs(
     solution: Solution,
     repairs: Repairs,
     load: Int,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
     best: Attempt,
 ) -> None:
@@ -92,7 +92,7 @@ def _mend(
     binding: int,
     swaps: bool,
     parents: bool,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
 ) -> None:
     """Mend one rule after the other.
@@ -115,9 +115,7 @@ def _mend(
 
 
 @kernel
-def _unload(
-    problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: np.random.Generator, attempt: Attempt
-) -> None:
+def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, attempt: Attempt) -> None:
     """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
     for node in range(problem.limit.shape[0]):
         if not problem.watched[node]:
@@ -136,9 +134,7 @@ def _unload(
 
 
 @kernel
-def _random_leaver(
-    problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: np.random.Generator
-) -> int:
+def _random_leaver(problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: Stream) -> int:
     """Return a random replica that may leave `node` for the sake of `metric`, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
@@ -168,7 +164,7 @@ def _relieve(
     node: int,
     metric: int,
     swaps: bool,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
 ) -> bool:
     """Relieve `node` of some load, where a random replica fitted nowhere, by any that can; tell whether one could.
@@ -202,7 +198,7 @@ def _swap_with_lighter(
     enforced: int,
     row: int,
     metric: int,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
 ) -> bool:
     """Swap `row` with a sibling of another role that carries less of `metric`; tell whether that was possible."""
@@ -226,9 +222,7 @@ def _swap_with_lighter(
 
 
 @kernel
-def _gather(
-    problem: Problem, solution: Solution, enforced: int, parents: bool, rng: np.random.Generator, attempt: Attempt
-) -> None:
+def _gather(problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, attempt: Attempt) -> None:
     """Move replicas that are astray to where they may stand, and their children after them.
 
     Parameters
@@ -249,9 +243,7 @@ def _gather(
 
 
 @kernel
-def _spread(
-    problem: Problem, solution: Solution, enforced: int, binding: int, rng: np.random.Generator, attempt: Attempt
-) -> None:
+def _spread(problem: Problem, solution: Solution, enforced: int, binding: int, rng: Stream, attempt: Attempt) -> None:
     """Move replicas out of domains that hold too many of their partition."""
     for level in range(problem.domain.shape[1]):
         if not enforced >> problem.domain_rule[level] & 1:

@@ -25,6 +25,7 @@ from plb.search.proposal import Choice, migration_slots
 from plb.search.room import make_room
 from plb.search.streams import stream_of
 from plb.search.transition import apply_proposal, present_energy
+from plb.uniform import Stream
 
 
 def place_rows(
@@ -66,7 +67,7 @@ def place_rows(
     few = narrowed(problem, start, config, left)
     stages = [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
     for stage, (seen, mask) in enumerate(stages):
-        rng = np.random.Generator(np.random.PCG64(stream_of(seed, stage, 0)))
+        rng = Stream(stream_of(seed, stage, 0))
         if additions is not None and additions.constraints:
             walk(additions, seen, solution, left, wholly, mask, tries, last, rng)
         else:
@@ -83,7 +84,7 @@ def place_rows(
         if not len(left):
             break
     if len(left) and with_moves:
-        rng = np.random.Generator(np.random.PCG64(stream_of(seed, len(stages))))
+        rng = Stream(stream_of(seed, len(stages)))
         crowded = solution.copy()
         make_room(problem, solution, left, wholly, masks[-1], slots, tries, rng)
         if additions is not None and not additions.keeps(problem, crowded, solution):
@@ -100,7 +101,7 @@ def _walk(
     enforced: int,
     tries: int,
     last: bool,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
     places: Int,
 ) -> None:

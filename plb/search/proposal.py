@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from plb.arrays import DISPLACED, FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, VIOLATIONS, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL, RULES
 from plb.constraints.budgets import refusal_of_budget
@@ -33,7 +31,7 @@ from plb.search.transition import (
     violations_at_source,
     violations_at_target,
 )
-from plb.uniform import Coming, uniform
+from plb.uniform import Coming, Stream, uniform
 
 # Positions in a tally: what became of the proposals
 DRAWN, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
@@ -78,9 +76,7 @@ def migration_slots(problem: Problem, start: Solution, share: float) -> int:
 
 
 @kernel(inline=True)
-def draw_proposal(
-    problem: Problem, solution: Solution, choice: Choice, rng: np.random.Generator
-) -> tuple[int, int, int]:
+def draw_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
     """Draw a random proposal: row, target, partner. The row is NOWHERE if the draw came to nothing.
 
     In a large cluster the rows that the next proposal may be about are fetched meanwhile.
@@ -95,7 +91,7 @@ def draw_proposal(
 
 
 @kernel(inline=True)
-def _draw(problem: Problem, solution: Solution, choice: Choice, rng: np.random.Generator) -> tuple[int, int, int]:
+def _draw(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
     """Draw a random proposal.
 
     Slots are drawn uniformly, as Service Fabric does (semantics.md section 5): a slot of a new replica redraws its
@@ -175,7 +171,7 @@ def _fetch_for_energy(problem: Problem, row: int) -> None:
 
 
 @kernel(inline=True)
-def _random_of(values: Int, rng: np.random.Generator) -> int:
+def _random_of(values: Int, rng: Stream) -> int:
     return int(values[int(uniform(rng) * values.shape[0])])
 
 
@@ -202,7 +198,7 @@ def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int)
 
 
 @kernel(inline=True)
-def _swap_partner(problem: Problem, row: int, rng: np.random.Generator) -> int:
+def _swap_partner(problem: Problem, row: int, rng: Stream) -> int:
     """Return a random movable sibling of another role, or NOWHERE."""
     chosen = NOWHERE
     seen = 0

@@ -24,6 +24,7 @@ from plb.search.own.policy import repair_by_policy
 from plb.search.own.repair import mend
 from plb.search.proposal import Choice
 from plb.search.transition import present_energy
+from plb.uniform import Stream
 
 
 def repair(
@@ -60,7 +61,7 @@ def repair(
             continue
         attempts, annealing = stream.spawn(2)
         solution = result.solution.copy()
-        rng = np.random.Generator(np.random.PCG64(attempts))
+        rng = Stream(attempts)
         if not _repair_randomly(problem, solution, mask & ~passed_over, mask, config, rng):
             continue
         movable = _concerned(problem, result.solution, breaches)
@@ -71,7 +72,7 @@ def repair(
             mended = attrs.evolve(mended, solution=solution, energy=present_energy(problem, solution))
         result = attrs.evolve(mended, tally=result.tally + mended.tally)
     if additions is not None and additions.constraints:
-        rng = np.random.Generator(np.random.PCG64(seed.spawn(1)[0]))
+        rng = Stream(seed.spawn(1)[0])
         return mend(additions, problem, start, result, masks[0], rng)
     return result
 
@@ -105,7 +106,7 @@ def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
 
 
 def _repair_randomly(
-    problem: Problem, solution: Solution, mended: int, binding: int, config: PlbConfig, rng: np.random.Generator
+    problem: Problem, solution: Solution, mended: int, binding: int, config: PlbConfig, rng: Stream
 ) -> bool:
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
     room = 8 * len(solution.node) + 8

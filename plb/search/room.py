@@ -27,7 +27,7 @@ from plb.search.attempts import (
 from plb.search.following import move_with_children
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal, present_energy
-from plb.uniform import uniform
+from plb.uniform import Stream, uniform
 
 MOST_SHIFTS = 3
 """Moves of relatives that are tried before new replicas are placed beside them."""
@@ -41,7 +41,7 @@ def make_room(
     enforced: int,
     slots: int,
     tries: int,
-    rng: np.random.Generator,
+    rng: Stream,
 ) -> None:
     """Place `rows`, which fit nowhere as it is, as far as replicas that stand can move out of their way.
 
@@ -81,7 +81,7 @@ def _try_shifts(
     enforced: int,
     slots: int,
     tries: int,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
     best: Attempt,
 ) -> None:
@@ -113,7 +113,7 @@ def _try_shifts(
 
 
 @kernel
-def _random_relative(problem: Problem, solution: Solution, row: int, rng: np.random.Generator) -> int:
+def _random_relative(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
     """Return a random movable replica of the parent of `row`, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
@@ -137,7 +137,7 @@ def _try_rooms(
     enforced: int,
     slots: int,
     attempts: int,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
     best: Attempt,
 ) -> None:
@@ -168,7 +168,7 @@ def _clear(
     row: int,
     target: int,
     enforced: int,
-    rng: np.random.Generator,
+    rng: Stream,
     attempt: Attempt,
 ) -> bool:
     """Move random replicas away from `target` until `row` fits there; tell whether it does."""
@@ -183,7 +183,7 @@ def _clear(
 
 
 @kernel
-def _random_on(problem: Problem, solution: Solution, node: int, rng: np.random.Generator) -> int:
+def _random_on(problem: Problem, solution: Solution, node: int, rng: Stream) -> int:
     """Return a random movable replica that stood on `node` before this search, or NOWHERE."""
     chosen = NOWHERE
     seen = 0

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from plb.arrays import NOWHERE, SCRATCH, Int, Solution
 from plb.configuration import Configuration
-from plb.policies.interface import PlacementPolicy, PreparedPolicy, RepackingPolicy, choose, leaving_order, moves_for
+from plb.policies.interface import PlacementPolicy, choose, leaving_order, moves_for, prepares, repacks
+from plb.search.checks import what_counts
 from plb.testing.cluster import Cluster, configuration_of
 from plb.testing.clusters import clusters
 from plb.testing.machine import SETTINGS
@@ -62,13 +63,13 @@ class _Asked:
     def __init__(self, policy: PlacementPolicy, configuration: Configuration, seed: int) -> None:
         self.policy, self.configuration = policy, configuration
         self.story: Story = []
-        if isinstance(policy, PreparedPolicy):
+        if prepares(policy):
             self._unchanged("begin", lambda: policy.begin(configuration, np.random.default_rng(seed)))
 
     def place(self, row: int) -> None:
         """Ask where a row goes."""
         policy, configuration = self.policy, self.configuration
-        if isinstance(policy, RepackingPolicy):
+        if repacks(policy):
             moves = self._unchanged("make_room", lambda: moves_for(policy, configuration, row))
             self.story.append(("make_room", row, *moves))
         nodes = configuration.nodes_for(row)
@@ -99,7 +100,7 @@ class _Asked:
 def _changed(before: Solution, after: Solution) -> list[str]:
     """Return the fields that differ and mean something between two calls."""
     names = [name for name in Solution._fields if name not in SCRATCH]
-    return [name for name in names if not np.array_equal(getattr(before, name), getattr(after, name))]
+    return [name for name in names if not np.array_equal(what_counts(before, name), what_counts(after, name))]
 
 
 def _difference(one: Story, other: Story) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.search.guiding import draw_worth_moving, draw_worth_reaching, is_worth_swapping
 from plb.testing import Cluster, busy_clusters, configuration_of
+from plb.uniform import Stream
 
 from .stories import stand
 from .strategies import examples
@@ -67,7 +68,7 @@ def test_draws_are_what_plain_python_calls_worth_it(
     movable = np.flatnonzero(problem.movable & (solution.node >= 0))
     if not len(movable) or not len(problem.targets):
         return
-    rng = np.random.default_rng(5)
+    rng = Stream(5)
     worth = {row for row in movable.tolist() if gains(problem, solution, row, solution.node[row], problem.load[row])}
     drawn = {draw_worth_moving(problem, solution, movable, int(rng.choice(movable)), rng) for _ in range(40)} - {-1}
     assert drawn <= worth

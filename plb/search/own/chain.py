@@ -51,6 +51,7 @@ from plb.search.proposal import (
     judge,
 )
 from plb.search.transition import present_energy
+from plb.uniform import Stream
 
 PROPOSALS_BETWEEN_LOOKS = 64
 """Proposals between two looks at the clock."""
@@ -81,7 +82,7 @@ class OwnChain:
         self.solution = start.copy()
         self.configuration = additions.configuration(problem, self.solution)
         self.terms = additions.new_terms()
-        self.rng = np.random.Generator(np.random.PCG64(stream))
+        self.rng = Stream(stream)
         self.schedule = np.zeros(SCHEDULE_SIZE)
         self.tally = np.zeros(TALLY_SIZE, np.int64)
         self._attempt: Attempt = new_attempt(room)

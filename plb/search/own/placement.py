@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.configuration import Configuration, Proposal
 from plb.search.own.additions import Additions
+from plb.uniform import Stream
 
 Place = Callable[[int], Sequence[Proposal]]
 """Places a row and returns what undoes that, to be carried out from the last to the first; none: it has no place."""
@@ -23,7 +22,7 @@ def walk(
     enforced: int,
     tries: int,
     last: bool,
-    rng: np.random.Generator,
+    rng: Stream,
 ) -> None:
     """Place `rows` one after the other on random nodes that fit, and keep the try that places most.
 

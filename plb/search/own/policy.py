@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
 from plb.arrays import DISPLACED, NOWHERE, Bool, Int, Problem, Solution
 from plb.configuration import Proposal
 from plb.constraints import JOINING, NO_REFUSAL, RULES
-from plb.policies.interface import PreparedPolicy, RepackingPolicy, choose, leaving_order, moves_for
+from plb.policies.interface import choose, leaving_order, moves_for, prepares, repacks
 from plb.search.annealed import Annealed, new_tally
 from plb.search.attempts import has_room, new_attempt, try_move, undo_attempt
-from plb.search.breaches import Breaches, find_breaches
+from plb.search.breaches import Breaches, find_breaches, overloads
 from plb.search.budget import EndReason
 from plb.search.following import children_follow
 from plb.search.own.additions import Additions
@@ -21,6 +21,7 @@ from plb.search.own.placement import place_in_turn
 from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, SCORED
 from plb.search.streams import stream_of
 from plb.search.transition import present_energy
+from plb.uniform import Stream
 
 
 class Decisions:
@@ -47,15 +48,20 @@ class Decisions:
         assert additions.policy is not None
         self.additions, self.policy = additions, additions.policy
         self._slots = slots
-        self._repacking = additions.policy if slots and isinstance(additions.policy, RepackingPolicy) else None
+        self._repacking = additions.policy if slots and repacks(additions.policy) else None
         self.problem, self.solution = problem, solution
         self.configuration = additions.configuration(problem, solution)
         self.tally = new_tally()
         self._attempt = new_attempt(8 * len(solution.node) + 8)
-        self._has_children = bool((problem.first_child != NOWHERE).any())
-        self._rng = _generator(stream_of(seed, 0))
-        if isinstance(self.policy, PreparedPolicy):
-            self.policy.begin(self.configuration, _generator(stream_of(seed, 1)))
+        self._has_children = problem.related
+        self._seed = seed
+        if prepares(self.policy):
+            self.policy.begin(self.configuration, Stream(stream_of(seed, 1)))
+
+    @cached_property
+    def _rng(self) -> Stream:
+        """Where children that follow go; it is seldom asked for."""
+        return Stream(stream_of(self._seed, 0))
 
     def place(self, row: int, enforced: int) -> list[Proposal]:
         """Bring a row where the policy wants it, with its children; return what undoes that, none if it stays.
@@ -90,10 +96,13 @@ class Decisions:
         mended, enforced
             Bit masks over `Rule`: what is mended, and what binds the moves.
         """
-        for row in self._movable(np.asarray(self._breaches(mended).misplaced.any(axis=0))):
+        broken = self._breaches(mended)
+        for row in self._movable(np.asarray(broken.misplaced.any(axis=0))):
             if self._breaches(mended).misplaced[:, row].any():
                 self.place(row, enforced)
-        for row in self._movable(self._breaches(mended).astray):
+        if self.tally[ACCEPTED]:
+            broken = self._breaches(mended)
+        for row in self._movable(broken.astray):
             if self._breaches(mended).astray[row]:
                 self.place(row, enforced | JOINING)
         for row in sorted(self.additions.broken(self.configuration)):
@@ -102,7 +111,8 @@ class Decisions:
         before = -1
         while self.tally[ACCEPTED] > before:  # a node that is relieved may have room for what could not leave another
             before = int(self.tally[ACCEPTED])
-            for node in np.flatnonzero(self._breaches(mended).overloaded.any(axis=1)).tolist():
+            overloaded = overloads(self.problem, self.solution, mended)
+            for node in np.flatnonzero(overloaded.any(axis=1)).tolist():
                 self._relieve(node, enforced)
 
     def _relieve(self, node: int, enforced: int) -> None:
@@ -241,7 +251,3 @@ def repair_by_policy(
     for mask in masks:
         decisions.mend(mask & ~passed_over, mask)
     return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)
-
-
-def _generator(stream: np.random.SeedSequence) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(stream))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import attrs
-import numpy as np
 
 from plb.arrays import Problem, Solution
 from plb.search.annealed import Annealed
 from plb.search.own.additions import Additions
 from plb.search.own.placement import find_target
 from plb.search.transition import present_energy
+from plb.uniform import Stream
 
 
 def mend(
@@ -18,7 +18,7 @@ def mend(
     before: Solution,
     repaired: Annealed,
     enforced: int,
-    rng: np.random.Generator,
+    rng: Stream,
 ) -> Annealed:
     """Return a repair after which no constraint of the user's own is broken by more replicas than before it.
 
@@ -39,9 +39,7 @@ def mend(
     return attrs.evolve(repaired, solution=solution, energy=float(present_energy(problem, solution)))
 
 
-def _mended(
-    additions: Additions, problem: Problem, start: Solution, enforced: int, rng: np.random.Generator
-) -> Solution:
+def _mended(additions: Additions, problem: Problem, start: Solution, enforced: int, rng: Stream) -> Solution:
     """Return `start` with each replica that breaks a constraint moved, one after the other, as far as one can."""
     solution = start.copy()
     configuration = additions.configuration(problem, solution)
