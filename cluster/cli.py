@@ -6,12 +6,13 @@ import typer
 
 from cluster.cli_bench import bench_app
 from cluster.cli_simulate import simulate_command
+from cluster.cli_study import study_app
 from cluster.cli_traces import traces_app
 from cluster.cli_warmup import warmup_command
 
 app = typer.Typer(
     name="plb",
-    help="Placement and load balancing for over-subscribed clusters: simulate, check traces, time the engine.",
+    help="Placement and load balancing for over-subscribed clusters: simulate, check traces, repeat studies, time it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -21,6 +22,7 @@ app.command("simulate")(simulate_command)
 app.command("warmup")(warmup_command)
 app.add_typer(traces_app, name="traces")
 app.add_typer(bench_app, name="bench")
+app.add_typer(study_app, name="study")
 
 
 @app.callback()

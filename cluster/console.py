@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+FAILED = 1
+"""Exit code where a part of the work failed."""
 BAD_INPUT = 2
 """Exit code for bad input."""
 INTERRUPTED = 130

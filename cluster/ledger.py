@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from cluster.oracle import Oracle
 from cluster.tenants import TenantSequence
 from plb import PlacementAndLoadBalancing
 from plb.model import Role
@@ -27,6 +28,8 @@ class Metering:
         (m,) engine indices of the metered ends.
     demand
         (m, R) demand of each, in user units.
+    reported
+        (m, R) what the engine is told: the demand, or what an oracle foretells.
     standing
         (H, R) load of the replicas that stand on each node, without departing ends.
     departing
@@ -35,6 +38,7 @@ class Metering:
 
     rows: Ints
     demand: Floats
+    reported: Floats
     standing: Floats
     departing: Floats
 
@@ -57,10 +61,18 @@ class Ledger:
         Names of the nodes.
     sequence
         The tenants; a partition is named like its tenant.
+    oracle
+        Foretells demand; None: what is reported is the present demand.
     """
 
-    def __init__(self, engine: PlacementAndLoadBalancing, nodes: list[str], sequence: TenantSequence) -> None:
-        self._engine, self._sequence = engine, sequence
+    def __init__(
+        self,
+        engine: PlacementAndLoadBalancing,
+        nodes: list[str],
+        sequence: TenantSequence,
+        oracle: Oracle | None = None,
+    ) -> None:
+        self._engine, self._sequence, self._oracle = engine, sequence, oracle
         self._node_index = {name: index for index, name in enumerate(nodes)}
         self._node_count = len(nodes)
         self._rows: dict[str, list[int]] = {}
@@ -114,10 +126,24 @@ class Ledger:
 
     def demand(self, rows: Ints, now: int) -> npt.NDArray[Any]:
         """Return the demand of rows in the step that ends at `now` or holds it, shape (m, R), user units."""
-        traces, tenant = self._sequence.traces, self.tenant[rows]
+        tenant = self.tenant[rows]
+        samples = self._start[rows] + self._step_of(tenant, now)
+        return np.asarray(self._sequence.traces.values[samples] * self.growth[tenant][:, None])
+
+    def _step_of(self, tenant: Ints, now: int) -> Ints:
+        """Return the step of their traces in which tenants are."""
         age = now - self._sequence.arrival[tenant]
-        step = np.clip((age - 1) // self._step, 0, traces.lifetime_steps[tenant] - 1)
-        return np.asarray(traces.values[self._start[rows] + step] * self.growth[tenant][:, None])
+        return np.asarray(np.clip((age - 1) // self._step, 0, self._sequence.traces.lifetime_steps[tenant] - 1))
+
+    def _foretold(self, rows: Ints, demand: Floats, now: int) -> Floats:
+        """Return what the oracle says of rows, (m, R): their present demand where it does not know them yet."""
+        if self._oracle is None:
+            return demand
+        tenant = self.tenant[rows]
+        known = self._oracle.knows(now - self._sequence.arrival[tenant])
+        samples = self._start[rows] + self._step_of(tenant, now)
+        highest = self._oracle.highest[samples] * self.growth[tenant][:, None]
+        return np.where(known[:, None], highest, demand)
 
     def size(self, partition: str, node: str, now: int, metric: int) -> float:
         """Return the demand of the replica of a partition that stands on a node, for one metric."""
@@ -133,4 +159,4 @@ class Ledger:
         load = np.column_stack(
             [np.bincount(cell, demand[:, r], 2 * self._node_count) for r in range(demand.shape[1])]
         ).reshape(2, self._node_count, demand.shape[1])
-        return Metering(rows, demand, load[0], load[1])
+        return Metering(rows, demand, self._foretold(rows, demand, now), load[0], load[1])

@@ -154,7 +154,7 @@ def _from_traces(workload: Workload) -> Source:
     from workloads.compression import compress
     from workloads.trace import split_tenants
 
-    traces = _read(workload)
+    traces = read_traces_of(workload)
     past, rest = split_tenants(traces, workload.history_share, workload.trace_seed)
     if not past.tenants or not rest.tenants:
         message = f"{traces.tenants} tenants cannot be split into history and simulation; use more traces"
@@ -171,7 +171,8 @@ def _from_traces(workload: Workload) -> Source:
     return Source(traces.metrics, traces.step_seconds, compress(past), np.unique(past.family), TracePool(rest), split)
 
 
-def _read(workload: Workload) -> TraceSet:
+def read_traces_of(workload: Workload) -> TraceSet:
+    """Return the real traces that a workload names."""
     if workload.path is None:
         message = f"kind = {workload.kind!r} reads traces: give their directory here or with --traces"
         raise ScenarioError("scenario", [ScenarioProblem("workload.path", message)])

@@ -74,7 +74,7 @@ def run_in_processes(
         Called with policy, repeat and simulated seconds, a few times a second for each run under way.
     """
     jobs = min(jobs, len(pairs))
-    threads = max(1, _cores() // jobs)
+    threads = max(1, cores() // jobs)
     context = multiprocessing.get_context("spawn")  # a copy of a process with threads may hang
     shared = _Shared(
         attrs.evolve(scenario, engine={"threads": threads, **scenario.engine}),
@@ -147,7 +147,8 @@ def _stopped_by_interrupt(stop: Event) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

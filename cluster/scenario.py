@@ -93,6 +93,11 @@ class Workload(Section):
     initial_demand_percentile
         Percentile of the initial demand of its class in the history that is reported for a new replica
         ([1] section 8.2).
+    oracle_hours
+        The largest demand of the next so many hours is reported instead of the present one: an exact prediction
+        ([1] section 8.2: 24). 0: the present demand.
+    oracle_after_hours
+        ... for tenants who were placed so long ago; a predictor has to see them for a while first.
     growth
         Classes whose demand grows for a while, such as ``[{ tenant_class = "GP_*", at_hours = 24.0, hours = 6.0,
         factor = 1.5 }]``. The demand history knows nothing of it.
@@ -114,6 +119,8 @@ class Workload(Section):
     history_tenants: int = count(20_000, low=1)
     history_share: float = number(0.5, high=0.99, low_open=True)
     initial_demand_percentile: float = number(50.0, high=100.0)
+    oracle_hours: float = number(0.0)
+    oracle_after_hours: float = number(24.0)
     growth: tuple[Growth, ...] = ()
     pair_share: float = number(0.0, high=1.0)
     window_days: float = number(7.0, low=1 / 24)

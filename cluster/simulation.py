@@ -18,10 +18,11 @@ from cluster.faults import make_faults
 from cluster.growth import factors
 from cluster.ledger import Ledger
 from cluster.movement import Movement
+from cluster.oracle import Oracle
 from cluster.pools import Source
 from cluster.record import Recorder, RunResult
 from cluster.replica_states import Tenancy
-from cluster.scenario import Growth, Scenario
+from cluster.scenario import Growth, Scenario, Workload
 from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
 from cluster.streams import stream, stream_seed
 from cluster.tenants import TenantSequence
@@ -90,7 +91,7 @@ class Simulation:
         self.env = simpy.Environment(initial_time=0)
         self.engine = make_engine(scenario, source, policy, stream_seed(scenario.run.seed, "engine", repeat))
         self._services = Services(self.engine, sequence, source.history, scenario.workload.initial_demand_percentile)
-        self.ledger = Ledger(self.engine, self._node_names, sequence)
+        self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
         capacity, self._threshold = limits_of(cluster, metrics)
         availability = Availability()
         self.recorder = Recorder(self._node_names, self._metric_names, capacity, sequence, self._interval, availability)
@@ -231,7 +232,7 @@ class Simulation:
         metering = self.ledger.meter(self._now)
         self.recorder.load(self._now, metering.metered)
         if len(metering.rows):
-            self.engine.report_loads(metering.rows, metering.demand)
+            self.engine.report_loads(metering.rows, metering.reported)
         plan = None
         changes = len(self.recorder.node_events)
         if needs_repair(metering, self._threshold) or changes > self._events_looked_at:
@@ -291,3 +292,9 @@ class Simulation:
         began = time.perf_counter()
         yield
         self.timings[phase] += time.perf_counter() - began
+
+
+def _oracle(workload: Workload, sequence: TenantSequence) -> Oracle | None:
+    if not workload.oracle_hours:
+        return None
+    return Oracle(sequence.traces, workload.oracle_hours, workload.oracle_after_hours)

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from cluster.ledger import Floats, Metering
 from plb.plan import Move
 
+Marks = npt.NDArray[np.bool_]
+
 SHARE_OF_ROUNDING = 1e-4
 """The engine counts in steps and rounds up: within this share of its capacity below a threshold, it is asked."""
 
@@ -58,7 +60,7 @@ class Shortage:
 
 def needs_repair(metering: Metering, threshold: Floats) -> bool:
     """Return whether some node may be at its threshold, leaving aside what is on its way out."""
-    return bool((metering.standing >= threshold * (1.0 - SHARE_OF_ROUNDING)).any())
+    return bool(_nearly_reached(metering, threshold).any())
 
 
 def nodes_relieved(moves: Iterable[Move]) -> set[str]:
@@ -82,7 +84,7 @@ def classify(
     """
     reached = metering.metered >= np.maximum(threshold, np.finfo(np.float64).tiny)
     short = metering.standing >= np.maximum(threshold, np.finfo(np.float64).tiny)
-    _mark_named(short, moves, node_names, metric_names)
+    _mark_named(short, _nearly_reached(metering, threshold), moves, node_names, metric_names)
     relieved = nodes_relieved(moves)
     found = []
     for node in np.flatnonzero((reached | short).any(axis=1)).tolist():
@@ -100,13 +102,21 @@ def _outcome(short: bool, relieved: bool) -> Outcome:
     return Outcome.VIOLATION if relieved else Outcome.UNRESOLVED
 
 
+def _nearly_reached(metering: Metering, threshold: Floats) -> Marks:
+    """Return where the engine may see a shortage, (H, R)."""
+    return np.asarray(metering.standing >= threshold * (1.0 - SHARE_OF_ROUNDING))
+
+
 def _mark_named(
-    short: npt.NDArray[np.bool_], moves: Iterable[Move], node_names: Sequence[str], metric_names: Sequence[str]
+    short: Marks, nearly: Marks, moves: Iterable[Move], node_names: Sequence[str], metric_names: Sequence[str]
 ) -> None:
-    """Mark the shortages that the engine, which rounds up, saw where exact sums lie just below the threshold."""
+    """Mark the shortages that the engine, which rounds up, saw where exact sums lie just below the threshold.
+
+    Where it moves something because of a load that is only foretold, nothing is short.
+    """
     for move in moves:
         reason = move.reason
         if reason.rule == "capacity" and reason.node in node_names and reason.metric in metric_names:
-            node = node_names.index(reason.node)
+            node, metric = node_names.index(reason.node), metric_names.index(reason.metric)
             if not short[node].any():
-                short[node, metric_names.index(reason.metric)] = True
+                short[node, metric] = nearly[node, metric]

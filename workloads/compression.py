@@ -151,7 +151,7 @@ def compression_effect(
     tenants: Sequence[int],
     *,
     samples: int,
-    seed: int,
+    seed: int | Sequence[int],
     capacities: Mapping[str, float] = NODE,
     threshold: float = THRESHOLD,
     stagger_steps: int = 1,

@@ -51,6 +51,18 @@ def maximum(rows: Rows, bounds: Bounds) -> Rows:
     return np.asarray(np.maximum.reduceat(rows, bounds[:-1], axis=0))
 
 
+def highest_ahead(rows: Rows, bounds: Bounds, steps: int) -> Rows:
+    """Return the largest of every row and the `steps` rows that follow it in its segment, of the shape of `rows`."""
+    last = spread(bounds[1:] - 1, bounds)
+    place = np.arange(len(rows))
+    highest, width = rows, 1
+    while width <= steps:
+        further = min(width, steps + 1 - width)
+        highest = np.maximum(highest, highest[np.minimum(place + further, last)])
+        width += further
+    return highest
+
+
 def minimum(rows: Rows, bounds: Bounds) -> Rows:
     """Return the minimum of every segment."""
     return np.asarray(np.minimum.reduceat(rows, bounds[:-1], axis=0))

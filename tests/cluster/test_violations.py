@@ -17,8 +17,9 @@ THRESHOLD = np.array([[9.5, 95.0], [9.5, 95.0]])
 def metering(standing: list[list[float]], departing: list[list[float]] | None = None) -> Metering:
     """Return a metering of two nodes and two metrics."""
     zeros = np.zeros((2, 2))
+    none = np.zeros((0, 2))
     return Metering(
-        np.zeros(0, np.int64), np.zeros((0, 2)), np.array(standing), zeros if departing is None else np.array(departing)
+        np.zeros(0, np.int64), none, none, np.array(standing), zeros if departing is None else np.array(departing)
     )
 
 
@@ -36,6 +37,7 @@ CASES = [
         [move("n0")],
         [(0, 1, "violation")],
     ),
+    ("a move because of a load that is only foretold is no violation", [[0, 60.0], [0, 0]], None, [move("n0")], []),
     ("at the threshold without a move: unresolved", [[0, 95.0], [0, 0]], None, [], [(0, 1, "unresolved")]),
     (
         "two metrics of one node: two rows, one outcome",
@@ -52,7 +54,7 @@ CASES = [
         [move("n0")],
         [(0, 1, "violation")],
     ),
-    ("a move for another node does not resolve this one", [[0, 0], [0, 96.0]], None, [move("n0")], "both"),
+    ("a move for another node does not resolve this one", [[0, 94.9999], [0, 96.0]], None, [move("n0")], "both"),
     (
         "a swap of roles for the node that the secondary leaves: a violation",
         [[0, 0], [9.6, 0]],

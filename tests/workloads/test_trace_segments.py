@@ -44,3 +44,15 @@ def test_negative_zero_does_not_upset_the_percentile() -> None:
     rows = np.array([-0.0, 1.0, 2.0], np.float32)
     assert segments.percentile(rows, np.array([0, 3]), 0.9)[0] == pytest.approx(2.0)
     assert segments.percentile(rows, np.array([0, 3]), 0.1)[0] == pytest.approx(0.0)
+
+
+@settings(deadline=None)
+@given(LISTS, st.integers(0, 12))
+def test_highest_ahead_sees_so_far_and_not_beyond_its_segment(parts: list[list[float]], steps: int) -> None:
+    """Every row has the largest of itself and the rows that follow it in its segment."""
+    rows = np.array([value for part in parts for value in part], np.float32)
+    bounds = segments.bounds_of(np.array([len(part) for part in parts]))
+    expected = [max(part[k : k + steps + 1]) for part in parts for k in range(len(part))]
+    assert segments.highest_ahead(rows, bounds, steps).tolist() == expected
+    both = segments.highest_ahead(np.stack([rows, -rows], axis=1), bounds, steps)
+    assert both[:, 0].tolist() == expected

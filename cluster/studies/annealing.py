@@ -1,0 +1,51 @@
+"""[1] figure 8: the annealing engine with its original and its modified energy, and what else might help it."""
+
+from __future__ import annotations
+
+from cluster.studies.arms import INITIAL_DEMAND_PERCENTILES, MODIFIED, ORIGINAL, with_initial_demand, with_oracle
+from cluster.studies.claims import Claim, Table
+from cluster.studies.figures import Violations
+
+DAYS, REPEATS = 10.0, 3
+"""[1] section 8.2."""
+ORACLE = with_oracle(ORIGINAL)
+PERCENTILES = tuple(with_initial_demand(ORIGINAL, one) for one in INITIAL_DEMAND_PERCENTILES if one != 50)
+"""The original assumes the 50th percentile by itself."""
+ARMS = (ORIGINAL, *PERCENTILES, ORACLE, MODIFIED)
+QUICK_ARMS = (ORIGINAL, ORACLE, MODIFIED)
+
+
+def claims(found: Violations) -> list[Claim]:
+    """Return what [1] section 8.2 reports beside what was found."""
+    original, modified, oracle = ORIGINAL.name, MODIFIED.name, ORACLE.name
+    settings = len(found.settings)
+    better = int((found.means(modified) < found.means(original)).sum())
+    tied = found.at_least_as_good(modified, [original]) - better
+    improved = int((found.means(oracle) < found.means(original)).sum())
+    percentiles = [arm.name for arm in PERCENTILES if arm.name in found.counts]
+    best = [Claim("best initial demand / modified", "1.5", found.ratio(_percentiles(found), modified))]
+    return [
+        Claim("original / modified", "2.6", found.ratio([original], modified)),
+        *(best if percentiles else []),
+        *(Claim(f"{name} / modified", "", found.ratio([name], modified)) for name in percentiles),
+        Claim("original with oracle / modified", "2.5", found.ratio([oracle], modified)),
+        Claim("modified better (tied) against original", "15 (1) of 16", f"{better} ({tied}) of {settings}"),
+        Claim("oracle better than original", "7 of 16", f"{improved} of {settings}"),
+    ]
+
+
+def table(found: Violations) -> Table:
+    """Return the mean violations by setting."""
+    columns = {ORIGINAL.name: found.means(ORIGINAL.name)}
+    remarks = {}
+    demands = _percentiles(found)
+    if len(demands) > 1:
+        columns["best initial demand"] = found.least(demands)
+        remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in found.best(demands)]
+    columns |= {arm.name: found.means(arm.name) for arm in (ORACLE, MODIFIED)}
+    return Table(found.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)
+
+
+def _percentiles(found: Violations) -> list[str]:
+    """Return the arms that differ in the initial demand alone, as far as they were run."""
+    return [name for name in (ORIGINAL.name, *(arm.name for arm in PERCENTILES)) if name in found.counts]

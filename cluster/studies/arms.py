@@ -1,0 +1,70 @@
+"""What a study compares: policies under settings of their own, all on the same tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from plb.policies import READ_PROBABILITIES
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+INITIAL_DEMAND_PERCENTILES = (50, 80, 90, 95, 99)
+"""[1] section 8.2."""
+ORACLE_HOURS = 24.0
+"""[1] section 8.2."""
+WITHOUT_PROBABILITIES = (
+    "best_fit_sum",
+    "best_fit_max",
+    "worst_fit_sum",
+    "worst_fit_max",
+    "standard_deviation",
+    "inner_product",
+    "repacking",
+)
+"""The placement algorithms that [1] section 8.3 compares with."""
+WITH_PROBABILITIES = tuple(sorted(READ_PROBABILITIES))
+
+
+@attrs.frozen
+class Arm:
+    """One of the things compared.
+
+    Parameters
+    ----------
+    name
+        Names it in tables.
+    policy
+        Name of a built-in policy of scenarios.
+    workload
+        Fields of ``[workload]`` in which it differs; none of them changes the tenants.
+    engine
+        Fields of `plb.PlbConfig` in which it differs from that policy.
+    """
+
+    name: str
+    policy: str
+    workload: Mapping[str, Any] = NOTHING
+    engine: Mapping[str, Any] = NOTHING
+
+
+ORIGINAL = Arm("original", "original")
+MODIFIED = Arm("modified", "modified")
+
+
+def with_oracle(arm: Arm) -> Arm:
+    """Return an arm whose engine is told what demand becomes."""
+    return attrs.evolve(arm, name=f"{arm.name}+oracle", workload={**arm.workload, "oracle_hours": ORACLE_HOURS})
+
+
+def with_initial_demand(arm: Arm, percentile: int) -> Arm:
+    """Return an arm that assumes this percentile of the initial demand of a new replica."""
+    workload = {**arm.workload, "initial_demand_percentile": float(percentile)}
+    return attrs.evolve(arm, name=f"{arm.name}@p{percentile}", workload=workload)
+
+
+def placement_arms(names: tuple[str, ...]) -> tuple[Arm, ...]:
+    """Return an arm for each of these placement policies."""
+    return tuple(Arm(name, name) for name in names)

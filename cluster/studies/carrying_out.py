@@ -1,0 +1,175 @@
+"""Carrying out the sweep of a study: with progress, into a directory that keeps what is finished.
+
+::
+
+    OUT/journal.jsonl     the finished runs, as they came; a sweep goes on from here
+    OUT/study.json        what was run: settings, arms, versions
+    OUT/runs.parquet      a row a run; the same bytes for any number of processes
+    OUT/timings.parquet   seconds of every run
+    OUT/failures.json     runs that failed, with their parameters and tracebacks
+    OUT/*.png             plots
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from cluster.results import versions, write_json
+from cluster.sweep import Journal, Outcome, Run, Task, sweep
+
+if TYPE_CHECKING:
+    import polars as pl
+
+JOURNAL, STUDY, RUNS, TIMINGS, FAILURES = (
+    "journal.jsonl",
+    "study.json",
+    "runs.parquet",
+    "timings.parquet",
+    "failures.json",
+)
+Row = dict[str, Any]
+
+
+@attrs.frozen
+class Place:
+    """Where a study is carried out.
+
+    Parameters
+    ----------
+    folder
+        Directory of the results.
+    jobs, scheduler
+        As in `cluster.sweep.sweep`.
+    restart
+        True: runs that are finished are made again.
+    quiet
+        True: no progress.
+    """
+
+    folder: Path
+    jobs: int | None = None
+    scheduler: str | None = None
+    restart: bool = False
+    quiet: bool = False
+
+
+@attrs.frozen(eq=False)
+class Finished:
+    """What came of a sweep.
+
+    Parameters
+    ----------
+    rows
+        Arguments and values of every run that did not fail, in the order of the tasks.
+    failed
+        Tasks that failed, with their outcomes.
+    """
+
+    rows: Sequence[Row]
+    failed: Sequence[tuple[Task, Outcome]]
+
+
+def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, described: Mapping[str, Any]) -> Finished:
+    """Do the tasks of a study and write their tables.
+
+    Parameters
+    ----------
+    name
+        Of the study, for the progress bar.
+    run
+        Does a task. It returns ``totals``, which are the same for each run of the task, and ``timings``.
+    tasks
+        All runs. Their arguments that are no tables become columns.
+    described
+        What is said of the study in ``study.json``.
+    """
+    if place.restart:
+        (place.folder / JOURNAL).unlink(missing_ok=True)
+    place.folder.mkdir(parents=True, exist_ok=True)
+    write_json(place.folder / STUDY, {"study": name, "versions": versions(), **described})
+    journal = Journal(place.folder / JOURNAL)
+    known = sum(task.key in journal.finished for task in tasks)
+    with _progress(name, len(tasks), known, place.quiet) as report:
+        outcomes = sweep(run, tasks, journal, jobs=place.jobs, scheduler=place.scheduler, progress=report)
+    pairs = list(zip(tasks, outcomes, strict=True))
+    finished = Finished(
+        [_row(task, outcome.values["totals"]) for task, outcome in pairs if outcome.values is not None],
+        [(task, outcome) for task, outcome in pairs if outcome.values is None],
+    )
+    _write_tables(place.folder, pairs, finished)
+    return finished
+
+
+def frame_of(rows: Sequence[Row]) -> pl.DataFrame:
+    """Return rows as a table; what is no single value becomes JSON."""
+    import polars as pl
+
+    plain = [{name: _cell(value) for name, value in row.items()} for row in rows]
+    return pl.DataFrame(plain, infer_schema_length=None)
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
+
+
+def _write_tables(folder: Path, pairs: Sequence[tuple[Task, Outcome]], finished: Finished) -> None:
+    timings = [
+        _row(task, {"cpu_seconds": outcome.seconds, **outcome.values["timings"]})
+        for task, outcome in pairs
+        if outcome.values is not None
+    ]
+    frame_of(finished.rows).write_parquet(folder / RUNS)
+    frame_of(timings).write_parquet(folder / TIMINGS)
+    failures = [{"arguments": dict(task.arguments), "error": outcome.error} for task, outcome in finished.failed]
+    (folder / FAILURES).unlink(missing_ok=True)
+    if failures:
+        write_json(folder / FAILURES, {"failures": failures})
+
+
+def _row(task: Task, values: Mapping[str, Any]) -> Row:
+    return {**{name: value for name, value in task.arguments.items() if not isinstance(value, dict)}, **values}
+
+
+@contextmanager
+def _progress(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]:
+    """Show how many runs are done, how many failed, and the time that is left."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    failures = 0
+    if known and not quiet:
+        console.print(f"{name}: {known} of {runs} runs are finished already", highlight=False)
+    with Progress(*columns, console=console, disable=quiet, speed_estimate_period=600.0) as bar:
+        shown = bar.add_task(name, total=runs - known)
+
+        def report(outcome: Outcome) -> None:
+            nonlocal failures
+            if outcome.error is not None:
+                failures += 1
+                bar.console.print(f"failed: {outcome.key}", highlight=False)
+                bar.update(shown, description=f"{name}, {failures} failed")
+            bar.advance(shown)
+
+        yield report

@@ -1,0 +1,111 @@
+"""What a study runs: every arm in every setting, several times; and the task of each such run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import attrs
+
+from cluster.studies.arms import NOTHING, Arm
+from cluster.sweep import Task
+
+BUDGET: Mapping[str, Any] = {
+    "chains": 2,
+    "max_simulated_annealing_iterations": 25,
+    "simulated_annealing_iterations_per_round": 60,
+}
+"""The proposal budget of ``examples/quickstart.toml``."""
+WITHOUT_DOMAINS: Mapping[str, Any] = {"fault_domain_constraint_priority": -1, "upgrade_domain_constraint_priority": -1}
+"""[1] section 8.3: that simulator does not enforce fault and upgrade domains."""
+SCENARIO = "study"
+
+
+@attrs.frozen
+class Setting:
+    """Where all arms meet.
+
+    Parameters
+    ----------
+    workload
+        Name of the synthetic region, or of the traces.
+    vcores
+        Of each node.
+    density
+        Tenant density.
+    """
+
+    workload: str
+    vcores: float
+    density: float
+
+    @property
+    def name(self) -> str:
+        """The setting in words."""
+        return f"{self.workload}, {self.vcores:g} vCores, density {self.density:g}"
+
+
+@attrs.frozen
+class Design:
+    """A study of policies.
+
+    Parameters
+    ----------
+    settings, arms
+        What is combined.
+    repeats
+        Runs of each arm in each setting; repeat i has the same tenants for all arms.
+    days
+        Simulated days of each run.
+    seed
+        Of the tenants and of everything else.
+    workload
+        Fields of ``[workload]`` for all, apart from region and density.
+    cluster, run, engine
+        Fields of ``[cluster]``, ``[run]`` and ``[engine]`` for all.
+    """
+
+    settings: tuple[Setting, ...]
+    arms: tuple[Arm, ...]
+    repeats: int
+    days: float
+    seed: int
+    workload: Mapping[str, Any]
+    cluster: Mapping[str, Any] = NOTHING
+    run: Mapping[str, Any] = NOTHING
+    engine: Mapping[str, Any] = NOTHING
+
+    def tasks(self) -> list[Task]:
+        """Return all runs; those with the same tenants follow one another."""
+        return [
+            self._task(setting, arm, repeat)
+            for setting in self.settings
+            for repeat in range(self.repeats)
+            for arm in self.arms
+        ]
+
+    def scenario(self, setting: Setting, arm: Arm) -> dict[str, Any]:
+        """Return the scenario of an arm in a setting, as a scenario file would say it."""
+        region = {"region": setting.workload} if self.workload.get("kind", "region") == "region" else {}
+        return {
+            "name": SCENARIO,
+            "cluster": {**self.cluster, "vcores": setting.vcores},
+            "workload": {**self.workload, **region, "density": setting.density, **arm.workload},
+            "run": {**self.run, "days": self.days, "seed": self.seed, "policies": [arm.policy]},
+            "engine": {**BUDGET, **self.engine},
+            "policies": {arm.policy: dict(arm.engine)},
+        }
+
+    def _task(self, setting: Setting, arm: Arm, repeat: int) -> Task:
+        scenario = self.scenario(setting, arm)
+        arguments = {**attrs.asdict(setting), "arm": arm.name, "repeat": repeat, "scenario": scenario}
+        return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {digest(scenario)}", arguments)
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """Return a short name of plain JSON values and of the version of this package."""
+    text = json.dumps([version("plb"), values], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

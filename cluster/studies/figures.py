@@ -1,0 +1,157 @@
+"""From runs to figures: mean violations by setting and arm, and ratios averaged over settings ([1] section 8.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from cluster.studies.design import Setting
+
+Floats = npt.NDArray[np.float64]
+RESAMPLES = 2000
+"""Resamples behind an interval."""
+INTERVAL = (2.5, 97.5)
+"""Percentiles of the resamples that bound it."""
+
+
+@attrs.frozen
+class Ratio:
+    """How many times as many violations one thing has as another, averaged over settings.
+
+    Parameters
+    ----------
+    mean
+        Mean of the settings' ratios; None where no setting has one.
+    low, high
+        Its 95 % interval, from resampled repeats; None with a single repeat.
+    settings
+        Settings in the mean.
+    without
+        Settings left out, as the second has no violation there.
+    """
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    settings: int
+    without: int
+
+
+@attrs.frozen(eq=False)
+class Violations:
+    """The violations of every run of a study.
+
+    Parameters
+    ----------
+    settings
+        The settings, in order.
+    counts
+        By arm, the violations by setting and repeat, (S, Q); every arm has the same repeats.
+    """
+
+    settings: tuple[Setting, ...]
+    counts: Mapping[str, Floats]
+
+    @property
+    def repeats(self) -> int:
+        """Repeats of each arm in each setting."""
+        return int(next(iter(self.counts.values())).shape[1])
+
+    def with_vcores(self, vcores: float) -> Violations:
+        """Return those of the settings with such nodes."""
+        chosen = [index for index, setting in enumerate(self.settings) if setting.vcores == vcores]
+        settings = tuple(self.settings[index] for index in chosen)
+        return Violations(settings, {arm: counts[chosen] for arm, counts in self.counts.items()})
+
+    def means(self, arm: str) -> Floats:
+        """Return the mean violations of an arm by setting, (S,)."""
+        return np.asarray(self.counts[arm].mean(axis=1))
+
+    def least(self, arms: Sequence[str]) -> Floats:
+        """Return the mean violations of the best of some arms in each setting, (S,)."""
+        return np.asarray(np.min([self.means(arm) for arm in arms], axis=0))
+
+    def best(self, arms: Sequence[str]) -> list[str]:
+        """Return which of some arms is best in each setting; the first of equal ones."""
+        means = np.array([self.means(arm) for arm in arms])
+        return [arms[index] for index in means.argmin(axis=0)]
+
+    def at_least_as_good(self, arm: str, others: Sequence[str]) -> int:
+        """Return in how many settings an arm has at most the mean violations of the best of the others."""
+        return int((self.means(arm) <= self.least(others)).sum())
+
+    def ratio(self, arms: Sequence[str], to: str) -> Ratio:
+        """Return the violations of the best of some arms in each setting by those of another, averaged over settings.
+
+        The best is chosen by the means over the same repeats that are compared, also in each resample.
+        """
+        found = _ratios(self.least(arms), self.means(to))
+        low, high = self._interval(arms, to) if self.repeats > 1 and len(found) else (None, None)
+        mean = float(found.mean()) if len(found) else None
+        return Ratio(mean, low, high, len(found), len(self.settings) - len(found))
+
+    def _interval(self, arms: Sequence[str], to: str) -> tuple[float, float]:
+        rng = np.random.default_rng(0)
+        means = []
+        for _ in range(RESAMPLES):
+            drawn = rng.integers(self.repeats, size=(len(self.settings), self.repeats))
+            above = np.min([_mean_of(self.counts[arm], drawn) for arm in arms], axis=0)
+            of_resample = _ratios(above, _mean_of(self.counts[to], drawn))
+            if len(of_resample):
+                means.append(of_resample.mean())
+        low, high = np.percentile(means, INTERVAL)
+        return float(low), float(high)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the settings under the stable keys of design section 13."""
+        means = {arm: self.means(arm) for arm in self.counts}
+        return [
+            {**attrs.asdict(setting), "violations": {arm: float(means[arm][index]) for arm in means}}
+            for index, setting in enumerate(self.settings)
+        ]
+
+
+def _ratios(above: Floats, below: Floats) -> Floats:
+    """Return the ratios of the settings in which the second is above 0."""
+    some = below > 0
+    return np.asarray(above[some] / below[some])
+
+
+def _mean_of(counts: Floats, drawn: npt.NDArray[np.int64]) -> Floats:
+    """Return the means over the drawn repeats, (S,)."""
+    return np.asarray(np.take_along_axis(counts, drawn, axis=1).mean(axis=1))
+
+
+def violations_of(settings: Sequence[Setting], runs: Sequence[Mapping[str, Any]]) -> Violations:
+    """Return the violations of runs; a repeat that an arm lacks in a setting, as its run failed, is left out there.
+
+    Parameters
+    ----------
+    runs
+        Rows with ``workload``, ``vcores``, ``density``, ``arm``, ``repeat`` and ``violations``.
+
+    Notes
+    -----
+    Settings may be left with fewer repeats than others: all are cut to the fewest. A setting without a common repeat is
+    left out.
+    """
+    found: dict[Setting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
+    for run in runs:
+        setting = Setting(run["workload"], run["vcores"], run["density"])
+        found[setting].setdefault(run["arm"], {})[run["repeat"]] = run["violations"]
+    arms = list(dict.fromkeys(run["arm"] for run in runs))
+    common = {
+        setting: sorted(set.intersection(*(set(of.get(arm, ())) for arm in arms))) if of else []
+        for setting, of in found.items()
+    }
+    kept = tuple(setting for setting in settings if common[setting])
+    repeats = min((len(common[setting]) for setting in kept), default=0)
+    counts = {
+        arm: np.array([[found[setting][arm][repeat] for repeat in common[setting][:repeats]] for setting in kept])
+        for arm in arms
+    }
+    return Violations(kept, {arm: of.reshape(len(kept), repeats).astype(np.float64) for arm, of in counts.items()})

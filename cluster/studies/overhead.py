@@ -1,0 +1,74 @@
+"""[1] section 8.5: what violation probabilities cost in memory and time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from cluster.bench import SizeBench
+from cluster.bench_cluster import bench_cluster
+from cluster.studies.arms import WITH_PROBABILITIES, Arm
+from cluster.studies.carrying_out import Row
+from cluster.studies.claims import Claim
+from workloads.regions import REGIONS, generate_history
+
+DAYS, QUICK_DAYS = 3.0, 0.5
+CONFIGURATIONS = 1000
+ACCEPTANCE = 0.05
+"""Share of the proposals that an annealing search accepts, about, while it is measured."""
+HISTORY_TENANTS = 20_000
+"""Past tenants whose models are measured."""
+PUBLISHED_PLACEMENT = {"prv_best_fit": "9.66 to 76.7 ms", "prv_worst_fit": "8.58 to 65.4 ms"}
+ARMS = (
+    *(Arm(name, name) for name in WITH_PROBABILITIES),
+    *(Arm(f"{name}, timeline", name, engine={"evaluation": "timeline"}) for name in WITH_PROBABILITIES),
+)
+
+
+def memory_claims(nodes: int = 40) -> list[Claim]:
+    """Return the bytes of a demand model, and of the sums that a search keeps."""
+    history = generate_history(next(iter(REGIONS.values())), HISTORY_TENANTS, 0)
+    fields = attrs.asdict(history, recurse=False).values()
+    columns = [value for value in fields if isinstance(value, np.ndarray) and len(value) == len(history)]
+    solution = SizeBench(bench_cluster(nodes, 0), 1000, 0).solution
+    kept = solution.aggregate.nbytes
+    return [
+        Claim("memory of a demand model", "66 bytes", f"{sum(one.nbytes for one in columns) / len(history):.0f} bytes"),
+        Claim(f"memory of the sums of {nodes} nodes", "32 KB", f"{kept / 1024:.0f} KB"),
+    ]
+
+
+def scoring_claims(nodes: int = 40, proposals: int = 100_000) -> list[Claim]:
+    """Return how long a thousand configurations take with the original and with the modified energy."""
+    found = []
+    for label, paper, weight in (("original", "432 ms", 0.0), ("modified", "890 ms", 0.1)):
+        engine = bench_cluster(nodes, 0)
+        engine.configure(attrs.evolve(engine.config, w_failovers=weight))
+        bench = SizeBench(engine, proposals, 0)
+        seconds = CONFIGURATIONS / bench.early(bench.temperature_for(ACCEPTANCE))[0]
+        found.append(Claim(f"1,000 configurations, {label} energy", paper, f"{1000 * seconds:.2f} ms"))
+    return found
+
+
+def placement_claims(rows: Sequence[Row], timings: Sequence[Mapping[str, Any]]) -> list[Claim]:
+    """Return how long the placement of a tenant takes: the least and the largest mean over the densities.
+
+    Parameters
+    ----------
+    rows, timings
+        Totals and timings of the same runs.
+    """
+    found = []
+    for arm in ARMS:
+        means = [
+            1000.0 * timing["placement"] / row["tenants"]
+            for row, timing in zip(rows, timings, strict=True)
+            if row["arm"] == arm.name
+        ]
+        if means:
+            ours = f"{min(means):.2f} to {max(means):.2f} ms"
+            found.append(Claim(f"placement of a tenant, {arm.name}", PUBLISHED_PLACEMENT[arm.policy], ours))
+    return found

@@ -1,0 +1,85 @@
+"""The plots that correspond to figures 7, 8 and 9 of [1]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.studies.claims import Table
+from cluster.studies.compression import Effect
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PANELS_A_ROW = 2
+
+
+def plot_settings(ax: Axes, table: Table, chosen: Sequence[int]) -> None:
+    """Draw the mean violations of some settings, a group of bars each.
+
+    Parameters
+    ----------
+    chosen
+        Indices of settings that differ in their density alone.
+    """
+    width = 0.8 / len(table.columns)
+    places = np.arange(len(chosen))
+    for number, (heading, means) in enumerate(table.columns.items()):
+        offset = (number - (len(table.columns) - 1) / 2) * width
+        ax.bar(places + offset, means[list(chosen)], width, label=heading, color=COLOURS[number % len(COLOURS)])
+    first = table.settings[chosen[0]]
+    ax.set_xticks(places, [f"{table.settings[index].density:g}" for index in chosen])
+    ax.set(xlabel="tenant density", ylabel="violations", title=f"{first.workload}, {first.vcores:g} vCores")
+    ax.grid(axis="y", alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def save_settings(path: Path, table: Table, title: str) -> None:
+    """Draw all settings, a panel for each workload and hardware."""
+    from matplotlib.figure import Figure
+
+    panels: dict[tuple[str, float], list[int]] = {}
+    for index, setting in enumerate(table.settings):
+        panels.setdefault((setting.workload, setting.vcores), []).append(index)
+    rows = -(-len(panels) // PANELS_A_ROW)
+    columns = min(PANELS_A_ROW, len(panels))
+    widest = max(len(chosen) for chosen in panels.values())
+    size = columns * max(4.5, 0.75 * widest), 3.2 * rows + 0.6
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax, chosen in zip(axes, panels.values(), strict=False):
+        plot_settings(ax, table, chosen)
+    for ax in axes[len(panels) :]:
+        ax.set_visible(False)
+    figure.suptitle(title)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.savefig(path, dpi=DOTS_PER_INCH)
+
+
+def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
+    """Draw the probability by demand models over that by full traces, a point for each number of tenants."""
+    for number, workload in enumerate(dict.fromkeys(one.workload for one in effects)):
+        points = [(one.full, one.compressed) for one in effects if one.workload == workload]
+        colour = COLOURS[number % len(COLOURS)]
+        ax.plot(*zip(*points, strict=True), "o", markersize=4, alpha=0.8, color=colour, label=workload)
+    ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
+    ax.set(xlabel="probability by full traces", ylabel="probability by demand models")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    ax.legend(frameon=False, loc="upper left")
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def save_effects(path: Path, effects: Sequence[Effect]) -> None:
+    """Draw figure 7."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.0, 5.0), layout="constrained")
+    plot_effects(figure.subplots(), effects)
+    figure.suptitle("probability of a violation, full and compressed traces")
+    figure.savefig(path, dpi=DOTS_PER_INCH)

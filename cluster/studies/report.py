@@ -1,0 +1,90 @@
+"""The tables in which a study ends, and its figures as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+from rich.table import Table as RichTable
+
+from cluster.studies.claims import Claim, Table
+from cluster.studies.compression import Effect
+from cluster.studies.figures import Ratio, Violations
+
+
+def table_of_settings(table: Table, title: str, repeats: int) -> RichTable:
+    """Return the mean violations of every setting."""
+    shown = RichTable(title=title, caption=f"violations, means of {repeats} repeats")
+    shown.add_column("workload")
+    for heading in ("vCores", "density", *table.columns, f"{table.above} / {table.below}"):
+        shown.add_column(heading, justify="right")
+    for index, setting in enumerate(table.settings):
+        cells = [_with_remark(table, name, index) for name in table.columns]
+        below, above = (table.columns[name][index] for name in (table.below, table.above))
+        ratio = f"{above / below:.2f}" if below else "-"
+        shown.add_row(setting.workload, f"{setting.vcores:g}", f"{setting.density:g}", *cells, ratio)
+    return shown
+
+
+def table_of_claims(claims: Sequence[Claim], title: str) -> RichTable:
+    """Return what was found beside what the paper reports."""
+    shown = RichTable(title=title, caption="ratios of violations, averaged over settings, with 95 % intervals")
+    for heading in ("", "paper", "here", "95 % interval", "settings"):
+        shown.add_column(heading, justify="left" if not heading else "right")
+    for claim in claims:
+        shown.add_row(claim.label, claim.paper or "-", *_cells(claim.ours))
+    return shown
+
+
+def ratios_as_json(claims: Sequence[Claim]) -> dict[str, Any]:
+    """Return the ratios under the stable keys of design section 13."""
+    return {claim.label: attrs.asdict(claim.ours) for claim in claims if isinstance(claim.ours, Ratio)}
+
+
+def counts_as_json(claims: Sequence[Claim]) -> dict[str, str]:
+    """Return the figures that are no ratios."""
+    return {claim.label: claim.ours for claim in claims if isinstance(claim.ours, str)}
+
+
+def table_of_effects(effects: Sequence[Effect]) -> RichTable:
+    """Return the probabilities of figure 7, and where models and traces differ most."""
+    shown = RichTable(title="probability of a violation by full traces and by demand models, [1] figure 7")
+    workloads = list(dict.fromkeys(one.workload for one in effects))
+    shown.add_column("tenants", justify="right")
+    for name in workloads:
+        shown.add_column(f"{name}: full", justify="right")
+        shown.add_column("models", justify="right")
+    for tenants in dict.fromkeys(one.tenants for one in effects):
+        of_count = [one for one in effects if one.tenants == tenants]
+        shown.add_row(str(tenants), *(f"{share:.4f}" for one in of_count for share in (one.full, one.compressed)))
+    most = max(effects, key=lambda one: abs(one.difference))
+    shown.caption = (
+        f"largest difference: {most.difference:+.4f} ({most.workload}, {most.tenants} tenants); "
+        f"{effects[0].samples:,} samples each"
+    )
+    return shown
+
+
+def as_json(study: str, found: Violations, claims: Sequence[Claim]) -> dict[str, Any]:
+    """Return the figures of a study of policies."""
+    return {
+        "study": study,
+        "settings": found.as_json(),
+        "ratios": ratios_as_json(claims),
+        "counts": counts_as_json(claims),
+    }
+
+
+def _with_remark(table: Table, name: str, index: int) -> str:
+    mean = f"{table.columns[name][index]:.1f}"
+    return f"{mean} ({table.remarks[name][index]})" if name in table.remarks else mean
+
+
+def _cells(ours: Ratio | str) -> tuple[str, str, str]:
+    if isinstance(ours, str):
+        return ours, "", ""
+    mean = "-" if ours.mean is None else f"{ours.mean:.2f}"
+    interval = "-" if ours.low is None else f"{ours.low:.2f} to {ours.high:.2f}"
+    without = f", {ours.without} without violations" if ours.without else ""
+    return mean, interval, f"{ours.settings}{without}"

@@ -1,0 +1,63 @@
+"""One run of a study: a scenario under one arm, in whatever process it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import attrs
+
+from cluster.pools import Source, read_source
+from cluster.scenario import Scenario
+from cluster.scenario_file import scenario_from
+from cluster.tenants import TenantSequence, make_tenants
+
+PER_ARM = ("initial_demand_percentile", "oracle_hours", "oracle_after_hours")
+"""Fields of ``[workload]`` that change what is reported, and neither tenants nor history."""
+NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
+"""Fields of ``[workload]`` that change who arrives, but not where tenants and history come from."""
+
+
+def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Simulate what a task of `cluster.studies.design.Design` describes; return the totals, and the timings apart.
+
+    What several runs have in common is kept for the next one: the demand history, and the tenants.
+    """
+    from cluster.simulation import simulate
+
+    tables, repeat = arguments["scenario"], int(arguments["repeat"])
+    scenario = scenario_from(tables)
+    # one search at a time, as there is a process a core
+    scenario = attrs.evolve(scenario, engine={"threads": 1, **scenario.engine})
+    common = json.dumps({**tables, "engine": {}, "policies": {}, "workload": _without(tables["workload"], PER_ARM)})
+    source, tenants = _source(_origin(tables)), _tenants(common, repeat)
+    result = simulate(scenario, source, tenants, scenario.run.policies[0], repeat)
+    return {"totals": result.totals, "timings": result.timings}
+
+
+def _origin(tables: Mapping[str, Any]) -> str:
+    """Return what a source of tenants depends on."""
+    workload = _without(tables["workload"], (*PER_ARM, *NOT_OF_TENANTS))
+    return json.dumps({"name": tables["name"], "workload": workload, "cluster": tables["cluster"]}, sort_keys=True)
+
+
+def _without(table: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name not in names}
+
+
+@lru_cache(maxsize=4)
+def _source(origin: str) -> Source:
+    return read_source(_scenario(json.loads(origin)))
+
+
+@lru_cache(maxsize=1)  # runs with the same tenants follow one another, and traces are large
+def _tenants(common: str, repeat: int) -> TenantSequence:
+    tables = json.loads(common)
+    return make_tenants(_scenario(tables), _source(_origin(tables)), repeat)
+
+
+def _scenario(tables: Mapping[str, Any]) -> Scenario:
+    """Return a scenario whose policy does not matter."""
+    return scenario_from({**tables, "run": {**tables.get("run", {}), "policies": ["original"]}})

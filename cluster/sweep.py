@@ -1,0 +1,210 @@
+"""Many independent runs, on the cores of this machine or on a Dask cluster; what is finished is kept and not repeated.
+
+A run is a `Task`: a function's arguments under a key that says what they are. Results are written to a journal as they
+come, so a sweep that is killed goes on where it stood, and one that is asked for more runs makes only those.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from cluster.processes import cores
+from plb.errors import PlbError
+
+Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""What a task is done by: a function of a module, from plain JSON values to plain JSON values."""
+
+
+@attrs.frozen
+class Task:
+    """One run.
+
+    Parameters
+    ----------
+    key
+        Says all that the result depends on; unique in a sweep.
+    arguments
+        Plain JSON values.
+    """
+
+    key: str
+    arguments: Mapping[str, Any]
+
+
+@attrs.frozen
+class Outcome:
+    """What came of a task.
+
+    Parameters
+    ----------
+    key
+        Of the task.
+    values
+        What the function returned; None where it failed.
+    seconds
+        CPU seconds of the run.
+    error
+        The traceback, where it failed.
+    """
+
+    key: str
+    values: Mapping[str, Any] | None
+    seconds: float
+    error: str | None = None
+
+
+class Journal:
+    """The outcomes of the finished tasks of a sweep, one a line of a file, in the order in which they came.
+
+    Parameters
+    ----------
+    path
+        The file; made where it is missing. A line that was cut off when the sweep was killed is forgotten.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.finished: dict[str, Outcome] = {}
+        whole = 0
+        if path.exists():
+            for line in path.read_bytes().splitlines(keepends=True):
+                if not line.endswith(b"\n"):
+                    break
+                self._remember(line)
+                whole += len(line)
+            os.truncate(path, whole)
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep an outcome beyond the end of this process; a failure is not kept, so that it is tried again."""
+        if outcome.error is not None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(attrs.asdict(outcome), sort_keys=True, allow_nan=False) + "\n")
+        self.finished[outcome.key] = outcome
+
+    def _remember(self, line: bytes) -> None:
+        try:
+            outcome = Outcome(**json.loads(line))
+        except (ValueError, TypeError) as error:
+            raise PlbError(f"{self._path}: a line is no outcome of a run ({error}); remove the file") from None
+        self.finished[outcome.key] = outcome
+
+
+def sweep(
+    run: Run,
+    tasks: Sequence[Task],
+    journal: Journal,
+    *,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    progress: Callable[[Outcome], None] | None = None,
+) -> list[Outcome]:
+    """Do the tasks that the journal does not have, and return the outcomes of all, in the order of the tasks.
+
+    The outcomes do not depend on how many processes there are, where they are, or in which order tasks end.
+
+    Parameters
+    ----------
+    run
+        Does a task.
+    tasks
+        All of them, finished or not.
+    journal
+        Takes outcomes as they come.
+    jobs
+        Processes on this machine; None: one a core. 1: this process.
+    scheduler
+        Address of a Dask scheduler whose workers do the tasks instead, such as ``tcp://10.0.0.1:8786``. They need this
+        package.
+    progress
+        Called with each new outcome.
+
+    Returns
+    -------
+    list
+        Of tasks that failed, too.
+
+    Raises
+    ------
+    PlbError
+        If two tasks have one key, or processes of the sweep end by themselves.
+    """
+    keys = [task.key for task in tasks]
+    if len(set(keys)) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise PlbError(f"sweep: two tasks have the key {twice!r}")
+    left = [task for task in tasks if task.key not in journal.finished]
+    failed: dict[str, Outcome] = {}
+    for outcome in _outcomes(run, left, jobs, scheduler):
+        journal.add(outcome)
+        if outcome.error is not None:
+            failed[outcome.key] = outcome
+        if progress is not None:
+            progress(outcome)
+    return [failed[key] if key in failed else journal.finished[key] for key in keys]
+
+
+def _outcomes(run: Run, tasks: Sequence[Task], jobs: int | None, scheduler: str | None) -> Iterator[Outcome]:
+    """Yield the outcomes as they come."""
+    if not tasks:
+        return
+    wanted = min(cores() if jobs is None else jobs, len(tasks))
+    if scheduler is None and wanted == 1:
+        yield from (_do(run, task) for task in tasks)
+        return
+    from joblib import Parallel, delayed, parallel_config
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    with ExitStack() as stack:
+        if scheduler is None:
+            stack.enter_context(parallel_config("loky", n_jobs=wanted, initializer=_ignore_interrupts))
+        else:
+            client = stack.enter_context(_client(scheduler))
+            stack.enter_context(parallel_config("dask", n_jobs=-1, client=client))
+        calls: Iterable[Any] = (delayed(_do)(run, task) for task in tasks)
+        try:
+            yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(calls)
+        except TerminatedWorkerError:
+            message = (
+                "a process of the sweep ended by itself; was memory short? Try fewer jobs. What is finished is kept"
+            )
+            raise PlbError(message) from None
+
+
+def _client(scheduler: str) -> Any:
+    """Return a client of a Dask scheduler."""
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise PlbError("a Dask scheduler needs the package distributed: pip install 'plb[dask]'") from None
+    connect: Any = Client  # without types
+    try:
+        return connect(scheduler, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise PlbError(f"no Dask scheduler answers at {scheduler}: {error}") from None
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the first process: the terminal sends it to all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _do(run: Run, task: Task) -> Outcome:
+    """Do a task; what goes wrong is its outcome, so that the others go on."""
+    began = time.process_time()
+    try:
+        values = run(task.arguments)
+    except Exception:
+        return Outcome(task.key, None, time.process_time() - began, traceback.format_exc())
+    return Outcome(task.key, values, time.process_time() - began)

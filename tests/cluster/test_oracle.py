@@ -1,0 +1,57 @@
+"""An oracle: what hosts foretell is what the engine is told, and what nodes carry decides about violations."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.tiny import Tenant, scenario_of, simulation_of, story
+
+HOUR = 6
+"""Steps."""
+GROWS = Tenant("grows", 0, [20.0] * 5 * HOUR + [70.0] * 10 * HOUR)
+
+
+def reported(oracle_hours: float, after_hours: float, now_hours: int) -> float:
+    """Return the load that the engine knows of a tenant that grows from 20 to 70 GB after five hours."""
+    sections = {"workload": {"density_metric": "disk", "oracle_hours": oracle_hours, "oracle_after_hours": after_hours}}
+    simulation = simulation_of(scenario_of(2, hours=now_hours, sections=sections), [GROWS])
+    simulation.run()
+    return max(load["disk"] for load in simulation.engine.node_loads().values())
+
+
+@pytest.mark.parametrize(
+    ("oracle_hours", "after_hours", "now_hours", "load"),
+    [
+        (0, 0, 4, 20.0),  # no oracle
+        (2, 0, 2, 20.0),  # it does not see so far
+        (2, 0, 4, 70.0),
+        (2, 4, 3, 20.0),  # it does not know the tenant yet
+        (2, 4, 4, 70.0),
+        (2, 0, 6, 70.0),  # it has come true
+    ],
+)
+def test_oracle_foretells_the_largest_demand_of_tenants_it_knows(oracle_hours, after_hours, now_hours, load):
+    """How far it sees and how old a tenant has to be decide what the engine is told."""
+    assert reported(oracle_hours, after_hours, now_hours) == load
+
+
+def test_oracle_keeps_a_newcomer_off_the_node_that_will_be_full():
+    """Two nodes carry 30 and 20 GB, and the second will carry 70: only who is foretold that takes the first."""
+    steady = Tenant("steady", 0, [30.0] * 15 * HOUR)
+    newcomer = Tenant("newcomer", 4 * 3600, [40.0] * 11 * HOUR)
+    violations = {}
+    for hours in (0.0, 2.0):
+        workload = {"density_metric": "disk", "oracle_hours": hours, "oracle_after_hours": 0.0}
+        engine = {"max_simulated_annealing_iterations": 25, "simulated_annealing_iterations_per_round": 60}
+        sections = {"workload": workload, "engine": {"w_imbalance": 10.0, **engine}}
+        run = story(scenario_of(2, hours=12, sections=sections), [steady, GROWS, newcomer])
+        violations[hours] = run.totals["violations"]
+    assert violations == {0.0: 1, 2.0: 0}
+
+
+def test_load_that_is_only_foretold_is_no_violation():
+    """Two tenants of one node will be too much for it after 80 minutes; until then nothing is short."""
+    both = [Tenant(name, 0, [40.0] * 8 + [50.0] * 30) for name in "ab"]
+    workload = {"density_metric": "disk", "oracle_hours": 24.0, "oracle_after_hours": 0.0}
+    run = story(scenario_of(1, hours=2, sections={"workload": workload}), both)
+    assert run.tables["shortages"]["time_s"].min() == 5400

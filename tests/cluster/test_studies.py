@@ -1,0 +1,228 @@
+"""Studies: figures against a count by hand, tasks that say all they depend on, and the commands from end to end."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cluster.cli import app
+from cluster.studies import annealing, compression, policies
+from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
+from cluster.studies.base import Base, of_scenario, regions
+from cluster.studies.densities import ANNEALING_MARKS, LADDERS, PILOT_SEED
+from cluster.studies.design import Setting
+from cluster.studies.figures import violations_of
+from plb import UnknownNameError
+
+SMALL = """
+name = "small"
+[cluster]
+nodes = 8
+upgrade_domains = 4
+fault_domains = 4
+[workload]
+density = 1.5
+history_tenants = 300
+[engine]
+chains = 1
+repetitions = 10
+max_simulated_annealing_iterations = 2
+simulated_annealing_iterations_per_round = 10
+"""
+
+
+def rows(counts):
+    """Return runs with these violations, by density and arm."""
+    return [
+        {"workload": "w", "vcores": 80.0, "density": density, "arm": arm, "repeat": repeat, "violations": count}
+        for density, of_arms in counts.items()
+        for arm, of_repeats in of_arms.items()
+        for repeat, count in enumerate(of_repeats)
+        if count is not None
+    ]
+
+
+def settings_of(counts):
+    """Return a setting for each density."""
+    return [Setting("w", 80.0, density) for density in counts]
+
+
+def found_of(counts):
+    """Return the violations of runs given by density and arm."""
+    return violations_of(settings_of(counts), rows(counts))
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(
+        st.lists(st.lists(st.integers(0, 20), min_size=2, max_size=2), min_size=3, max_size=3), min_size=1, max_size=4
+    )
+)
+def test_ratio_is_the_mean_of_the_ratios_of_means(table):
+    """Settings in which the second has no violations are left out and counted."""
+    counts = {float(index): dict(zip("abc", of_arms, strict=True)) for index, of_arms in enumerate(table)}
+    ratio = found_of(counts).ratio(["a", "b"], "c")
+    expected = [
+        min(sum(of_arms["a"]), sum(of_arms["b"])) / sum(of_arms["c"])
+        for of_arms in counts.values()
+        if sum(of_arms["c"])
+    ]
+    assert (ratio.settings, ratio.without) == (len(expected), len(counts) - len(expected))
+    if expected:
+        assert math.isclose(ratio.mean, float(np.mean(expected)))
+        assert ratio.low is not None
+        assert ratio.low <= ratio.high
+    else:
+        assert ratio.mean is None
+
+
+def test_interval_has_no_width_where_repeats_agree_and_is_missing_for_one_repeat():
+    """The interval says how much repeats differ, and nothing else."""
+    alike = found_of({1.0: {"a": [6, 6, 6], "b": [2, 2, 2]}, 2.0: {"a": [4, 4, 4], "b": [4, 4, 4]}}).ratio(["a"], "b")
+    assert (alike.mean, alike.low, alike.high) == (2.0, 2.0, 2.0)
+    once = found_of({1.0: {"a": [6], "b": [2]}}).ratio(["a"], "b")
+    assert (once.mean, once.low, once.high) == (3.0, None, None)
+
+
+def test_ties_count_as_good_also_without_violations():
+    """A setting in which neither has violations is a tie."""
+    found = found_of({1.0: {"a": [0], "b": [0]}, 2.0: {"a": [3], "b": [3]}, 3.0: {"a": [4], "b": [3]}})
+    assert found.at_least_as_good("a", ["b"]) == 2
+    assert found.at_least_as_good("b", ["a"]) == 3
+
+
+def test_repeat_that_failed_is_left_out_for_all_arms():
+    """Only repeats that all arms have are compared; a setting without any is left out."""
+    counts = {1.0: {"a": [5, 7, 9], "b": [1, None, 3]}, 2.0: {"a": [2, 4, 6], "b": [1, 1, 1]}}
+    found = found_of(counts)
+    assert found.counts["a"].tolist() == [[5, 9], [2, 4]]
+    assert found.counts["b"].tolist() == [[1, 3], [1, 1]]
+    assert found_of({1.0: {"a": [5], "b": [None]}, 2.0: {"a": [2], "b": [1]}}).settings == (Setting("w", 80.0, 2.0),)
+
+
+def test_tasks_of_one_arm_differ_only_in_what_their_keys_say():
+    """Two arms on the same tenants differ in key and digest; so do two seeds, and nothing else does."""
+    base = regions(["region1"])
+    arms = (ORIGINAL, with_oracle(ORIGINAL), with_initial_demand(ORIGINAL, 90), MODIFIED)
+    described = {"days": 1.0, "repeats": 2, "engine": {}}
+    tasks = base.design([Setting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
+    again = base.design([Setting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
+    other = base.design([Setting("region1", 80.0, 2.0)], arms, seed=2, **described).tasks()
+    assert [task.key for task in tasks] == [task.key for task in again]
+    assert len({task.key for task in (*tasks, *other)}) == 16
+    assert [task.arguments["arm"] for task in tasks[:4]] == ["original", "original+oracle", "original@p90", "modified"]
+    assert all(json.loads(json.dumps(dict(task.arguments))) == task.arguments for task in tasks)
+
+
+def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches_the_marks():
+    """Violations double from rung to rung in one workload and stay away in the other, which is full at density 2."""
+    asked = []
+
+    def carry_out(design):
+        density = design.settings[0].density
+        asked.append((density, [one.workload for one in design.settings]))
+        assert design.seed == PILOT_SEED
+        assert [arm.name for arm in design.arms] == ["original"]
+        counts = {"grows": 2.0 ** (4 * density - 3), "full": 0.0}
+        names = [one.workload for one in design.settings if one.workload == "grows" or density <= 2.0]
+        return [{"workload": name, "density": density, "violations": counts[name]} for name in names]
+
+    chosen = LADDERS[0].climb(Base(("grows", "full"), 2.0, is_of_regions=False), carry_out)
+    assert asked[0] == (0.75, ["grows", "full"])
+    assert asked[-1] == (2.5, ["grows"])
+    assert chosen["grows"] == pytest.approx([(math.log2(mark) + 3) / 4 for mark in ANNEALING_MARKS], abs=0.06)
+    assert chosen["full"] == [2.0] * 4
+
+
+def test_unknown_region_is_refused():
+    """The message names it."""
+    with pytest.raises(UnknownNameError, match="region9"):
+        regions(["region9"])
+
+
+def test_scenario_gives_its_cluster_and_tenants(tmp_path):
+    """Density, days, seed and policies are those of the study."""
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL + "[run]\nfill_hours = 3.0\nseed = 5\n")
+    base = of_scenario(path)
+    assert (base.workloads, base.density, base.cluster["nodes"]) == (("region1",), 1.5, 8)
+    assert base.run == {"fill_hours": 3.0}
+    assert base.workload == {"history_tenants": 300}
+
+
+def study(folder: Path, name: str, *arguments: str) -> dict:
+    """Run a small study and return its figures."""
+    scenario = folder.parent / "small.toml"
+    scenario.write_text(SMALL)
+    figures = folder.parent / f"{folder.name}.json"
+    command = ["study", name, "--scenario", str(scenario), "--out", str(folder), "--json", str(figures), "--quiet"]
+    result = CliRunner().invoke(app, [*command, *arguments])
+    assert result.exit_code == 0, result.output
+    return json.loads(figures.read_text())
+
+
+ONE_SETTING = ("--density", "1.5", "--days", "0.05", "--repeats", "2")
+
+
+def test_annealing_study_is_the_same_for_any_number_of_processes_and_goes_on(tmp_path):
+    """Figures and runs do not depend on the processes; with a third repeat, only that is made."""
+    one = study(tmp_path / "one", "annealing", *ONE_SETTING, "--jobs", "1")
+    two = study(tmp_path / "two", "annealing", *ONE_SETTING, "--jobs", "2")
+    assert one == two
+    assert (tmp_path / "one/runs.parquet").read_bytes() == (tmp_path / "two/runs.parquet").read_bytes()
+    assert (tmp_path / "one/figure8.png").stat().st_size > 10_000
+    assert one["study"] == "annealing"
+    assert set(one["settings"][0]["violations"]) == {arm.name for arm in annealing.ARMS}
+    assert set(one["ratios"]["original / modified"]) == {"mean", "low", "high", "settings", "without"}
+    before = (tmp_path / "one/journal.jsonl").read_text()
+    study(tmp_path / "one", "annealing", *ONE_SETTING[:-1], "3", "--jobs", "1")
+    after = (tmp_path / "one/journal.jsonl").read_text()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == 3 * len(annealing.ARMS)
+    frame = pl.read_parquet(tmp_path / "one/runs.parquet")
+    assert frame["repeat"].to_list()[:8] == [0] * 7 + [1]
+    assert "total" in pl.read_parquet(tmp_path / "one/timings.parquet").columns
+    assert "total" not in frame.columns
+
+
+def test_policies_study_compares_every_variant(tmp_path):
+    """With an oracle the 16 of the paper, and eight under each of four other initial demands."""
+    figures = study(tmp_path / "all", "policies", *ONE_SETTING[:-1], "1", "--full", "--jobs", "1")
+    names = set(figures["settings"][0]["violations"])
+    assert names == {arm.name for arm in policies.arms(oracle=True, initial_demand=True)}
+    assert len(names) == 16 + 4 * 8
+    assert (tmp_path / "all/figure9.png").stat().st_size > 10_000
+
+
+def test_run_that_fails_is_told_with_its_parameters_and_loses_no_other(tmp_path):
+    """A density that the cluster cannot hold fails; the other setting is there all the same."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    command = ["study", "annealing", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
+    more = ["--density", "1.5", "--density", "500", "--days", "0.05", "--repeats", "1", "--jobs", "1"]
+    result = CliRunner().invoke(app, [*command, *more])
+    assert result.exit_code == 1
+    assert "7 runs failed, the first: region1, 80 vCores, density 500, original, repeat 0" in result.stderr
+    failures = json.loads((tmp_path / "out/failures.json").read_text())["failures"]
+    assert {one["arguments"]["density"] for one in failures} == {500.0}
+    assert "DensityError" in failures[0]["error"]
+    assert pl.read_parquet(tmp_path / "out/runs.parquet")["density"].unique().to_list() == [1.5]
+
+
+def test_compression_study_agrees_with_the_experiment_in_one_go(tmp_path):
+    """The probabilities are those of all samples together, whatever part they were drawn in."""
+    figures = study(tmp_path / "c", "compression", "--samples", "3", "--jobs", "1")
+    assert [one["tenants"] for one in figures["settings"]] == list(compression.TENANTS)
+    assert (tmp_path / "c/figure7.png").stat().st_size > 5_000
+    rows = pl.read_parquet(tmp_path / "c/runs.parquet").to_dicts()
+    hits = json.loads(rows[0]["hits"])
+    assert [one["full"] for one in figures["settings"]] == [
+        hits[str(tenants)][0] / 3 for tenants in compression.TENANTS
+    ]
