@@ -33,6 +33,8 @@ class Base:
         Whether the cluster is that of [1] and the tenants are those of the synthetic regions.
     cluster, workload, run, engine
         Fields of these sections.
+    files
+        Names and sizes of the files that the traces are read from.
     """
 
     workloads: tuple[str, ...]
@@ -42,6 +44,7 @@ class Base:
     workload: Mapping[str, Any] = NOTHING
     run: Mapping[str, Any] = NOTHING
     engine: Mapping[str, Any] = NOTHING
+    files: Mapping[str, int] = NOTHING
 
     def design(
         self,
@@ -55,8 +58,24 @@ class Base:
     ) -> Design:
         """Return a study of these arms."""
         return Design(
-            tuple(settings), tuple(arms), repeats, days, seed, self.workload, self.cluster, self.run, {**engine}
+            settings=tuple(settings),
+            arms=tuple(arms),
+            repeats=repeats,
+            days=days,
+            seed=seed,
+            workload=self.workload,
+            cluster=self.cluster,
+            run=self.run,
+            engine={**engine},
+            files=self.files,
         )
+
+
+def base_of(region: Sequence[str] | None, scenario: Path | None, traces: Path | None, *, quick: bool) -> Base:
+    """Return what a user names: a scenario file, or regions; `quick`: with fewer past tenants."""
+    if scenario is not None:
+        return of_scenario(scenario, traces)
+    return regions(region or (), QUICK_HISTORY_TENANTS if quick else HISTORY_TENANTS)
 
 
 def regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TENANTS) -> Base:
@@ -85,4 +104,9 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
     sections = {key: tables.get(key, {}) for key in ("cluster", "engine")}
     density = scenario.workload.density
-    return Base((name,), density, is_of_regions=False, workload=workload, run=run, **sections)
+    files = _files_in(Path(workload["path"])) if "path" in workload else {}
+    return Base((name,), density, is_of_regions=False, workload=workload, run=run, files=files, **sections)
+
+
+def _files_in(folder: Path) -> dict[str, int]:
+    return {str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}

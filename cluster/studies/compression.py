@@ -71,7 +71,7 @@ def tasks(base: Base, samples: int, seed: int) -> list[Task]:
         for part, first in enumerate(range(0, samples, SAMPLES_A_TASK)):
             drawn = min(SAMPLES_A_TASK, samples - first)
             arguments = {"workload": workload, "part": part, "samples": drawn, "seed": seed, "scenario": tables}
-            found.append(Task(f"{workload}, {drawn} samples, part {part}, {digest(arguments)}", arguments))
+            found.append(Task(f"{workload}, {drawn} samples, part {part}, {digest(arguments, base.files)}", arguments))
     return found
 
 

@@ -66,6 +66,8 @@ class Design:
         Fields of ``[workload]`` for all, apart from region and density.
     cluster, run, engine
         Fields of ``[cluster]``, ``[run]`` and ``[engine]`` for all.
+    files
+        Names and sizes of the files that the traces are read from.
     """
 
     settings: tuple[Setting, ...]
@@ -77,6 +79,7 @@ class Design:
     cluster: Mapping[str, Any] = NOTHING
     run: Mapping[str, Any] = NOTHING
     engine: Mapping[str, Any] = NOTHING
+    files: Mapping[str, int] = NOTHING
 
     def tasks(self) -> list[Task]:
         """Return all runs; those with the same tenants follow one another."""
@@ -99,13 +102,20 @@ class Design:
             "policies": {arm.policy: dict(arm.engine)},
         }
 
+    def described(self) -> dict[str, Any]:
+        """Return the design as plain JSON values."""
+        arms = [{**attrs.asdict(arm), "workload": dict(arm.workload), "engine": dict(arm.engine)} for arm in self.arms]
+        settings = [attrs.asdict(setting) for setting in self.settings]
+        numbers = {"repeats": self.repeats, "days": self.days, "seed": self.seed}
+        return {"settings": settings, "arms": arms, **numbers}
+
     def _task(self, setting: Setting, arm: Arm, repeat: int) -> Task:
         scenario = self.scenario(setting, arm)
         arguments = {**attrs.asdict(setting), "arm": arm.name, "repeat": repeat, "scenario": scenario}
-        return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {digest(scenario)}", arguments)
+        return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {digest(scenario, self.files)}", arguments)
 
 
-def digest(values: Mapping[str, Any]) -> str:
+def digest(*values: Mapping[str, Any]) -> str:
     """Return a short name of plain JSON values and of the version of this package."""
-    text = json.dumps([version("plb"), values], sort_keys=True)
+    text = json.dumps([version("plb"), *map(dict, values)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

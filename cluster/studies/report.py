@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -11,6 +11,8 @@ from rich.table import Table as RichTable
 from cluster.studies.claims import Claim, Table
 from cluster.studies.compression import Effect
 from cluster.studies.figures import Ratio, Violations
+
+OF_RATIOS = "ratios of violations, averaged over settings, with 95 % intervals"
 
 
 def table_of_settings(table: Table, title: str, repeats: int) -> RichTable:
@@ -27,9 +29,9 @@ def table_of_settings(table: Table, title: str, repeats: int) -> RichTable:
     return shown
 
 
-def table_of_claims(claims: Sequence[Claim], title: str) -> RichTable:
+def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIOS) -> RichTable:
     """Return what was found beside what the paper reports."""
-    shown = RichTable(title=title, caption="ratios of violations, averaged over settings, with 95 % intervals")
+    shown = RichTable(title=title, caption=caption)
     for heading in ("", "paper", "here", "95 % interval", "settings"):
         shown.add_column(heading, justify="left" if not heading else "right")
     for claim in claims:
@@ -63,6 +65,22 @@ def table_of_effects(effects: Sequence[Effect]) -> RichTable:
         f"largest difference: {most.difference:+.4f} ({most.workload}, {most.tenants} tenants); "
         f"{effects[0].samples:,} samples each"
     )
+    return shown
+
+
+def effects_as_json(effects: Sequence[Effect]) -> dict[str, Any]:
+    """Return the probabilities of figure 7."""
+    return {"study": "compression", "settings": [attrs.asdict(one) for one in effects], "ratios": {}}
+
+
+def table_of_densities(found: Mapping[str, Mapping[str, Sequence[float]]]) -> RichTable:
+    """Return the densities that pilots chose, by study and workload."""
+    shown = RichTable(title="densities of the studies")
+    for heading in ("study", "workload", "densities"):
+        shown.add_column(heading)
+    for study, of_workloads in found.items():
+        for workload, densities in of_workloads.items():
+            shown.add_row(study, workload, ", ".join(f"{one:g}" for one in densities))
     return shown
 
 

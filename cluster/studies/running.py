@@ -1,0 +1,220 @@
+"""Each study from what is wanted to its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+import polars as pl
+from rich.table import Table as RichTable
+
+from cluster.studies import annealing, compression, overhead, policies
+from cluster.studies.arms import Arm
+from cluster.studies.base import Base
+from cluster.studies.carrying_out import TIMINGS, Finished, Place, Row, carry_out
+from cluster.studies.claims import Claim, Table
+from cluster.studies.densities import LADDERS, Ladder, chosen
+from cluster.studies.design import Design, Setting
+from cluster.studies.figures import Violations, violations_of
+from cluster.studies.plots import save_effects, save_settings
+from cluster.studies.report import (
+    as_json,
+    counts_as_json,
+    effects_as_json,
+    table_of_claims,
+    table_of_densities,
+    table_of_effects,
+    table_of_settings,
+)
+from cluster.studies.simulated import run_simulation
+from cluster.sweep import Outcome, Task
+from workloads.regions import REGIONS
+
+QUICK_DAYS = 2.0
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """What a user asks of a study; None: as the paper has it.
+
+    Parameters
+    ----------
+    base
+        Whose tenants it is about.
+    place
+        Where it is carried out.
+    quick
+        A small part of it.
+    full, oracle, initial_demand
+        Further arms, and more repeats, of the study of policies.
+    samples
+        Of the study of compression.
+    densities, repeats, days
+        Of each setting.
+    seed
+        Of everything.
+    """
+
+    base: Base
+    place: Place
+    quick: bool = False
+    full: bool = False
+    oracle: bool = False
+    initial_demand: bool = False
+    samples: int | None = None
+    densities: Sequence[float] | None = None
+    repeats: int | None = None
+    days: float | None = None
+    seed: int = 0
+
+    def settings(self, ladders: Sequence[Ladder]) -> list[Setting]:
+        """Return the settings: at the densities that are given, or chosen before, or found by a pilot now."""
+        found = []
+        for ladder in ladders:
+            known: Mapping[str, Sequence[float]] | None = chosen(ladder, self.base)
+            if self.densities:
+                known = dict.fromkeys(self.base.workloads, self.densities)
+            elif known is None:
+                known = pilot(self.base, ladder, self.place)
+            for name in self.base.workloads:
+                of_workload = known[name]
+                if self.quick:
+                    of_workload = of_workload[len(of_workload) // 2 :][:1]
+                found += [Setting(name, ladder.vcores, density) for density in of_workload]
+        return found
+
+    def design(
+        self,
+        ladders: Sequence[Ladder],
+        arms: Sequence[Arm],
+        *,
+        repeats: int,
+        days: float,
+        quick_days: float = QUICK_DAYS,
+    ) -> Design:
+        """Return the runs of a study of policies, which by itself has so many repeats and days."""
+        return self.base.design(
+            self.settings(ladders),
+            arms,
+            days=self.days or (quick_days if self.quick else days),
+            repeats=self.repeats or (1 if self.quick else repeats),
+            seed=self.seed,
+            engine={**self.base.engine, **ladders[0].engine},
+        )
+
+
+@attrs.frozen(eq=False)
+class Report:
+    """In what a study ends.
+
+    Parameters
+    ----------
+    tables
+        To be printed.
+    figures
+        The same as JSON.
+    failed
+        Tasks that failed, with their outcomes.
+    """
+
+    tables: Sequence[RichTable]
+    figures: Mapping[str, Any]
+    failed: Sequence[tuple[Task, Outcome]]
+
+
+class _OfPolicies(Protocol):
+    """What a study of policies says of itself: the modules `annealing` and `policies`."""
+
+    def claims(self, found: Violations) -> list[Claim]: ...
+
+    def table(self, found: Violations) -> Table: ...
+
+
+def run_annealing(wanted: Wanted) -> Report:
+    """Make the runs of figure 8."""
+    arms = annealing.QUICK_ARMS if wanted.quick else annealing.ARMS
+    design = wanted.design(LADDERS[:1], arms, repeats=annealing.REPEATS, days=annealing.DAYS)
+    return _of_policies("annealing", design, wanted.place, annealing, "figure8.png")
+
+
+def run_policies(wanted: Wanted) -> Report:
+    """Make the runs of figure 9; a cluster of the user's own has one kind of hardware."""
+    ladders = LADDERS[1:] if wanted.base.is_of_regions else LADDERS[1:2]
+    arms = policies.arms(oracle=wanted.oracle or wanted.full, initial_demand=wanted.initial_demand or wanted.full)
+    repeats = policies.REPEATS if wanted.full else policies.CORE_REPEATS
+    design = wanted.design(ladders, arms, repeats=repeats, days=policies.DAYS)
+    return _of_policies("policies", design, wanted.place, policies, "figure9.png")
+
+
+def run_compression(wanted: Wanted) -> Report:
+    """Draw the samples of figure 7."""
+    samples = wanted.samples or (compression.QUICK_SAMPLES if wanted.quick else compression.SAMPLES)
+    tasks = compression.tasks(wanted.base, samples, wanted.seed)
+    finished = carry_out("compression", compression.run_compression, tasks, wanted.place, {"seed": wanted.seed})
+    if not finished.rows:
+        return Report((), {}, finished.failed)
+    found = compression.effects(finished.rows)
+    save_effects(wanted.place.folder / "figure7.png", found)
+    return Report((table_of_effects(found),), effects_as_json(found), finished.failed)
+
+
+def run_overhead(wanted: Wanted) -> Report:
+    """Measure what section 8.5 measures, one run after the other, so that times mean something."""
+    base = attrs.evolve(wanted.base, workloads=wanted.base.workloads[:1])
+    alone = attrs.evolve(wanted, base=base, place=attrs.evolve(wanted.place, jobs=1))
+    design = alone.design(LADDERS[1:2], overhead.ARMS, repeats=1, days=overhead.DAYS, quick_days=overhead.QUICK_DAYS)
+    finished = _carry_out("overhead", design, alone.place)
+    timings = pl.read_parquet(alone.place.folder / TIMINGS).to_dicts() if finished.rows else []
+    placement = overhead.placement_claims(finished.rows, timings)
+    claims = [*overhead.memory_claims(), *overhead.scoring_claims(), *placement]
+    figures = {"study": "overhead", "settings": [], "ratios": {}, "counts": counts_as_json(claims)}
+    return Report((table_of_claims(claims, "overheads, [1] section 8.5", ""),), figures, finished.failed)
+
+
+def run_densities(wanted: Wanted) -> Report:
+    """Choose the densities of all studies anew."""
+    found = {
+        f"{ladder.study}, {ladder.vcores:g} vCores": pilot(wanted.base, ladder, wanted.place) for ladder in LADDERS
+    }
+    return Report((table_of_densities(found),), {"study": "densities", "densities": found}, ())
+
+
+RUN: Mapping[str, Callable[[Wanted], Report]] = {
+    "annealing": run_annealing,
+    "policies": run_policies,
+    "compression": run_compression,
+    "overhead": run_overhead,
+    "densities": run_densities,
+}
+"""The studies by name."""
+
+
+def pilot(base: Base, ladder: Ladder, place: Place) -> dict[str, list[float]]:
+    """Return the densities of each workload that a pilot finds."""
+    name = f"densities of {ladder.study}, {ladder.vcores:g} vCores"
+    folder = place.folder / f"densities-{ladder.study}-{ladder.vcores:g}"
+
+    def rows_of(design: Design) -> Sequence[Row]:
+        density = f"{design.settings[0].density:g}"
+        return _carry_out(f"{name}: {density}", design, attrs.evolve(place, folder=folder / density)).rows
+
+    return ladder.climb(base, rows_of)
+
+
+def _of_policies(name: str, design: Design, place: Place, study: _OfPolicies, plot: str) -> Report:
+    """Make the runs of a study of policies, and draw its plot."""
+    finished = _carry_out(name, design, place)
+    found = violations_of(design.settings, finished.rows)
+    if not found.settings:
+        return Report((), {}, finished.failed)
+    claims, table = study.claims(found), study.table(found)
+    save_settings(place.folder / plot, table, f"{name}: violations, mean of {found.repeats} repeats")
+    tables = table_of_settings(table, name, found.repeats), table_of_claims(claims, f"{name}, beside [1]")
+    return Report(tables, as_json(name, found, claims), finished.failed)
+
+
+def _carry_out(name: str, design: Design, place: Place) -> Finished:
+    names = dict.fromkeys(setting.workload for setting in design.settings)
+    digests = {one: REGIONS[one].digest() for one in names if one in REGIONS}
+    return carry_out(name, run_simulation, design.tasks(), place, {**design.described(), "regions": digests})
