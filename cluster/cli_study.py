@@ -22,6 +22,7 @@ class Study(StrEnum):
 
 
 ONLY_OF = {
+    "quick": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES, Study.OVERHEAD),
     "samples": (Study.COMPRESSION,),
     "full": (Study.POLICIES,),
     "oracle": (Study.POLICIES,),
@@ -97,6 +98,7 @@ def study_command(
     from cluster.studies.running import RUN, Wanted
 
     given = {
+        "quick": quick,
         "samples": samples,
         "full": full,
         "oracle": oracle,
@@ -109,10 +111,14 @@ def study_command(
         "scheduler": scheduler,
     }
     for name, value in given.items():
-        if value and study not in ONLY_OF[name]:
+        if value not in (None, False) and study not in ONLY_OF[name]:
             raise typer.BadParameter(f"the study {study.value} has no such option", param_hint=_option(name))
     if traces is not None and scenario is None:
         raise typer.BadParameter("needs --scenario, which says what the nodes are", param_hint="--traces")
+    if region and scenario is not None:
+        raise typer.BadParameter("the scenario file says whose tenants they are", param_hint="--region")
+    if region and len(region) > 1 and study is Study.OVERHEAD:
+        raise typer.BadParameter("overhead measures one region", param_hint="--region")
     check_file(json)
     wanted = Wanted(
         base=base_of(region, scenario, traces, quick=quick),
@@ -136,10 +142,10 @@ def study_command(
     console.print(f"Runs, timings and plots: {wanted.place.folder}", highlight=False)
     if report.failed:
         task, outcome = report.failed[0]
-        last_line = (outcome.error or "").strip().splitlines()[-1]
+        runs = "1 run" if len(report.failed) == 1 else f"{len(report.failed)} runs"
         typer.echo(
-            f"plb: {len(report.failed)} runs failed, the first: {task.key}: {last_line}; see "
-            f"{wanted.place.folder / FAILURES}. The same command tries them again.",
+            f"plb: {runs} failed, the first: {task.key}: {outcome.last_line}; see "
+            f"{wanted.place.folder / FAILURES}. The same command tries again.",
             err=True,
         )
         raise typer.Exit(FAILED)

@@ -34,6 +34,8 @@ class Metering:
         (H, R) load of the replicas that stand on each node, without departing ends.
     departing
         (H, R) load of the departing ends of moves under way.
+    foretold
+        (H, R) load of the replicas that stand on each node, as reported.
     """
 
     rows: Ints
@@ -41,6 +43,7 @@ class Metering:
     reported: Floats
     standing: Floats
     departing: Floats
+    foretold: Floats
 
     @property
     def metered(self) -> Floats:
@@ -155,8 +158,13 @@ class Ledger:
         """Meter all replicas on nodes that are up, and both ends of moves under way."""
         rows = np.flatnonzero((self.node != NOWHERE) & ~self._is_down[self.node])
         demand = self.demand(rows, now).astype(np.float64)
+        reported = self._foretold(rows, demand, now)
+        standing, departing = self._by_node(rows, demand)
+        foretold = standing if reported is demand else self._by_node(rows, reported)[0]
+        return Metering(rows, demand, reported, standing, departing, foretold)
+
+    def _by_node(self, rows: Ints, demand: Floats) -> Floats:
+        """Return the demand of the rows of each node that stand there, and of those that depart, (2, H, R)."""
         cell = self.node[rows] + self._node_count * self.leaving[rows]
-        load = np.column_stack(
-            [np.bincount(cell, demand[:, r], 2 * self._node_count) for r in range(demand.shape[1])]
-        ).reshape(2, self._node_count, demand.shape[1])
-        return Metering(rows, demand, self._foretold(rows, demand, now), load[0], load[1])
+        columns = [np.bincount(cell, demand[:, r], 2 * self._node_count) for r in range(demand.shape[1])]
+        return np.asarray(np.column_stack(columns).reshape(2, self._node_count, demand.shape[1]), np.float64)

@@ -1,8 +1,8 @@
 """Exact predictions of demand, as an upper bound on what predictions are worth ([1] section 8.2).
 
-A predictor has to observe a tenant for a while, so the oracle speaks only of tenants who have been there long enough.
-What it foretells is reported to the engine instead of the present demand; what nodes really carry decides about
-violations all the same.
+A predictor has to observe a tenant for a while, so the oracle speaks only of tenants who arrived long enough ago. What
+it foretells is reported to the engine instead of the present demand, and the engine acts on it as on any load: it also
+moves replicas off nodes that are foretold to be short. What nodes really carry decides whether that was a violation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Oracle:
     traces
         The tenants.
     hours
-        How far it sees, the present step included.
+        How far it sees beyond the present step; growth of whole classes (`cluster.growth`) it does not foresee.
     after_hours
         Age from which on it speaks of a tenant.
 

@@ -30,7 +30,9 @@ BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "original": WITHOUT_FAILOVERS,
         "modified": MappingProxyType({"w_failovers": 0.10}),
         **{
-            one.name: {"policy": one.name, **({} if one.name in READ_PROBABILITIES else WITHOUT_FAILOVERS)}
+            one.name: MappingProxyType(
+                {"policy": one.name, **({} if one.name in READ_PROBABILITIES else WITHOUT_FAILOVERS)}
+            )
             for one in PLACEMENT_POLICIES
         },
     }
@@ -97,7 +99,7 @@ class Workload(Section):
         The largest demand of the next so many hours is reported instead of the present one: an exact prediction
         ([1] section 8.2: 24). 0: the present demand.
     oracle_after_hours
-        ... for tenants who were placed so long ago; a predictor has to see them for a while first.
+        ... for tenants who arrived so long ago; a predictor has to see them for a while first.
     growth
         Classes whose demand grows for a while, such as ``[{ tenant_class = "GP_*", at_hours = 24.0, hours = 6.0,
         factor = 1.5 }]``. The demand history knows nothing of it.

@@ -7,7 +7,6 @@ come, so a sweep that is killed goes on where it stood, and one that is asked fo
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 import traceback
@@ -62,36 +61,76 @@ class Outcome:
     seconds: float
     error: str | None = None
 
+    @property
+    def last_line(self) -> str:
+        """The last line of the traceback: the error itself."""
+        return (self.error or "").strip().splitlines()[-1] if self.error else ""
+
 
 class Journal:
     """The outcomes of the finished tasks of a sweep, one a line of a file, in the order in which they came.
+
+    Use it as a context: no two processes write one journal at a time.
 
     Parameters
     ----------
     path
         The file; made where it is missing. A line that was cut off when the sweep was killed is forgotten.
+
+    Raises
+    ------
+    PlbError
+        If another process writes it, or it holds something else.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.finished: dict[str, Outcome] = {}
-        whole = 0
-        if path.exists():
-            for line in path.read_bytes().splitlines(keepends=True):
-                if not line.endswith(b"\n"):
-                    break
-                self._remember(line)
-                whole += len(line)
-            os.truncate(path, whole)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab+")
+        try:
+            self._lock()
+            self._read()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Journal:
+        """Return the journal."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let others write it."""
+        self._file.close()
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome beyond the end of this process; a failure is not kept, so that it is tried again."""
         if outcome.error is not None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(attrs.asdict(outcome), sort_keys=True, allow_nan=False) + "\n")
+        line = json.dumps(attrs.asdict(outcome), sort_keys=True, allow_nan=False) + "\n"
+        self._file.write(line.encode())
+        self._file.flush()
         self.finished[outcome.key] = outcome
+
+    def _lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # not on this system
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise PlbError(f"{self._path}: another process carries this sweep out; give another directory") from None
+
+    def _read(self) -> None:
+        self._file.seek(0)
+        whole = 0
+        for line in self._file:
+            if not line.endswith(b"\n"):
+                self._file.truncate(whole)
+                return
+            self._remember(line)
+            whole += len(line)
 
     def _remember(self, line: bytes) -> None:
         try:

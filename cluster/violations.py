@@ -59,8 +59,8 @@ class Shortage:
 
 
 def needs_repair(metering: Metering, threshold: Floats) -> bool:
-    """Return whether some node may be at its threshold, leaving aside what is on its way out."""
-    return bool(_nearly_reached(metering, threshold).any())
+    """Return whether some node may be at its threshold, or is foretold to be, leaving aside what is on its way out."""
+    return bool((_nearly_reached(metering.standing, threshold) | _nearly_reached(metering.foretold, threshold)).any())
 
 
 def nodes_relieved(moves: Iterable[Move]) -> set[str]:
@@ -84,7 +84,7 @@ def classify(
     """
     reached = metering.metered >= np.maximum(threshold, np.finfo(np.float64).tiny)
     short = metering.standing >= np.maximum(threshold, np.finfo(np.float64).tiny)
-    _mark_named(short, _nearly_reached(metering, threshold), moves, node_names, metric_names)
+    _mark_named(short, _nearly_reached(metering.standing, threshold), moves, node_names, metric_names)
     relieved = nodes_relieved(moves)
     found = []
     for node in np.flatnonzero((reached | short).any(axis=1)).tolist():
@@ -102,9 +102,9 @@ def _outcome(short: bool, relieved: bool) -> Outcome:
     return Outcome.VIOLATION if relieved else Outcome.UNRESOLVED
 
 
-def _nearly_reached(metering: Metering, threshold: Floats) -> Marks:
+def _nearly_reached(load: Floats, threshold: Floats) -> Marks:
     """Return where the engine may see a shortage, (H, R)."""
-    return np.asarray(metering.standing >= threshold * (1.0 - SHARE_OF_ROUNDING))
+    return np.asarray(load >= threshold * (1.0 - SHARE_OF_ROUNDING))
 
 
 def _mark_named(

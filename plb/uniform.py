@@ -25,11 +25,11 @@ class Stream(ByPointer, np.random.Generator):
     Parameters
     ----------
     seed
-        As of `numpy.random.PCG64`.
+        As of `numpy.random.PCG64`, or such a generator.
     """
 
-    def __init__(self, seed: np.random.SeedSequence | int) -> None:
-        generator = np.random.PCG64(seed)
+    def __init__(self, seed: np.random.SeedSequence | int | np.random.PCG64) -> None:
+        generator = seed if isinstance(seed, np.random.PCG64) else np.random.PCG64(seed)
         super().__init__(generator)
         self.handle = StreamHandle(_pointer_of(generator.capsule, b"BitGenerator"))
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from cluster.cli_simulate import override
+from cluster.errors import ScenarioError, ScenarioProblem
+from cluster.pools import read_traces_of
 from cluster.scenario_file import read_scenario
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.design import Design, Setting
+from cluster.studies.simulated import PER_ARM
 from plb import UnknownNameError
 from workloads.regions import REGIONS
 
-HISTORY_TENANTS, QUICK_HISTORY_TENANTS = 92_000, 20_000
-"""Past tenants of a region; 92,000 of region1 have 115,000 traces, as many as [1] section 8.1 takes."""
+HISTORY_TENANTS, QUICK_HISTORY_TENANTS = 80_000, 20_000
+"""Past tenants of a region; 80,000 of region1 have 100,000 traces ([1] section 8.1: 115,000)."""
+OF_STUDIES = ("density_end", *PER_ARM)
+"""Fields of ``[workload]`` that a study sets by itself."""
+SET_BY_STUDIES = "a study sets this by itself; take it out"
 
 
 @attrs.frozen
@@ -29,22 +37,24 @@ class Base:
         Names of the regions, or of the one scenario.
     density
         A usual density there.
-    is_of_regions
-        Whether the cluster is that of [1] and the tenants are those of the synthetic regions.
-    cluster, workload, run, engine
-        Fields of these sections.
-    files
-        Names and sizes of the files that the traces are read from.
+    tables
+        The sections of a scenario, as far as they are the same for all runs.
+    vcores
+        Capacity of a node of the scenario for the metric of the density; None: that of [1], which a study varies.
+    digests
+        Of all that the runs depend on and the tables do not hold: regions, and files that are read.
     """
 
     workloads: tuple[str, ...]
     density: float
-    is_of_regions: bool
-    cluster: Mapping[str, Any] = NOTHING
-    workload: Mapping[str, Any] = NOTHING
-    run: Mapping[str, Any] = NOTHING
-    engine: Mapping[str, Any] = NOTHING
-    files: Mapping[str, int] = NOTHING
+    tables: Mapping[str, Any]
+    vcores: float | None = None
+    digests: Mapping[str, str] = NOTHING
+
+    @property
+    def is_of_regions(self) -> bool:
+        """Whether the cluster is that of [1], with tenants of the synthetic regions."""
+        return self.vcores is None
 
     def design(
         self,
@@ -56,18 +66,16 @@ class Base:
         seed: int,
         engine: Mapping[str, Any],
     ) -> Design:
-        """Return a study of these arms."""
+        """Return a study of these arms; `engine`: further settings of all."""
         return Design(
-            settings=tuple(settings),
+            settings=tuple(dict.fromkeys(settings)),
             arms=tuple(arms),
             repeats=repeats,
             days=days,
             seed=seed,
-            workload=self.workload,
-            cluster=self.cluster,
-            run=self.run,
-            engine={**engine},
-            files=self.files,
+            tables={**self.tables, "engine": {**self.tables.get("engine", {}), **engine}},
+            varies_hardware=self.is_of_regions,
+            digests=self.digests,
         )
 
 
@@ -83,8 +91,9 @@ def regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TENANTS) -
     for name in names:
         if name not in REGIONS:
             raise UnknownNameError("region", name, REGIONS)
-    workload = {"kind": "region", "history_tenants": history_tenants}
-    return Base(tuple(names) or tuple(REGIONS), 2.0, is_of_regions=True, workload=workload)
+    chosen = tuple(dict.fromkeys(names)) or tuple(REGIONS)
+    tables = {"workload": {"kind": "region", "history_tenants": history_tenants}}
+    return Base(chosen, 2.0, tables, digests={name: REGIONS[name].digest() for name in chosen})
 
 
 def of_scenario(path: Path, traces: Path | None = None) -> Base:
@@ -94,19 +103,36 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
     ----------
     traces
         Directory of the traces, instead of that in the file.
+
+    Raises
+    ------
+    ScenarioError
+        If it says what a study sets by itself.
     """
-    scenario = read_scenario(path)
+    scenario = override(read_scenario(path), traces=traces)
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    workload = {name: value for name, value in tables.get("workload", {}).items() if name not in ("density", "region")}
-    if traces is not None or scenario.workload.path is not None:
-        workload["path"] = str(traces.resolve() if traces is not None else Path(scenario.workload.path or "").resolve())
-    run = {name: value for name, value in tables.get("run", {}).items() if name == "fill_hours"}
+    workload = {**tables.get("workload", {}), "kind": scenario.workload.kind}
+    problems = [ScenarioProblem(f"workload.{name}", SET_BY_STUDIES) for name in OF_STUDIES if name in workload]
+    if "policy" in tables.get("engine", {}):
+        problems.append(ScenarioProblem("engine.policy", SET_BY_STUDIES))
+    if problems:
+        raise ScenarioError(str(path), problems)
+    read: list[Path] = []
+    if scenario.workload.kind != "region":
+        workload["path"] = str(Path(scenario.workload.path or "").resolve())
+        read_traces_of(attrs.evolve(scenario.workload, path=workload["path"]))  # refuses what is not there
+        read = [file for file in sorted(Path(workload["path"]).rglob("*")) if file.is_file()]
+    files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *read)}
+    region = {"region": REGIONS[scenario.workload.region].digest()} if scenario.workload.kind == "region" else {}
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
-    sections = {key: tables.get(key, {}) for key in ("cluster", "engine")}
-    density = scenario.workload.density
-    files = _files_in(Path(workload["path"])) if "path" in workload else {}
-    return Base((name,), density, is_of_regions=False, workload=workload, run=run, files=files, **sections)
-
-
-def _files_in(folder: Path) -> dict[str, int]:
-    return {str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
+    workload.pop("density", None)
+    kept = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}
+    run = {"fill_hours": scenario.run.fill_hours}
+    imports = {"imports": list(scenario.imports)} if scenario.imports else {}
+    return Base(
+        (name,),
+        scenario.workload.density,
+        {**kept, "workload": workload, "run": run, **imports},
+        vcores=scenario.cluster.capacity[scenario.workload.density_metric],
+        digests=files | region,
+    )

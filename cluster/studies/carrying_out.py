@@ -22,6 +22,7 @@ import attrs
 
 from cluster.results import versions, write_json
 from cluster.sweep import Journal, Outcome, Run, Task, sweep
+from plb import PlbError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -89,14 +90,14 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
     described
         What is said of the study in ``study.json``.
     """
+    _check_study(place.folder / STUDY, name)
     if place.restart:
         (place.folder / JOURNAL).unlink(missing_ok=True)
-    place.folder.mkdir(parents=True, exist_ok=True)
-    write_json(place.folder / STUDY, {"study": name, "versions": versions(), **described})
-    journal = Journal(place.folder / JOURNAL)
-    known = sum(task.key in journal.finished for task in tasks)
-    with _progress(name, len(tasks), known, place.quiet) as report:
-        outcomes = sweep(run, tasks, journal, jobs=place.jobs, scheduler=place.scheduler, progress=report)
+    with Journal(place.folder / JOURNAL) as journal:
+        write_json(place.folder / STUDY, {"study": name, "versions": versions(), **described})
+        known = sum(task.key in journal.finished for task in tasks)
+        with _progress(name, len(tasks), known, place.quiet) as report:
+            outcomes = sweep(run, tasks, journal, jobs=place.jobs, scheduler=place.scheduler, progress=report)
     pairs = list(zip(tasks, outcomes, strict=True))
     finished = Finished(
         [_row(task, outcome.values["totals"]) for task, outcome in pairs if outcome.values is not None],
@@ -104,6 +105,14 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
     )
     _write_tables(place.folder, pairs, finished)
     return finished
+
+
+def _check_study(path: Path, name: str) -> None:
+    """Refuse a directory with the results of another study."""
+    if path.exists():
+        there = json.loads(path.read_text(encoding="utf-8")).get("study")
+        if there != name:
+            raise PlbError(f"{path.parent}: has the results of the study {there!r}; give another directory")
 
 
 def frame_of(rows: Sequence[Row]) -> pl.DataFrame:

@@ -29,8 +29,6 @@ POPULATION = 4000
 SAMPLES_A_TASK = 200
 STAGGER_SECONDS = 600.0
 """Between two arrivals ([1] section 5.3: 10 minutes)."""
-LARGEST_DIFFERENCE = 0.03
-"""Between the two probabilities, as far as figure 7 shows."""
 
 
 @attrs.frozen
@@ -65,13 +63,14 @@ def tasks(base: Base, samples: int, seed: int) -> list[Task]:
     """Return the tasks of a study, some samples of all numbers of tenants each."""
     found = []
     for workload in base.workloads:
-        tables = {"workload": {**base.workload, "density": base.density}, "cluster": dict(base.cluster)}
-        if workload in REGIONS:
-            tables["workload"]["region"] = workload
+        tables = {**base.tables, "name": "study"}
+        if base.is_of_regions:
+            tables["workload"] = {**base.tables["workload"], "region": workload}
         for part, first in enumerate(range(0, samples, SAMPLES_A_TASK)):
             drawn = min(SAMPLES_A_TASK, samples - first)
             arguments = {"workload": workload, "part": part, "samples": drawn, "seed": seed, "scenario": tables}
-            found.append(Task(f"{workload}, {drawn} samples, part {part}, {digest(arguments, base.files)}", arguments))
+            key = digest(arguments, base.digests, {"tenants": TENANTS, "of": POPULATION, "stagger": STAGGER_SECONDS})
+            found.append(Task(f"{workload}, {drawn} samples, part {part}, {key}", arguments))
     return found
 
 

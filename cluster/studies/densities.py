@@ -16,6 +16,7 @@ from cluster.studies.arms import ORIGINAL
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import Row
 from cluster.studies.design import WITHOUT_DOMAINS, Design, Setting
+from plb import PlbError
 
 PILOT_SEED, PILOT_REPEATS = 1_000_003, 2
 LADDER = tuple(float(rung) for rung in np.round(np.arange(0.75, 5.01, 0.25), 2))
@@ -25,7 +26,7 @@ ANNEALING_MARKS = (8.0, 20.0, 50.0, 120.0)
 """Violations of the original in a run at which figure 8 looks: 40 nodes, a factor of 2.5 apart."""
 POLICIES_MARKS = (5.0, 150.0)
 """Violations of the original in a run between which figure 9 looks."""
-GRAIN = 0.05
+GRAIN = 0.01
 """Densities are rounded to this."""
 
 
@@ -71,12 +72,22 @@ class Ladder:
             for row in rows:
                 curves[row["workload"]].setdefault(density, []).append(row["violations"])
             climbing = [name for name in climbing if self._is_below(curves[name].get(density, ()))]
+        for name, curve in curves.items():
+            if not curve:
+                least = base.density * LADDER[0] / LADDER_DENSITY
+                raise PlbError(f"densities of {name}: the cluster cannot hold even the least, {least:g}")
         return {name: self._of_curve(curve) for name, curve in curves.items()}
 
+    def settings(self, base: Base, densities: Mapping[str, Sequence[float]]) -> list[Setting]:
+        """Return the settings of each workload at its densities."""
+        vcores = self.vcores if base.vcores is None else base.vcores
+        return [Setting(name, vcores, density) for name in base.workloads for density in densities.get(name, ())]
+
     def _design(self, base: Base, workloads: Sequence[str], density: float) -> Design:
-        settings = [Setting(name, self.vcores, density) for name in workloads]
-        engine = {**base.engine, **self.engine}
-        return base.design(settings, (ORIGINAL,), days=self.days, repeats=PILOT_REPEATS, seed=PILOT_SEED, engine=engine)
+        settings = self.settings(base, dict.fromkeys(workloads, (density,)))
+        return base.design(
+            settings, (ORIGINAL,), days=self.days, repeats=PILOT_REPEATS, seed=PILOT_SEED, engine=self.engine
+        )
 
     @property
     def _marks(self) -> Sequence[float]:
@@ -91,7 +102,7 @@ class Ladder:
         at_marks = [float(np.interp(mark, means, rungs)) for mark in self._marks]
         if self.study == "policies":
             at_marks = np.linspace(at_marks[0], at_marks[-1], self.count).tolist()
-        return [_rounded(density) for density in at_marks]
+        return list(dict.fromkeys(map(_rounded, at_marks)))
 
 
 def _rounded(density: float) -> float:
@@ -103,7 +114,26 @@ LADDERS = (
     Ladder("policies", 80.0, 12.5, WITHOUT_DOMAINS, 13),
     Ladder("policies", 128.0, 12.5, WITHOUT_DOMAINS, 4),
 )
-CHOSEN: Mapping[tuple[str, float], Mapping[str, Sequence[float]]] = {}
+CHOSEN: Mapping[tuple[str, float], Mapping[str, Sequence[float]]] = {
+    ("annealing", 80.0): {
+        "region1": (1.88, 2.02, 2.13, 2.25),
+        "region2": (2.42, 2.53, 2.64, 2.75),
+        "region3": (1.0, 1.29, 1.56, 1.75),
+        "region4": (1.0, 1.38, 1.54, 1.66),
+    },
+    ("policies", 80.0): {
+        "region1": (1.71, 1.76, 1.8, 1.85, 1.89, 1.94, 1.98, 2.03, 2.07, 2.12, 2.16, 2.21, 2.25),
+        "region2": (2.32, 2.35, 2.39, 2.43, 2.46, 2.5, 2.54, 2.57, 2.61, 2.65, 2.68, 2.72, 2.75),
+        "region3": (0.83, 0.91, 0.99, 1.06, 1.14, 1.22, 1.29, 1.37, 1.45, 1.52, 1.6, 1.68, 1.75),
+        "region4": (0.82, 0.89, 0.96, 1.03, 1.1, 1.17, 1.24, 1.31, 1.38, 1.45, 1.52, 1.59, 1.66),
+    },
+    ("policies", 128.0): {
+        "region1": (1.54, 1.75, 1.97, 2.19),
+        "region2": (2.08, 2.29, 2.5, 2.71),
+        "region3": (1.09, 1.23, 1.37, 1.51),
+        "region4": (1.14, 1.33, 1.53, 1.72),
+    },
+}
 """By study and vCores, the densities of the synthetic regions, as ``plb study densities`` finds them."""
 
 

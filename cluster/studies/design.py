@@ -62,12 +62,12 @@ class Design:
         Simulated days of each run.
     seed
         Of the tenants and of everything else.
-    workload
-        Fields of ``[workload]`` for all, apart from region and density.
-    cluster, run, engine
-        Fields of ``[cluster]``, ``[run]`` and ``[engine]`` for all.
-    files
-        Names and sizes of the files that the traces are read from.
+    tables
+        The sections of a scenario, as far as they are the same for all.
+    varies_hardware
+        Whether the vCores of a setting are those of its nodes, and its workload is a region.
+    digests
+        Of all that the runs depend on and the tables do not hold.
     """
 
     settings: tuple[Setting, ...]
@@ -75,11 +75,9 @@ class Design:
     repeats: int
     days: float
     seed: int
-    workload: Mapping[str, Any]
-    cluster: Mapping[str, Any] = NOTHING
-    run: Mapping[str, Any] = NOTHING
-    engine: Mapping[str, Any] = NOTHING
-    files: Mapping[str, int] = NOTHING
+    tables: Mapping[str, Any]
+    varies_hardware: bool
+    digests: Mapping[str, str] = NOTHING
 
     def tasks(self) -> list[Task]:
         """Return all runs; those with the same tenants follow one another."""
@@ -92,13 +90,16 @@ class Design:
 
     def scenario(self, setting: Setting, arm: Arm) -> dict[str, Any]:
         """Return the scenario of an arm in a setting, as a scenario file would say it."""
-        region = {"region": setting.workload} if self.workload.get("kind", "region") == "region" else {}
+        cluster, workload = ({**self.tables.get(name, {})} for name in ("cluster", "workload"))
+        if self.varies_hardware:
+            cluster["vcores"], workload["region"] = setting.vcores, setting.workload
         return {
+            **self.tables,
             "name": SCENARIO,
-            "cluster": {**self.cluster, "vcores": setting.vcores},
-            "workload": {**self.workload, **region, "density": setting.density, **arm.workload},
-            "run": {**self.run, "days": self.days, "seed": self.seed, "policies": [arm.policy]},
-            "engine": {**BUDGET, **self.engine},
+            "cluster": cluster,
+            "workload": {**workload, "density": setting.density, **arm.workload},
+            "run": {**self.tables.get("run", {}), "days": self.days, "seed": self.seed, "policies": [arm.policy]},
+            "engine": {**BUDGET, **self.tables.get("engine", {})},
             "policies": {arm.policy: dict(arm.engine)},
         }
 
@@ -107,12 +108,12 @@ class Design:
         arms = [{**attrs.asdict(arm), "workload": dict(arm.workload), "engine": dict(arm.engine)} for arm in self.arms]
         settings = [attrs.asdict(setting) for setting in self.settings]
         numbers = {"repeats": self.repeats, "days": self.days, "seed": self.seed}
-        return {"settings": settings, "arms": arms, **numbers}
+        return {"settings": settings, "arms": arms, **numbers, "tables": self.tables, "digests": dict(self.digests)}
 
     def _task(self, setting: Setting, arm: Arm, repeat: int) -> Task:
         scenario = self.scenario(setting, arm)
         arguments = {**attrs.asdict(setting), "arm": arm.name, "repeat": repeat, "scenario": scenario}
-        return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {digest(scenario, self.files)}", arguments)
+        return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {digest(scenario, self.digests)}", arguments)
 
 
 def digest(*values: Mapping[str, Any]) -> str:

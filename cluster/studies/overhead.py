@@ -15,7 +15,7 @@ from cluster.studies.carrying_out import Row
 from cluster.studies.claims import Claim
 from workloads.regions import REGIONS, generate_history
 
-DAYS, QUICK_DAYS = 3.0, 0.5
+DAYS, QUICK_DAYS, WARM_UP_DAYS = 3.0, 0.5, 0.02
 CONFIGURATIONS = 1000
 ACCEPTANCE = 0.05
 """Share of the proposals that an annealing search accepts, about, while it is measured."""

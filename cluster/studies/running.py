@@ -9,6 +9,7 @@ import attrs
 import polars as pl
 from rich.table import Table as RichTable
 
+from cluster.errors import DensityError
 from cluster.studies import annealing, compression, overhead, policies
 from cluster.studies.arms import Arm
 from cluster.studies.base import Base
@@ -29,7 +30,8 @@ from cluster.studies.report import (
 )
 from cluster.studies.simulated import run_simulation
 from cluster.sweep import Outcome, Task
-from workloads.regions import REGIONS
+from plb import PlbError
+from plb.model import check_number
 
 QUICK_DAYS = 2.0
 
@@ -68,6 +70,12 @@ class Wanted:
     days: float | None = None
     seed: int = 0
 
+    def __attrs_post_init__(self) -> None:
+        if self.days is not None:
+            check_number("study", "days", self.days, low_open=True)
+        for density in self.densities or ():
+            check_number("study", "density", density, low_open=True)
+
     def settings(self, ladders: Sequence[Ladder]) -> list[Setting]:
         """Return the settings: at the densities that are given, or chosen before, or found by a pilot now."""
         found = []
@@ -75,13 +83,13 @@ class Wanted:
             known: Mapping[str, Sequence[float]] | None = chosen(ladder, self.base)
             if self.densities:
                 known = dict.fromkeys(self.base.workloads, self.densities)
+            elif known is None and self.quick:
+                known = dict.fromkeys(self.base.workloads, (self.base.density,))
             elif known is None:
                 known = pilot(self.base, ladder, self.place)
-            for name in self.base.workloads:
-                of_workload = known[name]
-                if self.quick:
-                    of_workload = of_workload[len(of_workload) // 2 :][:1]
-                found += [Setting(name, ladder.vcores, density) for density in of_workload]
+            elif self.quick:
+                known = {name: densities[len(densities) // 2 :][:1] for name, densities in known.items()}
+            found += ladder.settings(self.base, known)
         return found
 
     def design(
@@ -97,10 +105,10 @@ class Wanted:
         return self.base.design(
             self.settings(ladders),
             arms,
-            days=self.days or (quick_days if self.quick else days),
-            repeats=self.repeats or (1 if self.quick else repeats),
+            days=(quick_days if self.quick else days) if self.days is None else self.days,
+            repeats=(1 if self.quick else repeats) if self.repeats is None else self.repeats,
             seed=self.seed,
-            engine={**self.base.engine, **ladders[0].engine},
+            engine=ladders[0].engine,
         )
 
 
@@ -153,7 +161,7 @@ def run_compression(wanted: Wanted) -> Report:
     tasks = compression.tasks(wanted.base, samples, wanted.seed)
     finished = carry_out("compression", compression.run_compression, tasks, wanted.place, {"seed": wanted.seed})
     if not finished.rows:
-        return Report((), {}, finished.failed)
+        return Report((), {"study": "compression", "settings": [], "ratios": {}}, finished.failed)
     found = compression.effects(finished.rows)
     save_effects(wanted.place.folder / "figure7.png", found)
     return Report((table_of_effects(found),), effects_as_json(found), finished.failed)
@@ -164,6 +172,8 @@ def run_overhead(wanted: Wanted) -> Report:
     base = attrs.evolve(wanted.base, workloads=wanted.base.workloads[:1])
     alone = attrs.evolve(wanted, base=base, place=attrs.evolve(wanted.place, jobs=1))
     design = alone.design(LADDERS[1:2], overhead.ARMS, repeats=1, days=overhead.DAYS, quick_days=overhead.QUICK_DAYS)
+    for task in attrs.evolve(design, settings=design.settings[:1], days=overhead.WARM_UP_DAYS).tasks():
+        run_simulation(task.arguments)  # loads the kernels, which is not to be measured
     finished = _carry_out("overhead", design, alone.place)
     timings = pl.read_parquet(alone.place.folder / TIMINGS).to_dicts() if finished.rows else []
     placement = overhead.placement_claims(finished.rows, timings)
@@ -197,7 +207,11 @@ def pilot(base: Base, ladder: Ladder, place: Place) -> dict[str, list[float]]:
 
     def rows_of(design: Design) -> Sequence[Row]:
         density = f"{design.settings[0].density:g}"
-        return _carry_out(f"{name}: {density}", design, attrs.evolve(place, folder=folder / density)).rows
+        finished = _carry_out(f"{name}: {density}", design, attrs.evolve(place, folder=folder / density))
+        for task, outcome in finished.failed:
+            if DensityError.__name__ not in outcome.last_line:  # nothing else says that the cluster is full
+                raise PlbError(f"the pilot failed: {task.key}: {outcome.last_line}")
+        return finished.rows
 
     return ladder.climb(base, rows_of)
 
@@ -206,8 +220,8 @@ def _of_policies(name: str, design: Design, place: Place, study: _OfPolicies, pl
     """Make the runs of a study of policies, and draw its plot."""
     finished = _carry_out(name, design, place)
     found = violations_of(design.settings, finished.rows)
-    if not found.settings:
-        return Report((), {}, finished.failed)
+    if not all(arm.name in found.counts for arm in design.arms):
+        return Report((), {"study": name, "settings": found.as_json(), "ratios": {}}, finished.failed)
     claims, table = study.claims(found), study.table(found)
     save_settings(place.folder / plot, table, f"{name}: violations, mean of {found.repeats} repeats")
     tables = table_of_settings(table, name, found.repeats), table_of_claims(claims, f"{name}, beside [1]")
@@ -215,6 +229,4 @@ def _of_policies(name: str, design: Design, place: Place, study: _OfPolicies, pl
 
 
 def _carry_out(name: str, design: Design, place: Place) -> Finished:
-    names = dict.fromkeys(setting.workload for setting in design.settings)
-    digests = {one: REGIONS[one].digest() for one in names if one in REGIONS}
-    return carry_out(name, run_simulation, design.tasks(), place, {**design.described(), "regions": digests})
+    return carry_out(name, run_simulation, design.tasks(), place, design.described())

@@ -31,10 +31,17 @@ def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
     scenario = scenario_from(tables)
     # one search at a time, as there is a process a core
     scenario = attrs.evolve(scenario, engine={"threads": 1, **scenario.engine})
-    common = json.dumps({**tables, "engine": {}, "policies": {}, "workload": _without(tables["workload"], PER_ARM)})
-    source, tenants = _source(_origin(tables)), _tenants(common, repeat)
+    source, tenants = _source(_origin(tables)), _tenants(_common(tables), repeat)
     result = simulate(scenario, source, tenants, scenario.run.policies[0], repeat)
+    if not result.complete:  # a run that was cut short would count as one of fewer violations
+        raise KeyboardInterrupt
     return {"totals": result.totals, "timings": result.timings}
+
+
+def _common(tables: Mapping[str, Any]) -> str:
+    """Return what the tenants depend on."""
+    run, workload = _without(tables["run"], ("policies",)), _without(tables["workload"], PER_ARM)
+    return json.dumps({**tables, "run": run, "workload": workload, "engine": {}, "policies": {}}, sort_keys=True)
 
 
 def _origin(tables: Mapping[str, Any]) -> str:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +19,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cluster.cli import app
+from cluster.errors import ScenarioError
 from cluster.studies import annealing, compression, policies
 from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
 from cluster.studies.base import Base, of_scenario, regions
@@ -36,6 +42,23 @@ chains = 1
 repetitions = 10
 max_simulated_annealing_iterations = 2
 simulated_annealing_iterations_per_round = 10
+"""
+
+CONSTRAINT = """
+from plb.registry import register_constraint
+
+
+class Nothing:
+    name = "nothing"
+
+    def refuses(self, configuration, proposal):
+        return False
+
+    def broken(self, configuration):
+        return []
+
+
+register_constraint(Nothing())
 """
 
 
@@ -135,11 +158,11 @@ def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches
         names = [one.workload for one in design.settings if one.workload == "grows" or density <= 2.0]
         return [{"workload": name, "density": density, "violations": counts[name]} for name in names]
 
-    chosen = LADDERS[0].climb(Base(("grows", "full"), 2.0, is_of_regions=False), carry_out)
+    chosen = LADDERS[0].climb(Base(("grows", "full"), 2.0, {"workload": {}}), carry_out)
     assert asked[0] == (0.75, ["grows", "full"])
     assert asked[-1] == (2.5, ["grows"])
     assert chosen["grows"] == pytest.approx([(math.log2(mark) + 3) / 4 for mark in ANNEALING_MARKS], abs=0.06)
-    assert chosen["full"] == [2.0] * 4
+    assert chosen["full"] == [2.0]
 
 
 def test_unknown_region_is_refused():
@@ -151,11 +174,96 @@ def test_unknown_region_is_refused():
 def test_scenario_gives_its_cluster_and_tenants(tmp_path):
     """Density, days, seed and policies are those of the study."""
     path = tmp_path / "small.toml"
-    path.write_text(SMALL + "[run]\nfill_hours = 3.0\nseed = 5\n")
+    more = "[run]\nfill_hours = 3.0\nseed = 5\n[metrics.cpu]\nweight = 2.0\n"
+    path.write_text(SMALL.replace("nodes = 8", "nodes = 8\nvcores = 48.0") + more)
     base = of_scenario(path)
-    assert (base.workloads, base.density, base.cluster["nodes"]) == (("region1",), 1.5, 8)
-    assert base.run == {"fill_hours": 3.0}
-    assert base.workload == {"history_tenants": 300}
+    assert (base.workloads, base.density, base.vcores) == (("region1",), 1.5, 48.0)
+    assert base.tables["run"] == {"fill_hours": 3.0}
+    assert base.tables["workload"] == {"kind": "region", "history_tenants": 300}
+    assert base.tables["cluster"] == {"nodes": 8, "upgrade_domains": 4, "fault_domains": 4, "vcores": 48.0}
+    assert base.tables["metrics"] == {"cpu": {"weight": 2.0}}
+    task = base.design([Setting("region1", 48.0, 1.5)], [ORIGINAL], days=1.0, repeats=1, seed=1, engine={}).tasks()[0]
+    assert task.arguments["scenario"]["cluster"]["vcores"] == 48.0
+
+
+@pytest.mark.parametrize(
+    ("section", "place"),
+    [
+        ("[workload]\noracle_hours = 24.0", "workload.oracle_hours"),
+        ("[workload]\ninitial_demand_percentile = 90.0", "workload.initial_demand_percentile"),
+        ("[workload]\ndensity_end = 3.0", "workload.density_end"),
+        ('[engine]\npolicy = "random"', "engine.policy"),
+    ],
+)
+def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, place):
+    """Otherwise arms would not be what their names say."""
+    path = tmp_path / "scenario.toml"
+    path.write_text(section + "\n")
+    with pytest.raises(ScenarioError, match=rf"{place}.*a study sets this by itself"):
+        of_scenario(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["annealing", "--density", "0"], "density = 0.0 is not allowed"),
+        (["annealing", "--density", "nan"], "density = nan is not allowed"),
+        (["annealing", "--days", "0"], "days = 0.0 is not allowed"),
+        (["annealing", "--region", "region9"], "unknown region 'region9'"),
+        (["annealing", "--samples", "3"], "no such option"),
+        (["compression", "--oracle"], "no such option"),
+        (["policies", "--traces", "somewhere"], "needs --scenario"),
+        (["annealing", "--scenario", "nowhere.toml"], "nowhere.toml"),
+        (["annealing", "--scenario", "nowhere.toml", "--region", "region1"], "the scenario file says"),
+        (["overhead", "--region", "region1", "--region", "region2"], "overhead measures one region"),
+        (["densities", "--quick"], "no such option"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, words):
+    """Exit code 2 and a message, and nothing is written."""
+    result = CliRunner().invoke(app, ["study", *arguments, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert words in re.sub(r"[\s│]+", " ", result.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_directory_of_another_study_is_refused(tmp_path):
+    """Its results would be mixed with these."""
+    study(tmp_path / "out", "compression", "--samples", "1", "--jobs", "1")
+    command = ["study", "annealing", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*command, "--quick", "--days", "0.05"])
+    assert result.exit_code == 2
+    assert "has the results of the study 'compression'" in result.stderr
+
+
+def test_interrupted_run_is_not_kept(tmp_path):
+    """Ctrl-C ends the study; the run under way would otherwise count as one of fewer violations."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    start = [sys.executable, "-c", "from cluster.cli import main; main()", "study", "annealing"]
+    command = [*start, "--scenario", str(tmp_path / "small.toml")]
+    more = ["--density", "1.5", "--days", "100", "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
+    with subprocess.Popen([*command, *more], stderr=subprocess.PIPE, text=True) as process:
+        journal = tmp_path / "out/journal.jsonl"
+        while not journal.exists() and process.poll() is None:
+            time.sleep(0.1)
+        time.sleep(3.0)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert "interrupted" in process.stderr.read()
+    kept = [json.loads(line)["values"]["totals"] for line in journal.read_text().splitlines()]
+    assert len(kept) < len(annealing.ARMS)
+    assert all(totals["simulated_seconds"] == 100 * 86400 for totals in kept)
+
+
+def test_policy_of_a_user_is_known_in_every_process(tmp_path):
+    """The files that a scenario imports go with its runs."""
+    (tmp_path / "mine.py").write_text(CONSTRAINT)
+    path = tmp_path / "small.toml"
+    text = 'imports = ["mine.py"]\n' + SMALL.replace("[engine]", '[engine]\nown_constraints = ["nothing"]')
+    path.write_text(text)
+    command = ["study", "annealing", "--scenario", str(path), "--out", str(tmp_path / "out"), "--quick"]
+    result = CliRunner().invoke(app, [*command, "--days", "0.05", "--jobs", "2"])
+    assert result.exit_code == 0, result.output
 
 
 def study(folder: Path, name: str, *arguments: str) -> dict:

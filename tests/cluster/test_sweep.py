@@ -27,6 +27,12 @@ def tasks_of(numbers, **further):
     return [Task(f"number {number}", {"number": number, **further}) for number in numbers]
 
 
+def swept(tasks, path, **how):
+    """Do tasks with the journal of this name."""
+    with Journal(path) as journal:
+        return sweep(square, tasks, journal, **how)
+
+
 def values(outcomes):
     """Return keys and values."""
     return [(one.key, one.values) for one in outcomes]
@@ -35,7 +41,7 @@ def values(outcomes):
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 def test_outcomes_come_in_the_order_of_the_tasks_for_any_number_of_processes(tmp_path, jobs):
     """The order in which they end does not show."""
-    found = sweep(square, tasks_of(range(9)), Journal(tmp_path / "journal"), jobs=jobs)
+    found = swept(tasks_of(range(9)), tmp_path / "journal", jobs=jobs)
     assert values(found) == [(f"number {number}", {"square": number**2}) for number in range(9)]
 
 
@@ -46,8 +52,8 @@ def test_dask_cluster_of_several_processes_gives_the_same(tmp_path):
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
     ) as workers:
-        there = sweep(square, tasks, Journal(tmp_path / "there"), scheduler=workers.scheduler_address)
-    here = sweep(square, tasks, Journal(tmp_path / "here"), jobs=1)
+        there = swept(tasks, tmp_path / "there", scheduler=workers.scheduler_address)
+    here = swept(tasks, tmp_path / "here", jobs=1)
     assert values(there) == values(here)
     assert "thirteen" in there[-1].error
 
@@ -56,17 +62,17 @@ def test_scheduler_that_does_not_answer_is_an_error(tmp_path):
     """The message names the address."""
     pytest.importorskip("distributed")
     with pytest.raises(PlbError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
-        sweep(square, tasks_of(range(2)), Journal(tmp_path / "journal"), scheduler="tcp://127.0.0.1:1")
+        swept(tasks_of(range(2)), tmp_path / "journal", scheduler="tcp://127.0.0.1:1")
 
 
 def test_finished_tasks_are_not_done_again(tmp_path):
     """Another sweep with the same journal does only what is new, also where the journal was cut off in a line."""
     notes, journal = tmp_path / "notes", tmp_path / "journal"
     notes.mkdir()
-    sweep(square, tasks_of(range(4), notes=str(notes)), Journal(journal), jobs=1)
+    swept(tasks_of(range(4), notes=str(notes)), journal, jobs=1)
     whole = journal.read_bytes()
     journal.write_bytes(whole[:-7])  # killed while the last outcome was written
-    found = sweep(square, tasks_of(range(6), notes=str(notes)), Journal(journal), jobs=1)
+    found = swept(tasks_of(range(6), notes=str(notes)), journal, jobs=1)
     assert [one.values["square"] for one in found] == [0, 1, 4, 9, 16, 25]
     asked = {int(note.name): len(note.read_text()) for note in notes.iterdir()}
     assert asked == {0: 1, 1: 1, 2: 1, 3: 2, 4: 1, 5: 1}
@@ -81,7 +87,7 @@ def test_failing_task_loses_no_other_and_is_tried_again(tmp_path, jobs):
     tasks = tasks_of([1, 13, 2], notes=str(notes))
     told: list[Outcome] = []
     for _ in range(2):
-        found = sweep(square, tasks, Journal(journal), jobs=jobs, progress=told.append)
+        found = swept(tasks, journal, jobs=jobs, progress=told.append)
         assert [one.values for one in found] == [{"square": 1}, None, {"square": 4}]
         assert "ValueError: thirteen is not squared" in found[1].error
     assert sorted(one.key for one in told) == ["number 1", "number 13", "number 13", "number 2"]
@@ -91,7 +97,7 @@ def test_failing_task_loses_no_other_and_is_tried_again(tmp_path, jobs):
 def test_two_tasks_with_one_key_are_refused(tmp_path):
     """One would take the outcome of the other."""
     with pytest.raises(PlbError, match="two tasks have the key 'number 1'"):
-        sweep(square, tasks_of([1, 2, 1]), Journal(tmp_path / "journal"))
+        swept(tasks_of([1, 2, 1]), tmp_path / "journal")
 
 
 def test_journal_of_something_else_is_refused(tmp_path):
@@ -100,3 +106,14 @@ def test_journal_of_something_else_is_refused(tmp_path):
     path.write_text('{"this": "is no outcome"}\n')
     with pytest.raises(PlbError, match=r"journal: a line is no outcome of a run"):
         Journal(path)
+
+
+def test_two_processes_do_not_write_one_journal(tmp_path):
+    """The second is told, and the first goes on."""
+    path = tmp_path / "journal"
+    with Journal(path) as journal:
+        with pytest.raises(PlbError, match="another process carries this sweep out"):
+            Journal(path)
+        journal.add(Outcome("key", {}, 0.0))
+    with Journal(path) as journal:
+        assert list(journal.finished) == ["key"]

@@ -17,10 +17,9 @@ THRESHOLD = np.array([[9.5, 95.0], [9.5, 95.0]])
 def metering(standing: list[list[float]], departing: list[list[float]] | None = None) -> Metering:
     """Return a metering of two nodes and two metrics."""
     zeros = np.zeros((2, 2))
-    none = np.zeros((0, 2))
-    return Metering(
-        np.zeros(0, np.int64), none, none, np.array(standing), zeros if departing is None else np.array(departing)
-    )
+    none, stands = np.zeros((0, 2)), np.array(standing)
+    departs = zeros if departing is None else np.array(departing)
+    return Metering(np.zeros(0, np.int64), none, none, stands, departs, stands)
 
 
 def move(node: str | None, rule: str = "capacity", metric: str | None = "disk", kind: MoveKind = MoveKind.MOVE) -> Move:
