@@ -34,6 +34,7 @@ def plot_settings(ax: Axes, table: Table, chosen: Sequence[int]) -> None:
     first = table.settings[chosen[0]]
     ax.set_xticks(places, [f"{table.settings[index].density:g}" for index in chosen])
     ax.set(xlabel="tenant density", ylabel="violations", title=f"{first.workload}, {first.vcores:g} vCores")
+    ax.set_ylim(0.0, max(1.0, ax.get_ylim()[1]))
     ax.grid(axis="y", alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
 

@@ -15,9 +15,14 @@ from cluster.studies.figures import Ratio, Violations
 OF_RATIOS = "ratios of violations, averaged over settings, with 95 % intervals"
 
 
+def means_of(repeats: int) -> str:
+    """Say over how many repeats means are taken."""
+    return f"means of {repeats} repeats" if repeats > 1 else "one repeat"
+
+
 def table_of_settings(table: Table, title: str, repeats: int) -> RichTable:
     """Return the mean violations of every setting."""
-    shown = RichTable(title=title, caption=f"violations, means of {repeats} repeats")
+    shown = RichTable(title=title, caption=f"violations, {means_of(repeats)}")
     shown.add_column("workload")
     for heading in ("vCores", "density", *table.columns, f"{table.above} / {table.below}"):
         shown.add_column(heading, justify="right")

@@ -23,6 +23,7 @@ from cluster.studies.report import (
     as_json,
     counts_as_json,
     effects_as_json,
+    means_of,
     table_of_claims,
     table_of_densities,
     table_of_effects,
@@ -223,7 +224,7 @@ def _of_policies(name: str, design: Design, place: Place, study: _OfPolicies, pl
     if not all(arm.name in found.counts for arm in design.arms):
         return Report((), {"study": name, "settings": found.as_json(), "ratios": {}}, finished.failed)
     claims, table = study.claims(found), study.table(found)
-    save_settings(place.folder / plot, table, f"{name}: violations, mean of {found.repeats} repeats")
+    save_settings(place.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
     tables = table_of_settings(table, name, found.repeats), table_of_claims(claims, f"{name}, beside [1]")
     return Report(tables, as_json(name, found, claims), finished.failed)
 
