@@ -12,6 +12,7 @@ ORACLE = with_oracle(ORIGINAL)
 PERCENTILES = tuple(with_initial_demand(ORIGINAL, one) for one in INITIAL_DEMAND_PERCENTILES if one != 50)
 """The original assumes the 50th percentile by itself."""
 ARMS = (ORIGINAL, *PERCENTILES, ORACLE, MODIFIED)
+COMPARED = MODIFIED.name
 QUICK_ARMS = (ORIGINAL, ORACLE, MODIFIED)
 
 

@@ -126,13 +126,17 @@ def _mean_of(counts: Floats, drawn: npt.NDArray[np.int64]) -> Floats:
     return np.asarray(np.take_along_axis(counts, drawn, axis=1).mean(axis=1))
 
 
-def violations_of(settings: Sequence[Setting], runs: Sequence[Mapping[str, Any]]) -> Violations:
+def violations_of(
+    settings: Sequence[Setting], runs: Sequence[Mapping[str, Any]], total: str = "violations"
+) -> Violations:
     """Return the violations of runs; a repeat that an arm lacks in a setting, as its run failed, is left out there.
 
     Parameters
     ----------
     runs
-        Rows with ``workload``, ``vcores``, ``density``, ``arm``, ``repeat`` and ``violations``.
+        Rows with ``workload``, ``vcores``, ``density``, ``arm``, ``repeat`` and the totals of the run.
+    total
+        The total that is compared: ``"failovers"`` are compared in the same way.
 
     Notes
     -----
@@ -142,7 +146,7 @@ def violations_of(settings: Sequence[Setting], runs: Sequence[Mapping[str, Any]]
     found: dict[Setting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
     for run in runs:
         setting = Setting(run["workload"], run["vcores"], run["density"])
-        found[setting].setdefault(run["arm"], {})[run["repeat"]] = run["violations"]
+        found[setting].setdefault(run["arm"], {})[run["repeat"]] = run[total]
     arms = list(dict.fromkeys(run["arm"] for run in runs))
     common = {
         setting: sorted(set.intersection(*(set(of.get(arm, ())) for arm in arms))) if of else []

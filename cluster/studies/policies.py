@@ -21,6 +21,7 @@ DAYS, REPEATS, CORE_REPEATS = 12.5, 20, 5
 FIRST_HARDWARE, SECOND_HARDWARE = 80.0, 128.0
 """vCores of a node ([1] sections 8.1 and 8.3)."""
 BEST_FIT, WORST_FIT = "prv_best_fit", "prv_worst_fit"
+COMPARED = WORST_FIT
 CORE = placement_arms((*WITHOUT_PROBABILITIES, *WITH_PROBABILITIES))
 ORACLES = tuple(with_oracle(arm) for arm in placement_arms(WITHOUT_PROBABILITIES))
 PERCENTILES = tuple(one for one in INITIAL_DEMAND_PERCENTILES if one != 50)

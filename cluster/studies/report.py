@@ -13,6 +13,7 @@ from cluster.studies.compression import Effect
 from cluster.studies.figures import Ratio, Violations
 
 OF_RATIOS = "ratios of violations, averaged over settings, with 95 % intervals"
+OF_FAILOVERS = "ratios of failovers, all moves but those for balance, averaged over settings, with 95 % intervals"
 
 
 def means_of(repeats: int) -> str:
@@ -89,12 +90,13 @@ def table_of_densities(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Ri
     return shown
 
 
-def as_json(study: str, found: Violations, claims: Sequence[Claim]) -> dict[str, Any]:
-    """Return the figures of a study of policies."""
+def as_json(study: str, found: Violations, claims: Sequence[Claim], moved: Sequence[Claim]) -> dict[str, Any]:
+    """Return the figures of a study of policies; `moved`: what is said of failovers."""
     return {
         "study": study,
         "settings": found.as_json(),
         "ratios": ratios_as_json(claims),
+        "failover_ratios": ratios_as_json(moved),
         "counts": counts_as_json(claims),
     }
 

@@ -20,6 +20,7 @@ from cluster.studies.design import Design, Setting
 from cluster.studies.figures import Violations, violations_of
 from cluster.studies.plots import save_effects, save_settings
 from cluster.studies.report import (
+    OF_FAILOVERS,
     as_json,
     counts_as_json,
     effects_as_json,
@@ -135,6 +136,9 @@ class Report:
 class _OfPolicies(Protocol):
     """What a study of policies says of itself: the modules `annealing` and `policies`."""
 
+    COMPARED: str
+    """The arm that failovers are compared with."""
+
     def claims(self, found: Violations) -> list[Claim]: ...
 
     def table(self, found: Violations) -> Table: ...
@@ -225,8 +229,15 @@ def _of_policies(name: str, design: Design, place: Place, study: _OfPolicies, pl
         return Report((), {"study": name, "settings": found.as_json(), "ratios": {}}, finished.failed)
     claims, table = study.claims(found), study.table(found)
     save_settings(place.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
-    tables = table_of_settings(table, name, found.repeats), table_of_claims(claims, f"{name}, beside [1]")
-    return Report(tables, as_json(name, found, claims), finished.failed)
+    failovers = violations_of(design.settings, finished.rows, "failovers")
+    others = [arm for arm in found.counts if arm != study.COMPARED]
+    moved = [Claim(f"{arm} / {study.COMPARED}", "", failovers.ratio([arm], study.COMPARED)) for arm in others]
+    tables = (
+        table_of_settings(table, name, found.repeats),
+        table_of_claims(claims, f"{name}, beside [1]"),
+        table_of_claims(moved, f"{name}: failovers", OF_FAILOVERS),
+    )
+    return Report(tables, as_json(name, found, claims, moved), finished.failed)
 
 
 def _carry_out(name: str, design: Design, place: Place) -> Finished:
