@@ -13,7 +13,22 @@ from cluster.studies.compression import Effect
 from cluster.studies.figures import Ratio, Violations
 
 OF_RATIOS = "ratios of violations, averaged over settings, with 95 % intervals"
-OF_FAILOVERS = "ratios of failovers, all moves but those for balance, averaged over settings, with 95 % intervals"
+
+
+@attrs.frozen
+class ArmFigures:
+    """What few violations may have cost.
+
+    Parameters
+    ----------
+    failovers
+        All moves but those for balance, by those of the arm that others are compared with.
+    not_placed
+        Share of the tenants who found no place when they arrived.
+    """
+
+    failovers: Ratio
+    not_placed: float
 
 
 def means_of(repeats: int) -> str:
@@ -42,6 +57,18 @@ def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIO
         shown.add_column(heading, justify="left" if not heading else "right")
     for claim in claims:
         shown.add_row(claim.label, claim.paper or "-", *_cells(claim.ours))
+    return shown
+
+
+def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> RichTable:
+    """Return what each arm did beside having violations."""
+    shown = RichTable(title=f"{name}: at what cost", caption="failovers: all moves but those for balance")
+    shown.add_column("")
+    for heading in (f"failovers / those of {compared}", "95 % interval", "tenants not placed at once"):
+        shown.add_column(heading, justify="right")
+    for arm, figures in arms.items():
+        mean, interval, _ = _cells(figures.failovers)
+        shown.add_row(arm, mean, interval, f"{figures.not_placed:.2%}")
     return shown
 
 
@@ -90,13 +117,13 @@ def table_of_densities(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Ri
     return shown
 
 
-def as_json(study: str, found: Violations, claims: Sequence[Claim], moved: Sequence[Claim]) -> dict[str, Any]:
-    """Return the figures of a study of policies; `moved`: what is said of failovers."""
+def as_json(study: str, found: Violations, claims: Sequence[Claim], arms: Mapping[str, ArmFigures]) -> dict[str, Any]:
+    """Return the figures of a study of policies."""
     return {
         "study": study,
         "settings": found.as_json(),
         "ratios": ratios_as_json(claims),
-        "failover_ratios": ratios_as_json(moved),
+        "arms": {arm: attrs.asdict(figures) for arm, figures in arms.items()},
         "counts": counts_as_json(claims),
     }
 

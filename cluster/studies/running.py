@@ -20,11 +20,12 @@ from cluster.studies.design import Design, Setting
 from cluster.studies.figures import Violations, violations_of
 from cluster.studies.plots import save_effects, save_settings
 from cluster.studies.report import (
-    OF_FAILOVERS,
+    ArmFigures,
     as_json,
     counts_as_json,
     effects_as_json,
     means_of,
+    table_of_arms,
     table_of_claims,
     table_of_densities,
     table_of_effects,
@@ -230,14 +231,19 @@ def _of_policies(name: str, design: Design, place: Place, study: _OfPolicies, pl
     claims, table = study.claims(found), study.table(found)
     save_settings(place.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
     failovers = violations_of(design.settings, finished.rows, "failovers")
-    others = [arm for arm in found.counts if arm != study.COMPARED]
-    moved = [Claim(f"{arm} / {study.COMPARED}", "", failovers.ratio([arm], study.COMPARED)) for arm in others]
+    arms = {arm.name: _arm_figures(arm.name, failovers, study.COMPARED, finished.rows) for arm in design.arms}
     tables = (
         table_of_settings(table, name, found.repeats),
         table_of_claims(claims, f"{name}, beside [1]"),
-        table_of_claims(moved, f"{name}: failovers", OF_FAILOVERS),
+        table_of_arms(arms, study.COMPARED, name),
     )
-    return Report(tables, as_json(name, found, claims, moved), finished.failed)
+    return Report(tables, as_json(name, found, claims, arms), finished.failed)
+
+
+def _arm_figures(arm: str, failovers: Violations, compared: str, rows: Sequence[Row]) -> ArmFigures:
+    of_arm = [row for row in rows if row["arm"] == arm]
+    tenants, refused = (sum(row[total] for row in of_arm) for total in ("tenants", "placement_failures"))
+    return ArmFigures(failovers.ratio([arm], compared), refused / tenants)
 
 
 def _carry_out(name: str, design: Design, place: Place) -> Finished:

@@ -290,7 +290,8 @@ def test_annealing_study_is_the_same_for_any_number_of_processes_and_goes_on(tmp
     assert one["study"] == "annealing"
     assert set(one["settings"][0]["violations"]) == {arm.name for arm in annealing.ARMS}
     assert set(one["ratios"]["original / modified"]) == {"mean", "low", "high", "settings", "without"}
-    assert set(one["failover_ratios"]) == {f"{arm.name} / modified" for arm in annealing.ARMS[:-1]}
+    assert set(one["arms"]) == {arm.name for arm in annealing.ARMS}
+    assert one["arms"]["modified"]["not_placed"] == 0.0
     before = (tmp_path / "one/journal.jsonl").read_text()
     study(tmp_path / "one", "annealing", *ONE_SETTING[:-1], "3", "--jobs", "1")
     after = (tmp_path / "one/journal.jsonl").read_text()
