@@ -239,7 +239,9 @@ def test_directory_of_another_study_is_refused(tmp_path):
 def test_interrupted_run_is_not_kept(tmp_path):
     """Ctrl-C ends the study; the run under way would otherwise count as one of fewer violations."""
     (tmp_path / "small.toml").write_text(SMALL)
-    start = [sys.executable, "-c", "from cluster.cli import main; main()", "study", "annealing"]
+    # a shell starts what it runs in the background with Ctrl-C ignored
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start = [sys.executable, "-c", heard + "from cluster.cli import main; main()", "study", "annealing"]
     command = [*start, "--scenario", str(tmp_path / "small.toml")]
     more = ["--density", "1.5", "--days", "100", "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
     with subprocess.Popen([*command, *more], stderr=subprocess.PIPE, text=True) as process:
