@@ -10,6 +10,7 @@ import json
 import signal
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -206,6 +207,9 @@ def _outcomes(run: Run, tasks: Sequence[Task], jobs: int | None, scheduler: str 
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        # loky replaces a worker that has come to hold much memory; no task is lost
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         if scheduler is None:
             stack.enter_context(parallel_config("loky", n_jobs=wanted, initializer=_ignore_interrupts))
         else:
