@@ -129,24 +129,21 @@ class Ledger:
 
     def demand(self, rows: Ints, now: int) -> npt.NDArray[Any]:
         """Return the demand of rows in the step that ends at `now` or holds it, shape (m, R), user units."""
-        tenant = self.tenant[rows]
-        samples = self._start[rows] + self._step_of(tenant, now)
-        return np.asarray(self._sequence.traces.values[samples] * self.growth[tenant][:, None])
+        return self._at_present(self._sequence.traces.values, rows, now)
 
-    def _step_of(self, tenant: Ints, now: int) -> Ints:
-        """Return the step of their traces in which tenants are."""
+    def _at_present(self, of_samples: npt.NDArray[Any], rows: Ints, now: int) -> npt.NDArray[Any]:
+        """Return what rows have of (N, R) values by sample in the step that they are in, grown as demand is, (m, R)."""
+        traces, tenant = self._sequence.traces, self.tenant[rows]
         age = now - self._sequence.arrival[tenant]
-        return np.asarray(np.clip((age - 1) // self._step, 0, self._sequence.traces.lifetime_steps[tenant] - 1))
+        step = np.clip((age - 1) // self._step, 0, traces.lifetime_steps[tenant] - 1)
+        return np.asarray(of_samples[self._start[rows] + step] * self.growth[tenant][:, None])
 
     def _foretold(self, rows: Ints, demand: Floats, now: int) -> Floats:
         """Return what the oracle says of rows, (m, R): their present demand where it does not know them yet."""
         if self._oracle is None:
             return demand
-        tenant = self.tenant[rows]
-        known = self._oracle.knows(now - self._sequence.arrival[tenant])
-        samples = self._start[rows] + self._step_of(tenant, now)
-        highest = self._oracle.highest[samples] * self.growth[tenant][:, None]
-        return np.where(known[:, None], highest, demand)
+        known = self._oracle.knows(now - self._sequence.arrival[self.tenant[rows]])
+        return np.where(known[:, None], self._at_present(self._oracle.highest, rows, now), demand)
 
     def size(self, partition: str, node: str, now: int, metric: int) -> float:
         """Return the demand of the replica of a partition that stands on a node, for one metric."""

@@ -70,7 +70,8 @@ class _HandleModel(models.OpaqueModel):
 
 
 @numba.extending.unbox(HandleType)
-def _unbox_handle(_: HandleType, handle: Any, c: Any) -> Any:
+def unbox_address(_: types.Type, handle: Any, c: Any) -> Any:
+    """Take the `address` of a Python object as a pointer."""
     address = c.pyapi.object_getattr_string(handle, "address")
     pointer = c.pyapi.long_as_voidptr(address)
     c.pyapi.decref(address)

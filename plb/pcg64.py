@@ -19,6 +19,7 @@ from numba.core.datamodel import models
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, register_model
 
+from plb.handles import unbox_address
 from plb.uniform import Stream
 
 types: Any = numba_types  # without types of its own
@@ -47,12 +48,7 @@ class _StreamModel(models.OpaqueModel):
     """A pointer to NumPy's ``bitgen_t``."""
 
 
-@numba.extending.unbox(StreamType)
-def _unbox_stream(_: StreamType, stream: Any, c: Any) -> Any:
-    address = c.pyapi.object_getattr_string(stream, "address")
-    pointer = c.pyapi.long_as_voidptr(address)
-    c.pyapi.decref(address)
-    return numba.extending.NativeValue(pointer)
+numba.extending.unbox(StreamType)(unbox_address)
 
 
 @cache

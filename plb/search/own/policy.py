@@ -53,7 +53,7 @@ class Decisions:
         self.configuration = additions.configuration(problem, solution)
         self.tally = new_tally()
         self._attempt = new_attempt(8 * len(solution.node) + 8)
-        self._has_children = problem.related
+        self._has_children = problem.related and bool((problem.first_child != NOWHERE).any())
         self._seed = seed
         if prepares(self.policy):
             self.policy.begin(self.configuration, Stream(stream_of(seed, 1)))
