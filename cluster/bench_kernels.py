@@ -74,6 +74,7 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Strea
             imbalance_of_proposal(problem, solution, row, target, partner),
             fragmentation_of_proposal(problem, solution, row, target, partner),
             violations,
+            0,
         )
         lowest = min(lowest, after)
         scored += 1

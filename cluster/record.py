@@ -246,7 +246,8 @@ class Recorder:
 
 
 def _energies(energy: Energy) -> tuple[float, ...]:
-    return (energy.total, energy.movement, energy.imbalance, energy.fragmentation, energy.expected_failovers)
+    risk = (energy.expected_failovers, energy.expected_overload)
+    return (energy.total, energy.movement, energy.imbalance, energy.fragmentation, *risk)
 
 
 def _move_row(record: MoveRecord) -> tuple[Any, ...]:

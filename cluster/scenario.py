@@ -23,21 +23,27 @@ from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
 from plb.policies import BUILT_IN as PLACEMENT_POLICIES
 from plb.policies import READ_PROBABILITIES
+from workloads.parameters import RegionParameters
+from workloads.regions import REGIONS
 
-WITHOUT_FAILOVERS: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.0})
+WITHOUT_RISK: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.0, "w_overload": 0.0})
+AS_IN_PAPER: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 0.0})
+WITH_OVERLOAD: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 100.0})
 BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "original": WITHOUT_FAILOVERS,
-        "modified": MappingProxyType({"w_failovers": 0.10}),
+        "original": WITHOUT_RISK,
+        "modified": AS_IN_PAPER,
+        "overload": WITH_OVERLOAD,
         **{
             one.name: MappingProxyType(
-                {"policy": one.name, **({} if one.name in READ_PROBABILITIES else WITHOUT_FAILOVERS)}
+                {"policy": one.name, **(AS_IN_PAPER if one.name in READ_PROBABILITIES else WITHOUT_RISK)}
             )
             for one in PLACEMENT_POLICIES
         },
     }
 )
-"""The two arms of [1] section 8.2, which differ in `w_failovers` alone, and each placement policy of `plb.policies`.
+"""The two arms of [1] section 8.2, which differ in `w_failovers` alone; the default energy, which differs from the
+second in `w_overload` alone; and each placement policy of `plb.policies`.
 
 For policies that do not ask how likely violations are, no demand is sampled.
 """
@@ -80,6 +86,9 @@ class Workload(Section):
         ``"region"`` (synthetic), ``"bitbrains"`` or ``"traces"`` (the project's own trace format).
     region
         Name of the synthetic region.
+    region_parameters
+        Parameters of the region that differ, such as ``{ size_bias = 1.2, cpu.median = 0.1 }``; see
+        `workloads.parameters.RegionParameters`.
     path
         Directory of the traces; `plb simulate --traces` overrides it.
     density
@@ -114,6 +123,7 @@ class Workload(Section):
 
     kind: Literal["region", "bitbrains", "traces"] = "region"
     region: str = "region1"
+    region_parameters: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
     path: str | None = None
     density: float = number(2.0, low_open=True)
     density_end: float | None = number(None, low_open=True)
@@ -127,6 +137,17 @@ class Workload(Section):
     pair_share: float = number(0.0, high=1.0)
     window_days: float = number(7.0, low=1 / 24)
     trace_seed: int = count(0)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.region in REGIONS:  # an unknown one is told where the workload is read
+            self.parameters_of_region()
+
+    def parameters_of_region(self) -> RegionParameters:
+        """Return the synthetic region as it is to be generated."""
+        if self.region not in REGIONS:
+            raise UnknownNameError("region", self.region, REGIONS, "workload.region")
+        return REGIONS[self.region].changed(self.region_parameters)
 
 
 @attrs.frozen(kw_only=True)
@@ -142,7 +163,8 @@ class Run(Section):
     repeats
         Number of runs of each policy, each with tenants of its own; all policies see the same ones.
     policies
-        Names of the policies: ``"original"``, ``"modified"``, or sections ``[policies.NAME]``.
+        Names of the policies: ``"original"``, ``"modified"``, ``"overload"``, placement policies, or sections
+        ``[policies.NAME]``.
     fill_hours
         Time over which the first tenants arrive; 0: all at once.
     """
@@ -150,7 +172,7 @@ class Run(Section):
     days: float = number(10.0, low_open=True)
     seed: int = count(0)
     repeats: int = count(1, low=1)
-    policies: tuple[str, ...] = ("original", "modified")
+    policies: tuple[str, ...] = ("original", "modified", "overload")
     fill_hours: float = number(0.0)
 
 

@@ -27,7 +27,7 @@ TENTHS = 10
 """Movements are counted in tenths, so that a swap at cost 0.1 stays a whole number."""
 
 # Positions in Solution.counts
-VIOLATIONS, MOVEMENT, MOVES, DISPLACED, LOCAL_SCORES = range(5)
+VIOLATIONS, MOVEMENT, MOVES, DISPLACED, LOCAL_SCORES, OVERLOAD = range(6)
 # Positions in Solution.terms
 IMBALANCE, FRAGMENTATION = range(2)
 
@@ -244,10 +244,13 @@ class Solution(NamedTuple):
     """(N, R) steps: Σ of peak_ceiling, a bound on every repetition."""
     violating: Int
     """(N,) repetitions in which the node is in violation."""
+    overload: Int
+    """(N,) overload of the node (`plb.energy.overload`), in units over all repetitions; 0 where it weighs nothing."""
     terms: Float
     """(2,) the present imbalance and fragmentation, formed from the sums above."""
     counts: Int
-    """(5,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows; local scores."""
+    """(6,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows; local scores;
+    overload over all counted nodes."""
     displaced: Int
     """(M,) rows that have left their origin; the first `counts[DISPLACED]` are valid."""
     displaced_at: Int

@@ -26,13 +26,13 @@ from plb.validation import check_items, check_member
 
 
 class Combination(Enum):
-    """How the four terms become one energy (design section 6)."""
+    """How the five terms become one energy (design section 6)."""
 
     ADDITIVE = "additive"
-    """E = (m + w_f·V) + w_I·I + w_F·F: the expected failovers join the first component, as [1] section 7 says."""
+    """E = (m + w_f·V + w_O·O) + w_I·I + w_F·F: what is expected joins the first component, as [1] section 7 says."""
     SERVICE_FABRIC = "service_fabric"
-    """E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V)): the product form of the open-source code; minus where the first
-    factor is negative, as it may be where load is packed."""
+    """E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V + w_O·O)): the product form of the open-source code; minus where
+    the first factor is negative, as it may be where load is packed."""
 
 
 class CapacityLimit(Enum):
@@ -96,6 +96,7 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "is_singleton_replica_move_allowed_during_upgrade": True,
         "one_action_per_refresh": True,
         "w_failovers": 0.0,
+        "w_overload": 0.0,
     }
 )
 """What `PlbConfig.from_service_fabric` sets beside Service Fabric's settings, to search as Service Fabric does."""
@@ -127,6 +128,9 @@ class PlbConfig(
         How the terms become one energy.
     w_failovers : moves, default 0.1
         Weight of the expected failovers beside the moves ([1] section 8.2: 0.10). 0 is the original energy.
+    w_overload : moves, default 100.0
+        Weight of the expected overload beside the moves, no part of [1]: at 100, overload of a hundredth of a node's
+        threshold counts like a move. 0 leaves it out.
     w_imbalance : weight, default 10.0
         Weight of the imbalance in the additive form; the default is the best of those in docs/energy.md.
     w_fragmentation : weight, default 1.0
@@ -177,6 +181,7 @@ class PlbConfig(
     metrics: tuple[Metric, ...] = attrs.field(converter=_tuple_of_metrics)
     combination: Combination = attrs.field(default=Combination.ADDITIVE, converter=_combination)
     w_failovers: float = number(0.10, unit="moves")
+    w_overload: float = number(100.0, unit="moves")
     w_imbalance: float = number(10.0, unit="weight")
     w_fragmentation: float = number(1.0, unit="weight")
     held_out_nodes: int = count(0, unit="nodes")
@@ -226,6 +231,11 @@ class PlbConfig(
         given, by_metric = translated(mapping, cls)
         values = {**SERVICE_FABRIC_FORM, **original_defaults(cls), **given, **fields}
         return cls(metrics=with_maps(metrics, by_metric), **values)
+
+    @property
+    def reads_probabilities(self) -> bool:
+        """Whether the energy asks what demand is to be expected, so that it is sampled where there is a history."""
+        return self.w_failovers > 0 or self.w_overload > 0
 
     @property
     def metric_names(self) -> tuple[str, ...]:

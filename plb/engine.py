@@ -45,8 +45,8 @@ class PlacementAndLoadBalancing:
         Seed of every random draw. The same seed, inputs and budgets give the same plans, whatever the number of
         threads.
     history
-        Past tenants as demand models; with it and a ``w_failovers`` above 0, plans know the expected failovers of each
-        configuration.
+        Past tenants as demand models; with it and a ``w_failovers`` or ``w_overload`` above 0, plans know what is to be
+        expected of each configuration.
     """
 
     def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:

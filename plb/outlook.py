@@ -38,7 +38,7 @@ NO_FUTURES: dict[str, Any] = {
 class Outlook:
     """The sampled demand of every row of a `ClusterState`.
 
-    Without history, or where ``w_failovers`` is 0, it has no repetitions and costs nothing.
+    Without history, or where ``w_failovers`` and ``w_overload`` are 0, it has no repetitions and costs nothing.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Outlook:
 
     def __init__(self, config: PlbConfig, history: DemandHistory | None, seed: int) -> None:
         columns = [] if history is None else [_column(history, name) for name in config.metric_names]
-        self.history = history if config.w_failovers else None
+        self.history = history if config.reads_probabilities else None
         self._metrics = len(config.metrics)
         self._columns = columns
         self.repetitions = 0 if self.history is None else config.repetitions

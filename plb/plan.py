@@ -180,6 +180,9 @@ class Energy:
         F, mean share of the held-out nodes that is in use, summed over them.
     expected_failovers
         V, expected number of nodes in violation.
+    expected_overload
+        O, by how much nodes are expected to go beyond their thresholds, in shares of these, summed over nodes and
+        metrics.
     own
         The terms of the user's own by name, without their weights.
     """
@@ -190,6 +193,7 @@ class Energy:
     fragmentation: float
     expected_failovers: float
     own: Mapping[str, float] = attrs.field(factory=dict, hash=False)
+    expected_overload: float = attrs.field(default=0.0, kw_only=True)
 
     def __add__(self, other: Energy) -> Energy:
         return Energy(
@@ -199,6 +203,7 @@ class Energy:
             self.fragmentation + other.fragmentation,
             self.expected_failovers + other.expected_failovers,
             {name: self.own.get(name, 0.0) + other.own.get(name, 0.0) for name in {**self.own, **other.own}},
+            expected_overload=self.expected_overload + other.expected_overload,
         )
 
     @property

@@ -284,4 +284,4 @@ def _policy_of(config: PlbConfig) -> PlacementPolicy | None:
 def _sampling(config: PlbConfig) -> tuple[object, ...]:
     """Return what of the settings says how demand is sampled."""
     trends = tuple(metric.trend for metric in config.metrics)
-    return config.repetitions, config.replay, config.w_failovers > 0, trends
+    return config.repetitions, config.replay, config.reads_probabilities, trends

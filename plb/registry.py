@@ -21,7 +21,7 @@ from plb.policies.interface import ANNEALING, PlacementPolicy
 from plb.policies.options import with_options
 from plb.validation import check_name
 
-BUILT_IN = ("total", "movement", "imbalance", "fragmentation", "expected_failovers")
+BUILT_IN = ("total", "movement", "imbalance", "fragmentation", "expected_failovers", "expected_overload")
 """Names that plans use for the energy and its own terms."""
 
 _terms: dict[str, EnergyTerm] = {}

@@ -12,6 +12,7 @@ from plb.arrays import (
     MOVEMENT,
     MOVES,
     NOWHERE,
+    OVERLOAD,
     VIOLATIONS,
     Int,
     Problem,
@@ -61,8 +62,9 @@ def _without_sums(problem: Problem, node: Int, sums: PeakSums) -> Solution:
         aggregate=sums.aggregate,
         ceiling=sums.ceiling,
         violating=sums.violating,
+        overload=sums.overload,
         terms=np.zeros(2),
-        counts=np.zeros(5, np.int64),
+        counts=np.zeros(6, np.int64),
         displaced=np.zeros(len(node), np.int64),
         displaced_at=np.full(len(node), NOWHERE, np.int64),
         node_moves=np.zeros(nodes, np.int64),
@@ -94,6 +96,7 @@ def _sum_up(problem: Problem, solution: Solution) -> None:
     if problem.timeline:
         _keep_lasting(problem, solution)
     solution.counts[VIOLATIONS] = solution.violating.sum()
+    solution.counts[OVERLOAD] = solution.overload.sum()
     solution.counts[MOVEMENT] = total_movement(
         problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost
     )

@@ -10,6 +10,8 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Int, Int32, Problem
 from plb.energy.failovers import count_violations
+from plb.energy.overload import overload_of
+from plb.energy.score import W_OVERLOAD
 from plb.kernel import kernel
 
 
@@ -19,17 +21,18 @@ class PeakSums:
 
     Parameters
     ----------
-    aggregate, ceiling, violating
-        As in `plb.arrays.Solution`: (N, R, K), (N, R) and (N,).
+    aggregate, ceiling, violating, overload
+        As in `plb.arrays.Solution`: (N, R, K), (N, R), (N,) and (N,).
     """
 
     aggregate: Int32
     ceiling: Int
     violating: Int
+    overload: Int
 
     def copy(self) -> PeakSums:
         """Return a copy that shares nothing with this one."""
-        return PeakSums(self.aggregate.copy(), self.ceiling.copy(), self.violating.copy())
+        return PeakSums(self.aggregate.copy(), self.ceiling.copy(), self.violating.copy(), self.overload.copy())
 
 
 def peak_sums(problem: Problem, node: Int) -> PeakSums:
@@ -39,10 +42,11 @@ def peak_sums(problem: Problem, node: Int) -> PeakSums:
         np.zeros((nodes, metrics, problem.peak.shape[2]), np.int32),
         np.zeros((nodes, metrics), np.int64),
         np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
     )
     every = np.ones(nodes, np.bool_)
     _add_up(problem.peak, problem.peak_ceiling, _places(problem, node), every, sums.aggregate, sums.ceiling)
-    _count(sums.aggregate, problem.threshold, problem.counted, every, sums.violating)
+    _judge_nodes(problem, every, sums)
     return sums
 
 
@@ -55,6 +59,7 @@ class KeptPeakSums:
         self._places: Int = np.zeros(0, np.int64)
         self._threshold: Int32 | None = None
         self._counted: Bool | None = None
+        self._weighs_overload = False
 
     def update(self, problem: Problem, changed: Bool) -> PeakSums:
         """Return a copy of the sums at the origins of a problem.
@@ -66,6 +71,7 @@ class KeptPeakSums:
             another one than then.
         """
         places = _places(problem, problem.origin)
+        weighs_overload = bool(problem.weights[W_OVERLOAD] > 0)
         if self._sums is None or self._peak is not problem.peak or len(self._sums.ceiling) != len(problem.limit):
             self._sums = peak_sums(problem, problem.origin)
         else:
@@ -74,9 +80,12 @@ class KeptPeakSums:
             _add_up(problem.peak, problem.peak_ceiling, places, stale, sums.aggregate, sums.ceiling)
             if self._threshold is not problem.threshold or self._counted is not problem.counted:
                 stale[:] = True
-            _count(sums.aggregate, problem.threshold, problem.counted, stale, sums.violating)
+            if self._weighs_overload != weighs_overload:
+                stale[:] = True
+            _judge_nodes(problem, stale, sums)
         self._peak, self._places = problem.peak, places
         self._threshold, self._counted = problem.threshold, problem.counted
+        self._weighs_overload = weighs_overload
         return self._sums.copy()
 
     def _stale_nodes(self, places: Int, changed: Bool) -> Bool:
@@ -129,9 +138,37 @@ def _add_peaks(aggregate: Int32, peak: Int32) -> None:
         aggregate[k] += peak[k]
 
 
+def _judge_nodes(problem: Problem, stale: Bool, sums: PeakSums) -> None:
+    """Count the violations of the nodes in `stale` anew, and their overload where that weighs anything."""
+    _count(sums.aggregate, problem.threshold, problem.counted, stale, sums.violating)
+    if problem.weights[W_OVERLOAD] > 0:
+        _weigh(
+            sums.aggregate,
+            sums.ceiling,
+            problem.threshold,
+            problem.peak[NOWHERE],
+            problem.peak_ceiling[NOWHERE],
+            problem.counted & stale,
+            sums.overload,
+        )
+        sums.overload[~problem.counted] = 0
+    else:
+        sums.overload[:] = 0
+
+
 @kernel
 def _count(aggregate: Int32, threshold: Int32, counted: Bool, stale: Bool, violating: Int) -> None:
     """Write the repetitions in violation of the nodes in `stale` to `violating`, (N,); 0 for nodes not counted."""
     for node in range(violating.shape[0]):
         if stale[node]:
             violating[node] = count_violations(aggregate[node], threshold[node]) if counted[node] else 0
+
+
+@kernel
+def _weigh(
+    aggregate: Int32, ceiling: Int, threshold: Int32, nothing: Int32, nothing_ceiling: Int, which: Bool, overload: Int
+) -> None:
+    """Write the overload of the nodes in `which` to `overload`, (N,); `nothing`: the peaks of no replica."""
+    for node in range(overload.shape[0]):
+        if which[node]:
+            overload[node] = overload_of(aggregate[node], ceiling[node], threshold[node], nothing, nothing_ceiling)

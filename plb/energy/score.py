@@ -1,4 +1,4 @@
-"""The score that combines the four terms into one energy (design sections 6 and 14)."""
+"""The score that combines the five terms into one energy (design sections 6 and 14)."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import numpy as np
 
 from plb.arrays import TENTHS, Float
 from plb.config import Combination, PlbConfig
+from plb.energy.overload import UNITS
 from plb.kernel import kernel
 
-TERM_NAMES = ("movement", "imbalance", "fragmentation", "expected_failovers")
+TERM_NAMES = ("movement", "imbalance", "fragmentation", "expected_failovers", "expected_overload")
 """Names of the terms, in the order of every array's term axis."""
-MOVEMENT_TERM, IMBALANCE_TERM, FRAGMENTATION_TERM, FAILOVERS_TERM = range(4)
+MOVEMENT_TERM, IMBALANCE_TERM, FRAGMENTATION_TERM, FAILOVERS_TERM, OVERLOAD_TERM = range(5)
 
 # Positions in Problem.weights
 W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETITIONS, W_LOCAL, PLAIN_SPREAD = range(8)
-TENTHS_OF_MOVE, FLOOR_OF_SPREAD = range(8, 10)
+TENTHS_OF_MOVE, FLOOR_OF_SPREAD, W_OVERLOAD = range(8, 11)
 
 LEAST_SPREAD = 0.001
 """Keeps the product form from losing its first factor (semantics.md section 2)."""
 
 
 def weights_of(config: PlbConfig, *, replicas: int, repetitions: int, plain_spread: bool = True) -> Float:
-    """Return `Problem.weights`, (10,), for a search over `replicas` replicas.
+    """Return `Problem.weights`, (11,), for a search over `replicas` replicas.
 
     Where costs are ignored, no number of moves is worth a tenth, and the product form loses its second factor.
     """
-    weights = np.zeros(10)
+    weights = np.zeros(11)
     weights[W_FAILOVERS] = config.w_failovers if repetitions else 0.0
+    weights[W_OVERLOAD] = config.w_overload if repetitions else 0.0
     weights[W_IMBALANCE] = config.w_imbalance
     weights[W_FRAGMENTATION] = config.w_fragmentation
     weights[PRODUCT_FORM] = config.combination is Combination.SERVICE_FABRIC
@@ -37,28 +39,34 @@ def weights_of(config: PlbConfig, *, replicas: int, repetitions: int, plain_spre
     weights[TENTHS_OF_MOVE] = np.inf if config.ignore_cost_in_scoring else TENTHS
     weights[FLOOR_OF_SPREAD] = LEAST_SPREAD
     if config.ignore_cost_in_scoring and weights[PRODUCT_FORM]:
-        weights[[W_FAILOVERS, FLOOR_OF_SPREAD]], weights[PRODUCT_OFFSET] = 0.0, 1.0
+        weights[[W_FAILOVERS, W_OVERLOAD, FLOOR_OF_SPREAD]], weights[PRODUCT_OFFSET] = 0.0, 1.0
     return weights
 
 
 @kernel(inline=True)
-def energy_of(weights: Float, movement: int, imbalance: float, fragmentation: float, violations: int) -> float:
+def energy_of(
+    weights: Float, movement: int, imbalance: float, fragmentation: float, violations: int, overload: int
+) -> float:
     """Return the energy of a configuration.
 
-    additive: ``E = (m + w_f·V) + w_I·I + w_F·F``;
-    service_fabric: ``E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V))``, minus where the first factor is negative.
+    additive: ``E = (m + w_f·V + w_O·O) + w_I·I + w_F·F``;
+    service_fabric: ``E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V + w_O·O))``, minus where the first factor is
+    negative.
     With `ignore_cost_in_scoring` the first loses m, and the second is ``E = I + w_F·F``.
 
     Parameters
     ----------
     weights
-        (8,) see `weights_of`.
+        (11,) see `weights_of`.
     movement
         m in tenths.
     violations
         Repetitions in violation, summed over the nodes: V = violations / K.
+    overload
+        O in units, summed over nodes and repetitions.
     """
     first = movement / weights[TENTHS_OF_MOVE] + weights[W_FAILOVERS] * (violations / weights[REPETITIONS])
+    first += weights[W_OVERLOAD] * (overload / (UNITS * weights[REPETITIONS]))
     if weights[PRODUCT_FORM] > 0.0:
         spread = imbalance + weights[W_FRAGMENTATION] * fragmentation + weights[FLOOR_OF_SPREAD]
         if spread < 0.0:

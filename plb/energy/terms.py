@@ -1,4 +1,4 @@
-"""The four built-in energy terms as objects: the same verbs, from increments and from scratch (design section 6).
+"""The five built-in energy terms as objects: the same verbs, from increments and from scratch (design section 6).
 
 `total` computes a term anew from nothing but the placement, in plain NumPy; `delta` is what the search uses. That they
 agree after any sequence of moves is what the property tests show.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Float, Int
+from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, OVERLOAD, TENTHS, VIOLATIONS, Float, Int
 from plb.configuration import Configuration, Proposal
 from plb.energy.fresh import fresh_solution, total_movement
 from plb.energy.interface import IncrementalTerm
-from plb.energy.score import PLAIN_SPREAD, REPETITIONS
+from plb.energy.overload import MOST, UNITS
+from plb.energy.score import PLAIN_SPREAD, REPETITIONS, W_OVERLOAD
 from plb.search.transition import (
     fragmentation_of_proposal,
     imbalance_of_proposal,
     movement_after,
+    overload_of_proposal,
     violations_of_proposal,
 )
 
@@ -125,7 +127,38 @@ class ExpectedFailovers(_WithoutSums):
         return float((after - solution.counts[VIOLATIONS]) / problem.weights[REPETITIONS])
 
 
-TERMS: tuple[IncrementalTerm, ...] = (Movement(), Imbalance(), Fragmentation(), ExpectedFailovers())
+class ExpectedOverload(_WithoutSums):
+    """O(X): by how much nodes are expected to go beyond their thresholds; 0 where it weighs nothing."""
+
+    name = "expected_overload"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return O by adding up the peaks of every node's replicas in every repetition."""
+        problem = configuration.problem
+        if not problem.weights[W_OVERLOAD]:
+            return 0.0
+        repetitions, units = problem.peak.shape[2], 0
+        for node in np.flatnonzero(problem.counted):
+            peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
+            threshold = problem.threshold[node].astype(np.int64)
+            excess = np.maximum(0, peaks - threshold[:, None]).sum(axis=1)
+            units += int(np.minimum(excess * (UNITS / threshold), repetitions * MOST).astype(np.int64).sum())
+        return units / (UNITS * float(problem.weights[REPETITIONS]))
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of O."""
+        problem, solution = configuration.problem, configuration.solution
+        after = overload_of_proposal(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return float((after - solution.counts[OVERLOAD]) / (UNITS * problem.weights[REPETITIONS]))
+
+
+TERMS: tuple[IncrementalTerm, ...] = (
+    Movement(),
+    Imbalance(),
+    Fragmentation(),
+    ExpectedFailovers(),
+    ExpectedOverload(),
+)
 """The terms in the order of `plb.energy.score.TERM_NAMES`."""
 
 

@@ -10,7 +10,7 @@ Where the algorithms are undefined as printed, they are read so:
 
 A node that is being deactivated, which is in no probability, is taken only where no other is offered. A replica that
 leaves a node is not offered that node, so that its probability there is never asked for. Without a demand history, or
-with ``w_failovers=0``, every probability is 0, and the fit alone decides.
+where ``w_failovers`` and ``w_overload`` are 0, every probability is 0, and the fit alone decides.
 """
 
 from __future__ import annotations

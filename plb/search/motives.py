@@ -6,10 +6,17 @@ from functools import cached_property
 
 import numpy as np
 
-from plb.arrays import MOVEMENT, NOWHERE, VIOLATIONS, Int, Solution
+from plb.arrays import MOVEMENT, NOWHERE, OVERLOAD, VIOLATIONS, Int, Solution
 from plb.constraints.affinity import FOLLOWS
 from plb.energy.imbalance import deviation
-from plb.energy.score import FAILOVERS_TERM, FRAGMENTATION_TERM, IMBALANCE_TERM, TERM_NAMES, energy_of
+from plb.energy.score import (
+    FAILOVERS_TERM,
+    FRAGMENTATION_TERM,
+    IMBALANCE_TERM,
+    OVERLOAD_TERM,
+    TERM_NAMES,
+    energy_of,
+)
 from plb.plan import Energy, Phase, Reason
 from plb.search.breaches import Breaches
 from plb.search.inspection import Inspection
@@ -121,16 +128,16 @@ class Motives:
 
     def _driving_term(self, before: Energy, after: Energy) -> str | None:
         """Return the term without whose change the energy would be highest; None if none of them fell."""
-        weights, counts = self.problem.weights, self.after.counts
-        old_violations = int(self.before.solution.counts[VIOLATIONS])
-        movement, violations = int(counts[MOVEMENT]), int(counts[VIOLATIONS])
-        spread, held = after.imbalance, after.fragmentation
+        weights, counts, earlier = self.problem.weights, self.after.counts, self.before.solution.counts
+        movement, spread, held = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
+        risk, old_risk = ((int(one[VIOLATIONS]), int(one[OVERLOAD])) for one in (counts, earlier))
         without = {
-            TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, held, violations),
-            TERM_NAMES[FRAGMENTATION_TERM]: energy_of(weights, movement, spread, before.fragmentation, violations),
-            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, spread, held, old_violations),
+            TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, held, *risk),
+            TERM_NAMES[FRAGMENTATION_TERM]: energy_of(weights, movement, spread, before.fragmentation, *risk),
+            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, spread, held, old_risk[0], risk[1]),
+            TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, spread, held, risk[0], old_risk[1]),
         }
-        present = energy_of(weights, movement, spread, held, violations)
+        present = energy_of(weights, movement, spread, held, *risk)
         own = {} if self._additions is None else self._additions.weights
         for name, weight in own.items():
             without[name] = present + weight * (before.own[name] - after.own[name])

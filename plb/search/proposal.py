@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from plb.arrays import DISPLACED, FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, VIOLATIONS, Int, Problem, Solution
+from plb.arrays import (
+    DISPLACED,
+    FRAGMENTATION,
+    IMBALANCE,
+    MOVEMENT,
+    NOWHERE,
+    OVERLOAD,
+    VIOLATIONS,
+    Int,
+    Problem,
+    Solution,
+)
 from plb.constraints import NO_REFUSAL, RULES
 from plb.constraints.budgets import refusal_of_budget
 from plb.constraints.check import are_siblings, refusal_of_exchange, refusal_of_move
@@ -14,7 +25,9 @@ from plb.energy.score import (
     FRAGMENTATION_TERM,
     IMBALANCE_TERM,
     MOVEMENT_TERM,
+    OVERLOAD_TERM,
     PLAIN_SPREAD,
+    TERM_NAMES,
     energy_of,
 )
 from plb.kernel import kernel
@@ -22,11 +35,13 @@ from plb.prefetch import fetch
 from plb.search.guiding import draw_worth_moving, draw_worth_reaching, is_worth_swapping
 from plb.search.transition import (
     apply_proposal,
-    evaluates_failovers,
+    evaluates_risk,
     fragmentation_of_proposal,
     imbalance_of_proposal,
     movement_after,
     moves_after,
+    overload_at_source,
+    overload_at_target,
     present_energy,
     violations_at_source,
     violations_at_target,
@@ -37,7 +52,7 @@ from plb.uniform import Coming, Stream, uniform
 DRAWN, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
 FIRST_RULE = 4
 FIRST_TERM = FIRST_RULE + RULES
-TALLY_SIZE = FIRST_TERM + 4
+TALLY_SIZE = FIRST_TERM + len(TERM_NAMES)
 
 REJECTED = math.inf
 """Energy of a proposal that is not taken."""
@@ -243,9 +258,9 @@ def judge(
 ) -> float:
     """Return the energy after the proposal, or REJECTED if it is above `highest`.
 
-    The Monte Carlo term is bounded from below first: leaving a node removes at most its present violations, and joining
-    one removes none (in an exchange both nodes lose at most theirs). Repetitions are evaluated only for a proposal that
-    the bound does not reject.
+    The Monte Carlo terms are bounded from below first: leaving a node removes at most its present violations and
+    overload, and joining one removes none (in an exchange both nodes lose at most theirs). Repetitions are evaluated
+    only for a proposal that the bound does not reject.
 
     Parameters
     ----------
@@ -266,29 +281,25 @@ def judge(
     movement = movement_after(problem, solution, row, target, partner)
     spread = imbalance_of_proposal(problem, solution, row, target, partner)
     fragmentation = fragmentation_of_proposal(problem, solution, row, target, partner)
-    present = solution.counts[VIOLATIONS]
-    if not evaluates_failovers(weights, problem.peak.shape[2]):
-        after = energy_of(weights, movement, spread, fragmentation, present)
-        if after <= highest:
-            return after
-        tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, present)] += 1
-        return REJECTED
-    before_here = solution.violating[here] if here != NOWHERE else 0
-    others = present - before_here - solution.violating[target]
-    least = others + (solution.violating[target] if partner == NOWHERE else 0)
-    if energy_of(weights, movement, spread, fragmentation, least) > highest:
-        tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, least)] += 1
-        return REJECTED
-    tally[REACHED_MONTE_CARLO] += 1
-    at_source = violations_at_source(problem, solution, row, partner)
-    if energy_of(weights, movement, spread, fragmentation, least + at_source) > highest:
-        tally[FIRST_TERM + FAILOVERS_TERM] += 1
-        return REJECTED
-    violations = others + at_source + violations_at_target(problem, solution, row, target, partner)
-    after = energy_of(weights, movement, spread, fragmentation, violations)
+    violations, overload = solution.counts[VIOLATIONS], solution.counts[OVERLOAD]
+    if evaluates_risk(weights, problem.peak.shape[2]):
+        if here != NOWHERE:
+            violations, overload = violations - solution.violating[here], overload - solution.overload[here]
+        if partner != NOWHERE:
+            violations, overload = violations - solution.violating[target], overload - solution.overload[target]
+        if energy_of(weights, movement, spread, fragmentation, violations, overload) <= highest:
+            tally[REACHED_MONTE_CARLO] += 1
+            violations += violations_at_source(problem, solution, row, partner)
+            overload += overload_at_source(problem, solution, row, partner)
+            if energy_of(weights, movement, spread, fragmentation, violations, overload) <= highest:
+                if partner == NOWHERE:
+                    violations, overload = violations - solution.violating[target], overload - solution.overload[target]
+                violations += violations_at_target(problem, solution, row, target, partner)
+                overload += overload_at_target(problem, solution, row, target, partner)
+    after = energy_of(weights, movement, spread, fragmentation, violations, overload)
     if after <= highest:
         return after
-    tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, violations)] += 1
+    tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, violations, overload)] += 1
     return REJECTED
 
 
@@ -304,7 +315,13 @@ def energy_by_trial(problem: Problem, solution: Solution, row: int, target: int,
 
 @kernel(inline=True)
 def _worst_term(
-    problem: Problem, solution: Solution, movement: int, spread: float, fragmentation: float, violations: int
+    problem: Problem,
+    solution: Solution,
+    movement: int,
+    spread: float,
+    fragmentation: float,
+    violations: int,
+    overload: int,
 ) -> int:
     """Return the term without whose change the energy would be lowest: the one that worsened the energy most."""
     weights = problem.weights
@@ -312,16 +329,20 @@ def _worst_term(
     present_spread = solution.terms[IMBALANCE]
     present_fragmentation = solution.terms[FRAGMENTATION]
     worst = MOVEMENT_TERM
-    lowest = energy_of(weights, counts[MOVEMENT], spread, fragmentation, violations)
-    without = energy_of(weights, movement, present_spread, fragmentation, violations)
+    lowest = energy_of(weights, counts[MOVEMENT], spread, fragmentation, violations, overload)
+    without = energy_of(weights, movement, present_spread, fragmentation, violations, overload)
     if without < lowest:
         worst = IMBALANCE_TERM
         lowest = without
-    without = energy_of(weights, movement, spread, present_fragmentation, violations)
+    without = energy_of(weights, movement, spread, present_fragmentation, violations, overload)
     if without < lowest:
         worst = FRAGMENTATION_TERM
         lowest = without
-    without = energy_of(weights, movement, spread, fragmentation, counts[VIOLATIONS])
+    without = energy_of(weights, movement, spread, fragmentation, counts[VIOLATIONS], overload)
     if without < lowest:
         worst = FAILOVERS_TERM
+        lowest = without
+    without = energy_of(weights, movement, spread, fragmentation, violations, counts[OVERLOAD])
+    if without < lowest:
+        worst = OVERLOAD_TERM
     return worst

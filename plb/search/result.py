@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, TENTHS, VIOLATIONS, Int, Problem, Solution
+from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, OVERLOAD, TENTHS, VIOLATIONS, Int, Problem, Solution
 from plb.constraints import Rule
+from plb.energy.overload import UNITS
 from plb.energy.score import REPETITIONS, TERM_NAMES
 from plb.model import Role
 from plb.plan import Energy, Move, MoveKind, Proposals, Reason
@@ -28,6 +29,7 @@ def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
         imbalance=float(solution.terms[IMBALANCE]),
         fragmentation=float(solution.terms[FRAGMENTATION]),
         expected_failovers=float(solution.counts[VIOLATIONS] / problem.weights[REPETITIONS]),
+        expected_overload=float(solution.counts[OVERLOAD] / (UNITS * problem.weights[REPETITIONS])),
     )
 
 

@@ -13,6 +13,7 @@ from plb.arrays import (
     MOVEMENT,
     MOVES,
     NOWHERE,
+    OVERLOAD,
     TENTHS,
     VIOLATIONS,
     Float,
@@ -28,7 +29,8 @@ from plb.energy.failovers import change_aggregate, violations_exchanged, violati
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import imbalance, imbalance_after
 from plb.energy.movement import movement_alone, partition_movement, siblings_stand_still
-from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, energy_of
+from plb.energy.overload import overload_with
+from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, W_OVERLOAD, energy_of
 from plb.energy.spread import change_spread, spread
 from plb.energy.timeline import count_lasting, leave_list, stand_in_list
 from plb.kernel import kernel
@@ -43,6 +45,7 @@ def present_energy(problem: Problem, solution: Solution) -> float:
         solution.terms[IMBALANCE],
         solution.terms[FRAGMENTATION],
         solution.counts[VIOLATIONS],
+        solution.counts[OVERLOAD],
     )
 
 
@@ -178,6 +181,54 @@ def violations_of_proposal(problem: Problem, solution: Solution, row: int, targe
     return int(violations + violations_at_target(problem, solution, row, target, partner))
 
 
+@kernel(inline=True)
+def overload_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
+    """Return the overload of the source node after the proposal; 0 if nothing leaves a counted node.
+
+    Leaving a node never adds to it, so a node without any is not evaluated.
+    """
+    here = solution.node[row]
+    if here == NOWHERE or not problem.counted[here] or not weighs_overload(problem.weights):
+        return 0
+    if partner == NOWHERE and solution.overload[here] == 0:
+        return 0
+    return _overload(problem, solution, here, partner, row)
+
+
+@kernel(inline=True)
+def overload_at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the overload of the target node after the proposal."""
+    if target == NOWHERE or not problem.counted[target] or not weighs_overload(problem.weights):
+        return 0
+    return _overload(problem, solution, target, row, partner)
+
+
+@kernel(inline=True)
+def _overload(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
+    """Return the overload of a node after a row joined and one left; the row NOWHERE has no peaks."""
+    return overload_with(
+        solution.aggregate[node],
+        solution.ceiling[node],
+        problem.threshold[node],
+        problem.peak[incoming],
+        problem.peak_ceiling[incoming],
+        problem.peak[outgoing],
+    )
+
+
+@kernel
+def overload_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the overload of the whole solution after the proposal."""
+    here = solution.node[row]
+    overload = solution.counts[OVERLOAD]
+    if target != NOWHERE:
+        overload -= solution.overload[target]
+    if here != NOWHERE:
+        overload -= solution.overload[here]
+    overload += overload_at_source(problem, solution, row, partner)
+    return int(overload + overload_at_target(problem, solution, row, target, partner))
+
+
 @kernel
 def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
     """Carry the proposal out; the same call with the old node as target undoes it exactly.
@@ -192,12 +243,12 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
     if problem.peak.shape[2] > 0:
         at_source = violations_at_source(problem, solution, row, partner)
         at_target = violations_at_target(problem, solution, row, target, partner)
+        beyond_source = overload_at_source(problem, solution, row, partner)
+        beyond_target = overload_at_target(problem, solution, row, target, partner)
         if here != NOWHERE:
-            solution.counts[VIOLATIONS] += at_source - solution.violating[here]
-            solution.violating[here] = at_source
+            _set_risk(solution, here, at_source, beyond_source)
         if target != NOWHERE:
-            solution.counts[VIOLATIONS] += at_target - solution.violating[target]
-            solution.violating[target] = at_target
+            _set_risk(solution, target, at_target, beyond_target)
     _stand(problem, solution, row, here, target)
     if partner != NOWHERE:
         _stand(problem, solution, partner, target, here)
@@ -207,6 +258,15 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
         )
     else:
         solution.terms[IMBALANCE] = spread(problem, solution)
+
+
+@kernel(inline=True)
+def _set_risk(solution: Solution, node: int, violations: int, overload: int) -> None:
+    """Note the violations and the overload of a node, and what they change in the sums."""
+    solution.counts[VIOLATIONS] += violations - solution.violating[node]
+    solution.violating[node] = violations
+    solution.counts[OVERLOAD] += overload - solution.overload[node]
+    solution.overload[node] = overload
 
 
 @kernel(inline=True)
@@ -270,6 +330,12 @@ def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign
 
 
 @kernel(inline=True)
-def evaluates_failovers(weights: Float, repetitions: int) -> bool:
-    """Tell whether the expected failovers enter the energy."""
-    return weights[W_FAILOVERS] > 0.0 and repetitions > 0
+def evaluates_risk(weights: Float, repetitions: int) -> bool:
+    """Tell whether expected failovers or overload enter the energy."""
+    return repetitions > 0 and (weights[W_FAILOVERS] > 0.0 or weights[W_OVERLOAD] > 0.0)
+
+
+@kernel(inline=True)
+def weighs_overload(weights: Float) -> bool:
+    """Tell whether the expected overload enters the energy; if not, it is not kept."""
+    return bool(weights[W_OVERLOAD] > 0.0)

@@ -96,6 +96,7 @@ def settings_of_engines(draw: st.DrawFn) -> dict[str, Any]:
         "combination": draw(st.sampled_from(["additive", "service_fabric"])),
         "capacity_limit": draw(st.sampled_from(["threshold", "capacity"])),
         "w_failovers": draw(st.sampled_from([0.0, 0.1, 5.0])),
+        "w_overload": draw(st.sampled_from([0.0, 1.0, 100.0])),
         "w_imbalance": draw(st.sampled_from([1.0, 100.0])),
         "w_fragmentation": draw(st.sampled_from([0.0, 1.0, 30.0])),
         "move_cost_offset": draw(st.sampled_from([1000.0, 10.0])),

@@ -261,7 +261,7 @@ register_policy({kind}())
 def test_policies_run_beside_the_energies(tmp_path: Path):
     """Those that are built in by their name, one's own by a file that the scenario imports, in every process."""
     (tmp_path / "own.py").write_text(OWN_POLICY.format(kind="Lowest", name="lowest", answer="nodes[0]"))
-    own = '[policies.mine]\npolicy = "lowest"\nw_failovers = 0.0\n'
+    own = '[policies.mine]\npolicy = "lowest"\nw_failovers = 0.0\nw_overload = 0.0\n'
     path = tmp_path / "own.toml"
     path.write_text('imports = ["own.py"]\n' + SMALL + own)
     options = [option for name in ("first_fit", "random", "mine") for option in ("--policy", name)]

@@ -14,7 +14,7 @@ from cluster.fault_settings import Crash, Flapping, Outage
 from cluster.hardware import Group
 from cluster.scenario import Growth
 from cluster.scenario_file import SECTIONS, read_scenario, scenario_from
-from plb import Metric, PlbError
+from plb import Metric, PlbConfig, PlbError
 from workloads.errors import TraceError, TraceProblem
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
@@ -35,12 +35,14 @@ def test_defaults_are_the_papers():
 
 
 def test_arms_of_the_study_differ_in_one_weight():
-    """The original and the modified energy differ in `w_failovers` and in nothing else."""
+    """The original and the modified energy differ in `w_failovers` and in nothing else; the default in `w_overload`."""
     scenario, metrics = scenario_from({}), (Metric("cpu"),)
     original, modified = (scenario.config(name, metrics) for name in ("original", "modified"))
     different = [name for name in original.__slots__ if getattr(original, name, 0) != getattr(modified, name, 0)]
     assert different == ["w_failovers"]
     assert (original.w_failovers, modified.w_failovers) == (0.0, 0.10)
+    default = PlbConfig(metrics=metrics, min_load_balancing_interval=None)
+    assert scenario.config("overload", metrics) == default == attrs.evolve(modified, w_overload=default.w_overload)
 
 
 def test_policies_override_the_engine():

@@ -87,7 +87,9 @@ def test_policies_see_the_same_tenants(experiment: Experiment):
 def test_balancing_is_off_unless_asked_for():
     """By default nothing moves for balance ([1] section 3.3); with an interval it does, and is no failover."""
     tables = small_region(days=0.1, policies=["original", "balanced"])
-    tables["policies"] = {"balanced": {"w_failovers": 0.0, "w_imbalance": 1e4, "min_load_balancing_interval": 3600.0}}
+    tables["policies"] = {
+        "balanced": {"w_failovers": 0.0, "w_overload": 0.0, "w_imbalance": 1e4, "min_load_balancing_interval": 3600.0}
+    }
     runs = {run.policy: run for run in prepare(scenario_from(tables)).runs()}
     assert runs["original"].tables["moves"].filter(phase="balancing").is_empty()
     balanced = runs["balanced"]

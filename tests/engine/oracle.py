@@ -18,6 +18,7 @@ import numpy as np
 from plb import MoveKind, Node, PlacementAndLoadBalancing, Plan, PlbConfig, Role
 from plb.arrays import NOWHERE, Problem
 from plb.configuration import Configuration
+from plb.energy.score import W_OVERLOAD
 from plb.testing import CONSTRAINTS, Cluster
 
 # sums of a configuration
@@ -49,6 +50,12 @@ def sums_from_scratch(problem: Problem, node: np.ndarray[Any, Any]) -> dict[str,
         else 0
         for n in range(nodes)
     ]
+    overload = [
+        sum(overload_by_hand(aggregate[n, r], int(problem.threshold[n, r])) for r in range(metrics))
+        if n in up and problem.weights[W_OVERLOAD] > 0 and repetitions
+        else 0
+        for n in range(nodes)
+    ]
     displaced = [
         row
         for row, at in enumerate(node.tolist())
@@ -63,12 +70,19 @@ def sums_from_scratch(problem: Problem, node: np.ndarray[Any, Any]) -> dict[str,
         "aggregate": aggregate,
         "ceiling": ceiling,
         "violating": violating,
+        "overload": overload,
         "displaced": set(displaced),
         "node_moves": [ends[n] for n in range(nodes)],
         "service_moves": [moved[s] for s in range(len(problem.max_service_moves))],
         "movement": movement(problem, node, displaced, problem.move_cost, problem.swap_cost, problem.add_cost),
         "moves": movement(problem, node, displaced, problem.unit_cost, 10, 0),
     }
+
+
+def overload_by_hand(sums: Iterable[int], threshold: int) -> int:
+    """Return what sums of peaks exceed a threshold by, in its shares of 2^-20; not more than 1024 thresholds each."""
+    excess = [max(0, value - threshold) for value in sums]
+    return int(min(sum(excess) * (2**20 / threshold), len(excess) * 2.0**30))
 
 
 def movement(
@@ -100,9 +114,12 @@ def assert_sums_are_right(configuration: Configuration) -> None:
     """Compare every accumulator with the count from scratch; exact."""
     solution = configuration.solution
     right = sums_from_scratch(configuration.problem, solution.node)
-    for name in ("node_load", "total", "squares", "aggregate", "ceiling", "violating", "node_moves", "service_moves"):
+    for name in ("node_load", "total", "squares", "aggregate", "ceiling", "violating", "overload"):
         assert getattr(solution, name).tolist() == np.asarray(right[name]).tolist(), name
-    violations, tenths, moves, count, local = solution.counts.tolist()
+    for name in ("node_moves", "service_moves"):
+        assert getattr(solution, name).tolist() == right[name], name
+    violations, tenths, moves, count, local, overload = solution.counts.tolist()
+    assert overload == sum(right["overload"])
     assert local == solution.local_score.sum()
     assert violations == sum(right["violating"])
     assert tenths == right["movement"]
@@ -123,15 +140,16 @@ def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, An
     fragmentation = float(sum(share[held].mean() for held in problem.held_out))
     repetitions = problem.peak.shape[2]
     failovers = sum(sums["violating"]) / repetitions if repetitions else 0.0
+    overload = sum(sums["overload"]) / (2**20 * repetitions) if repetitions else 0.0
     m = sums["movement"] / 10
-    first = m + config.w_failovers * failovers
+    first = m + config.w_failovers * failovers + config.w_overload * overload
     if config.combination.value == "additive":
         total = first + config.w_imbalance * imbalance + config.w_fragmentation * fragmentation
     else:
         spread = imbalance + config.w_fragmentation * fragmentation + 0.001
         total = spread * (replicas + config.move_cost_offset + (first if spread >= 0 else -first))
-    terms = {"movement": m, "imbalance": imbalance, "fragmentation": fragmentation, "expected_failovers": failovers}
-    return {"total": total, **terms}
+    risk = {"expected_failovers": failovers, "expected_overload": overload}
+    return {"total": total, "movement": m, "imbalance": imbalance, "fragmentation": fragmentation, **risk}
 
 
 # what a plan may do

@@ -148,7 +148,7 @@ def test_the_step_of_a_metric_cannot_change():
 
 def test_expected_failovers_can_be_switched_on(small_cluster):
     """They are then what they would have been from the start."""
-    engine, always = small_cluster.engine(w_failovers=0.0), small_cluster.engine(w_failovers=0.5)
+    engine, always = small_cluster.engine(w_failovers=0.0, w_overload=0.0), small_cluster.engine(w_failovers=0.5)
     assert engine.balance().energy_before.expected_failovers == 0
-    engine.configure(attrs.evolve(engine.config, w_failovers=0.5, repetitions=4))
+    engine.configure(attrs.evolve(always.config, repetitions=4))
     assert engine.balance().energy_before == always.balance().energy_before

@@ -57,7 +57,7 @@ def test_draws_are_what_plain_python_calls_worth_it(
     cluster: Cluster, local: bool, uneven: list[bool], defragmented: list[bool]
 ) -> None:
     """Every replica and node drawn is worth it, what is worth it is drawn some time, and swaps alike."""
-    config = {**cluster.config, "local_domain_weight": 0.25 * local, "w_failovers": 0.0}
+    config = {**cluster.config, "local_domain_weight": 0.25 * local, "w_failovers": 0.0, "w_overload": 0.0}
     configuration = configuration_of(attrs.evolve(cluster, config=config).engine())
     problem, solution = configuration.problem, configuration.solution
     of_metric = np.array((uneven * problem.uneven.size)[: problem.uneven.size], np.bool_)

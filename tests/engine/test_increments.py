@@ -71,7 +71,7 @@ def test_order_of_moves_does_not_matter(cluster, data):
 @examples(120)
 @given(all_clusters(), st.data())
 def test_delta_of_each_term_is_the_difference_of_totals(cluster, data):
-    """Exactly so for what is counted (movement, expected failovers), to 1e-9 for what is formed in floating point."""
+    """Exactly so for what is counted (movement, expected failovers, overload), to 1e-9 for what is formed in floats."""
     configuration = configuration_of(cluster.engine())
     for proposal in data.draw(walks(configuration, usable_only=True)):
         before = {term.name: term.total(configuration) for term in TERMS}
@@ -79,10 +79,11 @@ def test_delta_of_each_term_is_the_difference_of_totals(cluster, data):
         configuration.apply(proposal)
         after = {term.name: term.total(configuration) for term in TERMS}
         repetitions = configuration.problem.weights[5]
-        for name, unit in (("movement", 10), ("expected_failovers", repetitions)):
+        counts = {"movement": 10, "expected_failovers": repetitions, "expected_overload": 2**20 * repetitions}
+        for name, unit in counts.items():
             counted = [round(value * unit) for value in (delta[name], after[name], before[name])]
             assert counted[0] == counted[1] - counted[2], name
-            assert delta[name] * unit == pytest.approx(counted[0], abs=1e-9), name
+            assert delta[name] * unit == pytest.approx(counted[0], rel=1e-9, abs=1e-9), name
         for name in ("imbalance", "fragmentation"):
             assert delta[name] == pytest.approx(after[name] - before[name], abs=1e-9), name
 

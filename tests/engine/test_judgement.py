@@ -65,8 +65,8 @@ def test_judging_changes_nothing(cluster, data):
 @examples(60)
 @given(clusters(with_history=True), st.data())
 def test_weight_of_zero_skips_the_monte_carlo_term(cluster, data):
-    """With w_failovers = 0, the original energy, no repetition is ever looked at."""
-    configuration = configuration_of(cluster.engine(w_failovers=0.0))
+    """With w_failovers = w_overload = 0, the original energy, no repetition is ever looked at."""
+    configuration = configuration_of(cluster.engine(w_failovers=0.0, w_overload=0.0))
     for proposal in data.draw(walks(configuration, usable_only=True)):
         tally = new_tally()
         verdict = judge(

@@ -20,7 +20,7 @@ from .strategies import examples
 
 def are_equal(one: PeakSums, other: PeakSums) -> bool:
     """Tell whether all sums are the same."""
-    names = ("aggregate", "ceiling", "violating")
+    names = ("aggregate", "ceiling", "violating", "overload")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 

@@ -277,10 +277,10 @@ def test_outlook_followed_over_time_is_that_of_one_made_anew(seed, events):
         assert np.array_equal(followed.peak_ceiling, anew.peak_ceiling)
 
 
-def test_engine_without_weight_on_failovers_samples_nothing(engine):
-    """The original energy does not pay for a term that it does not have."""
+def test_engine_without_weight_on_risk_samples_nothing(engine):
+    """The original energy does not pay for terms that it does not have."""
     made = PlacementAndLoadBalancing(
-        attrs.evolve(engine.config, w_failovers=0.0), seed=2, history=engine._planner.outlook.history
+        attrs.evolve(engine.config, w_failovers=0.0, w_overload=0.0), seed=2, history=engine._planner.outlook.history
     )
     assert made._planner.outlook.repetitions == 0
     assert made._planner.outlook.peak.nbytes == 0

@@ -217,7 +217,7 @@ def test_term_of_expected_failovers_counts_departures(cluster, data):
 def test_time_alone_wakes_balancing():
     """A tenant that outlives all past ones may leave at any time, so what was no risk may become one."""
     hour = 3600.0
-    engine = early_and_late("timeline", w_failovers=5.0, w_imbalance=0.0, replay="as_recorded")
+    engine = early_and_late("timeline", w_failovers=5.0, w_overload=0.0, w_imbalance=0.0, replay="as_recorded")
     engine.update_node(Node("n1", capacities={"memory": 100}))
     for name in ("early", "late"):
         engine.report_load(name, "n0", {"memory": 5})

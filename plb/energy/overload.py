@@ -1,0 +1,54 @@
+"""Expected overload O(X): by how much nodes are expected to go beyond their thresholds.
+
+``O = Σ over nodes and metrics of the mean over repetitions of max(0, S − T) / T``, with S the sum of the peaks on the
+node and T the threshold, as in `plb.energy.failovers`. V counts a node that is in violation in every repetition once,
+however much is put on it; O grows with all that is put there. It is no part of [1].
+
+The overload of a node is kept in whole numbers, formed anew whenever the node changes, so that sums over nodes are
+exact. It is formed of peaks, also where V looks at departures.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.arrays import Int, Int32
+from plb.kernel import kernel
+
+UNITS = 2**20
+"""An overload of 1 in one repetition: as much again as the threshold."""
+MOST = 2**10 * UNITS
+"""In one repetition and metric no overload counts as more, so that the sums of all nodes stay within 64 bits."""
+
+
+@kernel(inline=True)
+def overload_with(
+    aggregate: Int32, ceiling: Int, threshold: Int32, incoming: Int32, incoming_ceiling: Int, outgoing: Int32
+) -> int:
+    """Return the overload of a node after one replica joined and one left, in units, over all repetitions; O(R·K).
+
+    Parameters
+    ----------
+    aggregate, ceiling
+        (R, K) and (R,) steps: the node's sums of peaks, and an upper bound on them.
+    threshold
+        (R,) steps, at least 1.
+    incoming, incoming_ceiling, outgoing
+        (R, K), (R,) and (R, K) steps: peaks of the one that joins and the one that leaves; zeros where there is none.
+    """
+    overload = 0
+    for metric in range(aggregate.shape[0]):
+        bound = threshold[metric]
+        if ceiling[metric] + incoming_ceiling[metric] <= bound:
+            continue
+        excess = np.int64(0)
+        for k in range(aggregate.shape[1]):
+            excess += max(0, aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] - bound)
+        overload += int(min(excess * (UNITS / bound), float(aggregate.shape[1] * MOST)))
+    return overload
+
+
+@kernel
+def overload_of(aggregate: Int32, ceiling: Int, threshold: Int32, nothing: Int32, nothing_ceiling: Int) -> int:
+    """Return the overload of a node as it is; `nothing`: the peaks of no replica. See `overload_with`."""
+    return overload_with(aggregate, ceiling, threshold, nothing, nothing_ceiling, nothing)
