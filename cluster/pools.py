@@ -13,6 +13,7 @@ from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.scenario import Scenario, Workload
 from plb import UnknownNameError
 from plb.risk import DemandHistory
+from workloads.parameters import RegionParameters
 from workloads.trace import MetricInfo, TraceSet
 
 SIMULATION_BLOCKS = 4096
@@ -33,27 +34,27 @@ class RegionPool:
     Parameters
     ----------
     region
-        Name of the region.
+        The region.
     seed
         Seed of the region.
     first_tenant
         Number of the first tenant of the pool; a multiple of the block.
     """
 
-    region: str
+    region: RegionParameters
     seed: int
     first_tenant: int
 
     def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
         """Yield whole blocks in random order, each shuffled; tenants are independent of their number."""
-        from workloads.regions import BLOCK, REGIONS, generate
+        from workloads.regions import BLOCK, generate
 
         used: set[int] = set()
         while len(used) < SIMULATION_BLOCKS:
             block = int(rng.integers(SIMULATION_BLOCKS))
             if block not in used:
                 used.add(block)
-                tenants = generate(REGIONS[self.region], BLOCK, self.seed, self.first_tenant + block * BLOCK)
+                tenants = generate(self.region, BLOCK, self.seed, self.first_tenant + block * BLOCK)
                 yield tenants.select(rng.permutation(BLOCK))
 
 
@@ -130,23 +131,22 @@ def _check_metrics(scenario: Scenario, source: Source) -> None:
 
 def _from_region(workload: Workload) -> Source:
     from workloads.classes import METRICS
-    from workloads.regions import BLOCK, REGIONS, generate_history
+    from workloads.regions import BLOCK, generate_history
     from workloads.trace import STEP_SECONDS
 
-    if workload.region not in REGIONS:
-        raise UnknownNameError("region", workload.region, REGIONS, "workload.region")
-    parameters, count = REGIONS[workload.region], workload.history_tenants
+    parameters, count = workload.parameters_of_region(), workload.history_tenants
     first = -(-count // BLOCK) * BLOCK
     split = {
         "rule": "by number: the history is tenants 0 to history_tenants - 1, the simulation from first_tenant on",
         "region": workload.region,
+        "region_parameters": dict(workload.region_parameters),
         "region_digest": parameters.digest(),
         "trace_seed": workload.trace_seed,
         "history_tenants": count,
         "first_tenant": first,
     }
     history = generate_history(parameters, count, workload.trace_seed)
-    pool = RegionPool(workload.region, workload.trace_seed, first)
+    pool = RegionPool(parameters, workload.trace_seed, first)
     return Source(METRICS, STEP_SECONDS, history, np.arange(count), pool, split)
 
 

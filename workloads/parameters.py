@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from statistics import NormalDist
+from typing import Any
 
 import attrs
 
+from plb.errors import InvalidValueError, UnknownNameError
 from plb.model import check_name, check_number
 
 PUBLISHED_SHARE = 0.90
@@ -138,7 +141,7 @@ class RegionParameters:
         for field in attrs.fields(type(self)):
             value = getattr(self, field.name)
             if isinstance(value, float | int):
-                check_number(f"region {self.name}", field.name, value, high=_HIGHEST.get(field.name, 1e9))
+                check_number(f"region {self.name}", field.name, value, high=_HIGHEST.get(field.name, HIGHEST))
         for kind in ("initial", "secondary_cpu", "secondary_memory"):
             high = getattr(self, f"{kind}_high")
             check_number(f"region {self.name}", f"{kind}_low", getattr(self, f"{kind}_low"), high=high)
@@ -147,6 +150,35 @@ class RegionParameters:
         """Return the SHA-256 of the parameters as canonical JSON, in hex."""
         text = json.dumps(attrs.asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def changed(self, changes: Mapping[str, Any]) -> RegionParameters:
+        """Return the region with other values of some parameters.
+
+        Parameters
+        ----------
+        changes
+            Values by name; for a usage a mapping of what differs in it, such as ``{"cpu": {"median": 0.1}}``.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such parameter.
+        InvalidValueError
+            If a value lies outside its range.
+        """
+        found: dict[str, Any] = {}
+        for name, value in changes.items():
+            _check_known(f"parameter of region {self.name}", name, RegionParameters)
+            present = getattr(self, name)
+            if not isinstance(present, Usage):
+                found[name] = check_number(f"region {self.name}", name, value)
+                continue
+            if not isinstance(value, Mapping):
+                raise InvalidValueError(f"region {self.name}", name, value, "a table, such as {median = 0.1}")
+            for part in value:
+                _check_known(f"parameter of {name} of region {self.name}", part, Usage)
+            found[name] = attrs.evolve(present, **value)
+        return attrs.evolve(self, **found)
 
     @property
     def stream(self) -> int:
@@ -167,11 +199,24 @@ class RegionParameters:
         return _lognormal_median(within, 1.0 - late, self.growth_sigma)
 
 
+def highest(name: str) -> float:
+    """Return the largest value that a parameter may have; ``cpu.median`` is that of a usage, and stays below it."""
+    return 1.0 if name.endswith(".median") else _HIGHEST.get(name, HIGHEST)
+
+
+def _check_known(kind: str, name: str, of: type) -> None:
+    """Raise `UnknownNameError` if `of` has no such parameter; its name is none."""
+    known = [field for field in attrs.fields_dict(of) if field != "name"]
+    if name not in known:
+        raise UnknownNameError(kind, name, known)
+
+
 def _lognormal_median(value: float, share: float, sigma: float) -> float:
     """Return the median of the lognormal distribution whose quantile at `share` is `value`."""
     return value / math.exp(sigma * NormalDist().inv_cdf(share))
 
 
+HIGHEST = 1e9
 _HIGHEST = {
     field: 1.0
     for field in attrs.fields_dict(RegionParameters)

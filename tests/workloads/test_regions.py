@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb.errors import InvalidValueError
+from plb.errors import InvalidValueError, UnknownNameError
 from plb.model import Role
 from tests.workloads.trace_strategies import assert_same
 from workloads.classes import CLASSES, LOCAL, METRICS
@@ -141,6 +143,36 @@ def test_bad_parameters_are_refused() -> None:
         attrs.evolve(REGION.cpu, median=0.0)
     with pytest.raises(InvalidValueError, match="tenants"):
         generate(REGION, 0, 1)
+
+
+def test_a_changed_region_has_the_same_tenants_but_for_what_changed() -> None:
+    """Random streams follow the name, so that two variants are compared on tenants of equal luck."""
+    larger = REGION.changed({"cpu": {"median": 0.2}})
+    assert larger == attrs.evolve(REGION, cpu=attrs.evolve(REGION.cpu, median=0.2))
+    before, after = generate(REGION, 300, 1), generate(larger, 300, 1)
+    assert np.array_equal(before.class_code, after.class_code)
+    assert np.array_equal(before.lifetime_steps, after.lifetime_steps)
+    assert np.array_equal(before.values[:, 2], after.values[:, 2])
+    assert after.values[:, 0].mean() > 1.5 * before.values[:, 0].mean()
+    assert REGION.changed({}) == REGION
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"size_bia": 1.0}, UnknownNameError, "did you mean 'size_bias'"),
+        ({"name": "other"}, UnknownNameError, "unknown parameter of region region2 'name'"),
+        ({"cpu": {"medan": 0.1}}, UnknownNameError, "did you mean 'median'"),
+        ({"cpu": 0.1}, InvalidValueError, "expected a table"),
+        ({"cpu": {"median": 1.5}}, InvalidValueError, "median = 1.5"),
+        ({"size_bias": "large"}, InvalidValueError, "size_bias = 'large'"),
+        ({"disk_grower_share": 0.5}, InvalidValueError, "disk_grower_share = 0.5"),
+    ],
+)
+def test_bad_changes_are_refused(changes: dict[str, Any], error: type[Exception], words: str) -> None:
+    """By name, with the nearest right one, or with the range."""
+    with pytest.raises(error, match=words):
+        REGION.changed(changes)
 
 
 @pytest.mark.parametrize(
