@@ -18,21 +18,26 @@ class Study(StrEnum):
     ANNEALING = "annealing"
     POLICIES = "policies"
     OVERHEAD = "overhead"
+    CONFIGURATIONS = "configurations"
+    SENSITIVITY = "sensitivity"
     DENSITIES = "densities"
 
 
+OF_ARMS = (Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS, Study.SENSITIVITY)
+"""Those that compare arms in many runs."""
 ONLY_OF = {
-    "quick": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES, Study.OVERHEAD),
+    "quick": (*OF_ARMS, Study.COMPRESSION, Study.OVERHEAD),
     "samples": (Study.COMPRESSION,),
     "full": (Study.POLICIES,),
     "oracle": (Study.POLICIES,),
     "initial_demand": (Study.POLICIES,),
-    "density": (Study.ANNEALING, Study.POLICIES, Study.OVERHEAD),
-    "days": (Study.ANNEALING, Study.POLICIES, Study.OVERHEAD),
-    "repeats": (Study.ANNEALING, Study.POLICIES),
-    "scenario": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES),
-    "jobs": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES, Study.DENSITIES),
-    "scheduler": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES, Study.DENSITIES),
+    "density": (Study.ANNEALING, Study.POLICIES, Study.OVERHEAD, Study.CONFIGURATIONS),
+    "days": (*OF_ARMS, Study.OVERHEAD),
+    "repeats": OF_ARMS,
+    "region": tuple(study for study in Study if study is not Study.CONFIGURATIONS),
+    "scenario": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS),
+    "jobs": (*OF_ARMS, Study.COMPRESSION, Study.DENSITIES),
+    "scheduler": (*OF_ARMS, Study.COMPRESSION, Study.DENSITIES),
 }
 """Options that not every study has."""
 
@@ -43,6 +48,8 @@ def study_command(
         Study,
         typer.Argument(
             help="compression: figure 7. annealing: figure 8. policies: figure 9. overhead: section 8.5. "
+            "configurations: which settings of the engine leave the fewest violations. "
+            "sensitivity: what the results owe to the choice of tenants. "
             "densities: at which densities the others look.",
             show_default=False,
         ),
@@ -101,6 +108,7 @@ def study_command(
         "quick": quick,
         "samples": samples,
         "full": full,
+        "region": region,
         "oracle": oracle,
         "initial_demand": initial_demand,
         "density": density,

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from cluster.studies.arms import INITIAL_DEMAND_PERCENTILES, MODIFIED, ORIGINAL, with_initial_demand, with_oracle
+from cluster.studies.arms import (
+    INITIAL_DEMAND_PERCENTILES,
+    MODIFIED,
+    ORIGINAL,
+    OVERLOAD,
+    with_initial_demand,
+    with_oracle,
+)
 from cluster.studies.claims import Claim, Table
 from cluster.studies.figures import Violations
 
@@ -11,9 +18,9 @@ DAYS, REPEATS = 10.0, 3
 ORACLE = with_oracle(ORIGINAL)
 PERCENTILES = tuple(with_initial_demand(ORIGINAL, one) for one in INITIAL_DEMAND_PERCENTILES if one != 50)
 """The original assumes the 50th percentile by itself."""
-ARMS = (ORIGINAL, *PERCENTILES, ORACLE, MODIFIED)
+ARMS = (ORIGINAL, *PERCENTILES, ORACLE, MODIFIED, OVERLOAD)
 COMPARED = MODIFIED.name
-QUICK_ARMS = (ORIGINAL, ORACLE, MODIFIED)
+QUICK_ARMS = (ORIGINAL, ORACLE, MODIFIED, OVERLOAD)
 
 
 def claims(found: Violations) -> list[Claim]:
@@ -30,6 +37,7 @@ def claims(found: Violations) -> list[Claim]:
         *(best if percentiles else []),
         *(Claim(f"{name} / modified", "", found.ratio([name], modified)) for name in percentiles),
         Claim("original with oracle / modified", "2.5", found.ratio([oracle], modified)),
+        Claim("overload / modified", "", found.ratio([OVERLOAD.name], modified)),
         Claim("modified better (tied) against original", "15 (1) of 16", f"{better} ({tied}) of {settings}"),
         Claim("oracle better than original", "7 of 16", f"{improved} of {settings}"),
     ]
@@ -43,7 +51,7 @@ def table(found: Violations) -> Table:
     if len(demands) > 1:
         columns["best initial demand"] = found.least(demands)
         remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in found.best(demands)]
-    columns |= {arm.name: found.means(arm.name) for arm in (ORACLE, MODIFIED)}
+    columns |= {arm.name: found.means(arm.name) for arm in (ORACLE, MODIFIED, OVERLOAD)}
     return Table(found.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)
 
 

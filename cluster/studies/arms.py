@@ -52,6 +52,7 @@ class Arm:
 
 ORIGINAL = Arm("original", "original")
 MODIFIED = Arm("modified", "modified")
+OVERLOAD = Arm("overload", "overload")
 
 
 def with_oracle(arm: Arm) -> Arm:

@@ -39,6 +39,8 @@ class Base:
         A usual density there.
     tables
         The sections of a scenario, as far as they are the same for all runs.
+    variants
+        By workload, fields of ``[workload]`` that make it.
     vcores
         Capacity of a node of the scenario for the metric of the density; None: that of [1], which a study varies.
     digests
@@ -48,6 +50,7 @@ class Base:
     workloads: tuple[str, ...]
     density: float
     tables: Mapping[str, Any]
+    variants: Mapping[str, Mapping[str, Any]] = NOTHING
     vcores: float | None = None
     digests: Mapping[str, str] = NOTHING
 
@@ -74,6 +77,7 @@ class Base:
             days=days,
             seed=seed,
             tables={**self.tables, "engine": {**self.tables.get("engine", {}), **engine}},
+            variants=self.variants,
             varies_hardware=self.is_of_regions,
             digests=self.digests,
         )
@@ -93,7 +97,8 @@ def regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TENANTS) -
             raise UnknownNameError("region", name, REGIONS)
     chosen = tuple(dict.fromkeys(names)) or tuple(REGIONS)
     tables = {"workload": {"kind": "region", "history_tenants": history_tenants}}
-    return Base(chosen, 2.0, tables, digests={name: REGIONS[name].digest() for name in chosen})
+    variants = {name: {"region": name} for name in chosen}
+    return Base(chosen, 2.0, tables, variants, digests={name: REGIONS[name].digest() for name in chosen})
 
 
 def of_scenario(path: Path, traces: Path | None = None) -> Base:
@@ -123,7 +128,7 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
         read_traces_of(attrs.evolve(scenario.workload, path=workload["path"]))  # refuses what is not there
         read = [file for file in sorted(Path(workload["path"]).rglob("*")) if file.is_file()]
     files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *read)}
-    region = {"region": REGIONS[scenario.workload.region].digest()} if scenario.workload.kind == "region" else {}
+    region = {"region": scenario.workload.parameters_of_region().digest()} if scenario.workload.kind == "region" else {}
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
     workload.pop("density", None)
     kept = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}

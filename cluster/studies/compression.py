@@ -17,7 +17,7 @@ from cluster.studies.carrying_out import Row
 from cluster.studies.design import digest
 from cluster.sweep import Task
 from workloads.compression import compression_effect
-from workloads.regions import REGIONS, generate
+from workloads.regions import generate
 from workloads.trace import TraceSet
 
 TENANTS = tuple(range(10, 201, 10))
@@ -64,8 +64,7 @@ def tasks(base: Base, samples: int, seed: int) -> list[Task]:
     found = []
     for workload in base.workloads:
         tables = {**base.tables, "name": "study"}
-        if base.is_of_regions:
-            tables["workload"] = {**base.tables["workload"], "region": workload}
+        tables["workload"] = {**base.tables["workload"], **base.variants.get(workload, {})}
         for part, first in enumerate(range(0, samples, SAMPLES_A_TASK)):
             drawn = min(SAMPLES_A_TASK, samples - first)
             arguments = {"workload": workload, "part": part, "samples": drawn, "seed": seed, "scenario": tables}
@@ -110,5 +109,5 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
 def _traces(workload: str) -> TraceSet:
     given = Workload(**{**json.loads(workload), "growth": ()})
     if given.kind == "region":
-        return generate(REGIONS[given.region], POPULATION, given.trace_seed)
+        return generate(given.parameters_of_region(), POPULATION, given.trace_seed)
     return read_traces_of(given)

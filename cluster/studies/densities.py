@@ -44,15 +44,21 @@ class Ladder:
         Of a run.
     engine
         Settings of the engine.
+    marks
+        Violations of the original in a run at which the study looks.
     count
-        How many densities are chosen.
+        How many densities are chosen, spread evenly between the marks; None: one at each mark.
+    repeats
+        Runs at each density.
     """
 
     study: str
     vcores: float
     days: float
     engine: Mapping[str, Any]
-    count: int
+    marks: Sequence[float]
+    count: int | None = None
+    repeats: int = PILOT_REPEATS
 
     def climb(self, base: Base, carry_out: Callable[[Design], Sequence[Row]]) -> dict[str, list[float]]:
         """Return the densities of each workload.
@@ -86,21 +92,17 @@ class Ladder:
     def _design(self, base: Base, workloads: Sequence[str], density: float) -> Design:
         settings = self.settings(base, dict.fromkeys(workloads, (density,)))
         return base.design(
-            settings, (ORIGINAL,), days=self.days, repeats=PILOT_REPEATS, seed=PILOT_SEED, engine=self.engine
+            settings, (ORIGINAL,), days=self.days, repeats=self.repeats, seed=PILOT_SEED, engine=self.engine
         )
 
-    @property
-    def _marks(self) -> Sequence[float]:
-        return ANNEALING_MARKS if self.study == "annealing" else POLICIES_MARKS
-
     def _is_below(self, violations: Sequence[float]) -> bool:
-        return len(violations) > 0 and float(np.mean(violations)) < max(self._marks)
+        return len(violations) > 0 and float(np.mean(violations)) < max(self.marks)
 
     def _of_curve(self, curve: Mapping[float, Sequence[float]]) -> list[float]:
         rungs = sorted(curve)
         means = np.maximum.accumulate([float(np.mean(curve[rung])) for rung in rungs])
-        at_marks = [float(np.interp(mark, means, rungs)) for mark in self._marks]
-        if self.study == "policies":
+        at_marks = [float(np.interp(mark, means, rungs)) for mark in self.marks]
+        if self.count is not None:
             at_marks = np.linspace(at_marks[0], at_marks[-1], self.count).tolist()
         return list(dict.fromkeys(map(_rounded, at_marks)))
 
@@ -110,9 +112,9 @@ def _rounded(density: float) -> float:
 
 
 LADDERS = (
-    Ladder("annealing", 80.0, 10.0, {}, len(ANNEALING_MARKS)),
-    Ladder("policies", 80.0, 12.5, WITHOUT_DOMAINS, 13),
-    Ladder("policies", 128.0, 12.5, WITHOUT_DOMAINS, 4),
+    Ladder("annealing", 80.0, 10.0, {}, ANNEALING_MARKS),
+    Ladder("policies", 80.0, 12.5, WITHOUT_DOMAINS, POLICIES_MARKS, 13),
+    Ladder("policies", 128.0, 12.5, WITHOUT_DOMAINS, POLICIES_MARKS, 4),
 )
 CHOSEN: Mapping[tuple[str, float], Mapping[str, Sequence[float]]] = {
     ("annealing", 80.0): {

@@ -64,8 +64,10 @@ class Design:
         Of the tenants and of everything else.
     tables
         The sections of a scenario, as far as they are the same for all.
+    variants
+        By workload, fields of ``[workload]`` that make it.
     varies_hardware
-        Whether the vCores of a setting are those of its nodes, and its workload is a region.
+        Whether the vCores of a setting are those of its nodes.
     digests
         Of all that the runs depend on and the tables do not hold.
     """
@@ -76,6 +78,7 @@ class Design:
     days: float
     seed: int
     tables: Mapping[str, Any]
+    variants: Mapping[str, Mapping[str, Any]]
     varies_hardware: bool
     digests: Mapping[str, str] = NOTHING
 
@@ -92,7 +95,8 @@ class Design:
         """Return the scenario of an arm in a setting, as a scenario file would say it."""
         cluster, workload = ({**self.tables.get(name, {})} for name in ("cluster", "workload"))
         if self.varies_hardware:
-            cluster["vcores"], workload["region"] = setting.vcores, setting.workload
+            cluster["vcores"] = setting.vcores
+        workload |= self.variants.get(setting.workload, {})
         return {
             **self.tables,
             "name": SCENARIO,

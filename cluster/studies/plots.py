@@ -1,4 +1,4 @@
-"""The plots that correspond to figures 7, 8 and 9 of [1]."""
+"""The plots of the studies: those that correspond to figures 7, 8 and 9 of [1], and one of ratios."""
 
 from __future__ import annotations
 
@@ -59,6 +59,35 @@ def save_settings(path: Path, table: Table, title: str) -> None:
     figure.suptitle(title)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.savefig(path, dpi=DOTS_PER_INCH)
+
+
+def plot_ratios(ax: Axes, table: Table) -> None:
+    """Draw the violations in every setting by those of the column `below`, a row each; without any there, no point."""
+    below = table.columns[table.below]
+    rows = np.arange(len(table.settings))[::-1]
+    others = [heading for heading in table.columns if heading != table.below]
+    for number, heading in enumerate(others):
+        some = below > 0
+        label, colour = f"{heading} / {table.below}", COLOURS[number % len(COLOURS)]
+        ax.plot(table.columns[heading][some] / below[some], rows[some], "o", color=colour, label=label)
+    ax.axvline(1.0, color="#4a4a4a", linewidth=0.8)
+    ax.set_yticks(rows, [f"{one.workload}; density {one.density:g}" for one in table.settings])
+    ax.set(xlabel="ratio of violations", ylim=(-0.7, len(rows) - 0.3))
+    ax.set_xlim(left=0.0)
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def save_ratios(path: Path, table: Table, title: str) -> None:
+    """Draw the ratios of all settings below one another."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 0.22 * len(table.settings) + 1.6), layout="constrained")
+    ax = figure.subplots()
+    plot_ratios(ax, table)
+    figure.suptitle(title)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=DOTS_PER_INCH)
 
 

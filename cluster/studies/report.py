@@ -23,11 +23,17 @@ class ArmFigures:
     ----------
     failovers
         All moves but those for balance, by those of the arm that others are compared with.
+    moves
+        All moves of replicas that stood, for balance too, by those of that arm.
+    downtime
+        Seconds in which tenants could not be used, by those of that arm.
     not_placed
         Share of the tenants who found no place when they arrived.
     """
 
     failovers: Ratio
+    moves: Ratio
+    downtime: Ratio
     not_placed: float
 
 
@@ -51,24 +57,27 @@ def table_of_settings(table: Table, title: str, repeats: int) -> RichTable:
 
 
 def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIOS) -> RichTable:
-    """Return what was found beside what the paper reports."""
-    shown = RichTable(title=title, caption=caption)
-    for heading in ("", "paper", "here", "95 % interval", "settings"):
+    """Return what was found, beside what the paper reports if that is about any of it."""
+    is_of_paper = any(claim.paper for claim in claims)
+    shown = RichTable(title=f"{title}, beside [1]" if is_of_paper else title, caption=caption)
+    for heading in ("", *(("paper",) if is_of_paper else ()), "here", "95 % interval", "settings"):
         shown.add_column(heading, justify="left" if not heading else "right")
     for claim in claims:
-        shown.add_row(claim.label, claim.paper or "-", *_cells(claim.ours))
+        paper = (claim.paper or "-",) if is_of_paper else ()
+        shown.add_row(claim.label, *paper, *_cells(claim.ours))
     return shown
 
 
 def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> RichTable:
     """Return what each arm did beside having violations."""
-    shown = RichTable(title=f"{name}: at what cost", caption="failovers: all moves but those for balance")
+    caption = f"by those of {compared}, with 95 % intervals; failovers: all moves but those for balance"
+    shown = RichTable(title=f"{name}: at what cost", caption=caption)
     shown.add_column("")
-    for heading in (f"failovers / those of {compared}", "95 % interval", "tenants not placed at once"):
+    for heading in ("failovers", "moves", "downtime", "tenants not placed at once"):
         shown.add_column(heading, justify="right")
     for arm, figures in arms.items():
-        mean, interval, _ = _cells(figures.failovers)
-        shown.add_row(arm, mean, interval, f"{figures.not_placed:.2%}")
+        cells = (_with_interval(one) for one in (figures.failovers, figures.moves, figures.downtime))
+        shown.add_row(arm, *cells, f"{figures.not_placed:.2%}")
     return shown
 
 
@@ -131,6 +140,11 @@ def as_json(study: str, found: Violations, claims: Sequence[Claim], arms: Mappin
 def _with_remark(table: Table, name: str, index: int) -> str:
     mean = f"{table.columns[name][index]:.1f}"
     return f"{mean} ({table.remarks[name][index]})" if name in table.remarks else mean
+
+
+def _with_interval(ratio: Ratio) -> str:
+    mean, interval, _ = _cells(ratio)
+    return f"{mean} ({interval})" if ratio.low is not None else mean
 
 
 def _cells(ours: Ratio | str) -> tuple[str, str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
@@ -10,15 +11,15 @@ import polars as pl
 from rich.table import Table as RichTable
 
 from cluster.errors import DensityError
-from cluster.studies import annealing, compression, overhead, policies
+from cluster.studies import annealing, compression, configurations, overhead, policies, sensitivity
 from cluster.studies.arms import Arm
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import TIMINGS, Finished, Place, Row, carry_out
 from cluster.studies.claims import Claim, Table
-from cluster.studies.densities import LADDERS, Ladder, chosen
+from cluster.studies.densities import LADDERS, PILOT_SEED, Ladder, chosen
 from cluster.studies.design import Design, Setting
 from cluster.studies.figures import Violations, violations_of
-from cluster.studies.plots import save_effects, save_settings
+from cluster.studies.plots import save_effects, save_ratios, save_settings
 from cluster.studies.report import (
     ArmFigures,
     as_json,
@@ -37,6 +38,7 @@ from plb import PlbError
 from plb.model import check_number
 
 QUICK_DAYS = 2.0
+_Save = Callable[[Path, Table, str], None]
 
 
 @attrs.frozen(kw_only=True)
@@ -185,7 +187,44 @@ def run_overhead(wanted: Wanted) -> Report:
     placement = overhead.placement_claims(finished.rows, timings)
     claims = [*overhead.memory_claims(), *overhead.scoring_claims(), *placement]
     figures = {"study": "overhead", "settings": [], "ratios": {}, "counts": counts_as_json(claims)}
-    return Report((table_of_claims(claims, "overheads, [1] section 8.5", ""),), figures, finished.failed)
+    return Report((table_of_claims(claims, "overheads", ""),), figures, finished.failed)
+
+
+def run_configurations(wanted: Wanted) -> Report:
+    """Compare settings of the annealing engine, on regions and tenants of their own."""
+    settings = configurations.settings(wanted.base, wanted.densities)
+    design = wanted.base.design(
+        settings[:1] if wanted.quick else settings,
+        configurations.ARMS,
+        days=(QUICK_DAYS if wanted.quick else configurations.DAYS) if wanted.days is None else wanted.days,
+        repeats=(1 if wanted.quick else configurations.REPEATS) if wanted.repeats is None else wanted.repeats,
+        seed=configurations.FIRST_SEED + wanted.seed,
+        engine={},
+    )
+    return _of_policies("configurations", design, wanted.place, configurations, "configurations.png")
+
+
+def run_sensitivity(wanted: Wanted) -> Report:
+    """Compare the energies on tenants that differ in one free parameter each, at densities from a pilot."""
+    base = sensitivity.with_variants(wanted.base, sensitivity.QUICK if wanted.quick else sensitivity.FREE)
+    densities = dict.fromkeys(base.workloads, (base.density,))
+    failed: list[tuple[Task, Outcome]] = []
+    if not wanted.quick:
+        place = attrs.evolve(wanted.place, folder=wanted.place.folder / "pilot")
+        found = carry_out("pilot", sensitivity.run_pilot, sensitivity.pilot_tasks(base), place, {"seed": PILOT_SEED})
+        densities = {row["workload"]: (row["density"],) for row in found.rows}
+        failed += found.failed
+    ladder = sensitivity.LADDER
+    design = base.design(
+        ladder.settings(base, densities),
+        sensitivity.ARMS,
+        days=(QUICK_DAYS if wanted.quick else ladder.days) if wanted.days is None else wanted.days,
+        repeats=(1 if wanted.quick else sensitivity.REPEATS) if wanted.repeats is None else wanted.repeats,
+        seed=wanted.seed,
+        engine=ladder.engine,
+    )
+    report = _of_policies("sensitivity", design, wanted.place, sensitivity, "sensitivity.png", save_ratios)
+    return attrs.evolve(report, failed=(*failed, *report.failed))
 
 
 def run_densities(wanted: Wanted) -> Report:
@@ -201,6 +240,8 @@ RUN: Mapping[str, Callable[[Wanted], Report]] = {
     "policies": run_policies,
     "compression": run_compression,
     "overhead": run_overhead,
+    "configurations": run_configurations,
+    "sensitivity": run_sensitivity,
     "densities": run_densities,
 }
 """The studies by name."""
@@ -222,28 +263,35 @@ def pilot(base: Base, ladder: Ladder, place: Place) -> dict[str, list[float]]:
     return ladder.climb(base, rows_of)
 
 
-def _of_policies(name: str, design: Design, place: Place, study: _OfPolicies, plot: str) -> Report:
+def _of_policies(
+    name: str, design: Design, place: Place, study: _OfPolicies, plot: str, save: _Save = save_settings
+) -> Report:
     """Make the runs of a study of policies, and draw its plot."""
     finished = _carry_out(name, design, place)
     found = violations_of(design.settings, finished.rows)
     if not all(arm.name in found.counts for arm in design.arms):
         return Report((), {"study": name, "settings": found.as_json(), "ratios": {}}, finished.failed)
     claims, table = study.claims(found), study.table(found)
-    save_settings(place.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
-    failovers = violations_of(design.settings, finished.rows, "failovers")
-    arms = {arm.name: _arm_figures(arm.name, failovers, study.COMPARED, finished.rows) for arm in design.arms}
+    save(place.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
+    arms = _costs(design, finished.rows, study.COMPARED)
     tables = (
         table_of_settings(table, name, found.repeats),
-        table_of_claims(claims, f"{name}, beside [1]"),
+        table_of_claims(claims, f"{name}: ratios"),
         table_of_arms(arms, study.COMPARED, name),
     )
     return Report(tables, as_json(name, found, claims, arms), finished.failed)
 
 
-def _arm_figures(arm: str, failovers: Violations, compared: str, rows: Sequence[Row]) -> ArmFigures:
-    of_arm = [row for row in rows if row["arm"] == arm]
-    tenants, refused = (sum(row[total] for row in of_arm) for total in ("tenants", "placement_failures"))
-    return ArmFigures(failovers.ratio([arm], compared), refused / tenants)
+def _costs(design: Design, rows: Sequence[Row], compared: str) -> dict[str, ArmFigures]:
+    """Return what each arm did beside having violations."""
+    totals = [violations_of(design.settings, rows, one) for one in ("failovers", "moves", "downtime_seconds")]
+    costs = {}
+    for arm in design.arms:
+        of_arm = [row for row in rows if row["arm"] == arm.name]
+        tenants, refused = (sum(row[total] for row in of_arm) for total in ("tenants", "placement_failures"))
+        failovers, moves, downtime = (one.ratio([arm.name], compared) for one in totals)
+        costs[arm.name] = ArmFigures(failovers, moves, downtime, refused / tenants)
+    return costs
 
 
 def _carry_out(name: str, design: Design, place: Place) -> Finished:

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import attrs
 import numpy as np
 import polars as pl
 import pytest
@@ -20,13 +21,15 @@ from typer.testing import CliRunner
 
 from cluster.cli import app
 from cluster.errors import ScenarioError
-from cluster.studies import annealing, compression, policies
+from cluster.studies import annealing, compression, configurations, policies, sensitivity
 from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
 from cluster.studies.base import Base, of_scenario, regions
 from cluster.studies.densities import ANNEALING_MARKS, LADDERS, PILOT_SEED
 from cluster.studies.design import Setting
 from cluster.studies.figures import violations_of
 from plb import UnknownNameError
+from workloads.parameters import RegionParameters
+from workloads.regions import REGIONS
 
 SMALL = """
 name = "small"
@@ -217,6 +220,8 @@ def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, plac
         (["annealing", "--scenario", "nowhere.toml", "--region", "region1"], "the scenario file says"),
         (["overhead", "--region", "region1", "--region", "region2"], "overhead measures one region"),
         (["densities", "--quick"], "no such option"),
+        (["configurations", "--region", "region1"], "no such option"),
+        (["sensitivity", "--density", "2"], "no such option"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, words):
@@ -300,7 +305,7 @@ def test_annealing_study_is_the_same_for_any_number_of_processes_and_goes_on(tmp
     assert after.startswith(before)
     assert len(after.splitlines()) == 3 * len(annealing.ARMS)
     frame = pl.read_parquet(tmp_path / "one/runs.parquet")
-    assert frame["repeat"].to_list()[:8] == [0] * 7 + [1]
+    assert frame["repeat"].to_list()[:8] == [0] * 8
     assert "total" in pl.read_parquet(tmp_path / "one/timings.parquet").columns
     assert "total" not in frame.columns
 
@@ -314,6 +319,61 @@ def test_policies_study_compares_every_variant(tmp_path):
     assert (tmp_path / "all/figure9.png").stat().st_size > 10_000
 
 
+def test_configurations_are_compared_on_a_cluster_of_ones_own(tmp_path):
+    """Each candidate differs from the modified energy, and has its violations, failovers and moves beside it."""
+    figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
+    names = [arm.name for arm in configurations.ARMS]
+    assert len({*names}) == len(names)
+    assert list(figures["settings"][0]["violations"]) == names
+    assert set(figures["ratios"]) == {f"{name} / modified" for name in names[1:]}
+    assert set(figures["arms"]["timeline"]) == {"failovers", "moves", "downtime", "not_placed"}
+
+
+def test_candidates_are_chosen_on_tenants_that_no_other_study_has():
+    """Neither regions nor seeds are those on which the chosen one is reported alone."""
+    chosen = configurations.settings(regions(), None)
+    assert {setting.workload for setting in chosen} == {"region1", "region3"}
+    assert configurations.FIRST_SEED not in (0, PILOT_SEED)
+
+
+def test_sensitivity_changes_each_free_parameter_alone():
+    """Down and up by half, and never out of its range; every parameter is free, published, or goes with another."""
+    base = sensitivity.with_variants(regions(["region1"]))
+    assert base.workloads[0] == "region1"
+    for name, fields in base.variants.items():
+        changed = REGIONS["region1"].changed(fields.get("region_parameters", {}))
+        different = [
+            one for one in attrs.fields_dict(type(changed)) if getattr(changed, one) != getattr(REGIONS["region1"], one)
+        ]
+        assert len(different) == (name != "region1"), name
+    of_usage = {name.partition(".")[0] for name in sensitivity.FREE}
+    published = {"growth_within", "disk_drop_share", "memory_drop_share"}
+    paired = {"initial_low", "secondary_cpu_low", "secondary_memory_high"}
+    assert of_usage | published | paired | {"name"} == set(attrs.fields_dict(RegionParameters))
+    assert len(base.workloads) >= 2 * len(sensitivity.FREE)
+
+
+def test_sensitivity_climbs_to_a_density_of_its_own_for_each_change(tmp_path, monkeypatch):
+    """The pilot finds one for the region as it is, and for each change; the arms meet there."""
+    monkeypatch.setattr(sensitivity, "FREE", ("size_bias",))
+    monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
+    small = attrs.evolve(sensitivity.LADDER, days=0.05, marks=(0.0,))
+    monkeypatch.setattr(sensitivity, "LADDER", small)
+    figures = tmp_path / "figures.json"
+    command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--json", str(figures)]
+    result = CliRunner().invoke(app, [*command, "--jobs", "1", "--repeats", "1", "--quiet"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(figures.read_text())
+    assert [one["workload"] for one in found["settings"]] == [
+        "region1",
+        "region1, size_bias 1",
+        "region1, size_bias 2.25",
+    ]
+    assert {one["density"] for one in found["settings"]} == {0.75}
+    assert set(found["settings"][0]["violations"]) == {"original", "modified", "overload"}
+    assert (tmp_path / "out/sensitivity.png").stat().st_size > 5_000
+
+
 def test_run_that_fails_is_told_with_its_parameters_and_loses_no_other(tmp_path):
     """A density that the cluster cannot hold fails; the other setting is there all the same."""
     (tmp_path / "small.toml").write_text(SMALL)
@@ -321,7 +381,7 @@ def test_run_that_fails_is_told_with_its_parameters_and_loses_no_other(tmp_path)
     more = ["--density", "1.5", "--density", "500", "--days", "0.05", "--repeats", "1", "--jobs", "1"]
     result = CliRunner().invoke(app, [*command, *more])
     assert result.exit_code == 1
-    assert "7 runs failed, the first: region1, 80 vCores, density 500, original, repeat 0" in result.stderr
+    assert "8 runs failed, the first: region1, 80 vCores, density 500, original, repeat 0" in result.stderr
     failures = json.loads((tmp_path / "out/failures.json").read_text())["failures"]
     assert {one["arguments"]["density"] for one in failures} == {500.0}
     assert "DensityError" in failures[0]["error"]

@@ -1,0 +1,151 @@
+"""How the results depend on what is not published of the tenants: each free parameter of a region is changed alone.
+
+With another parameter the same density is another load. So a pilot of the original energy finds the density, for each
+change, at which it has about as many violations as without (design section 14).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from cluster.errors import DensityError
+from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
+from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
+from cluster.studies.carrying_out import Row
+from cluster.studies.claims import Claim, Table
+from cluster.studies.densities import Ladder
+from cluster.studies.design import Design, digest
+from cluster.studies.figures import Floats, Violations
+from cluster.studies.simulated import run_simulation
+from cluster.sweep import Task
+from workloads.parameters import RegionParameters, Usage, highest
+from workloads.regions import REGIONS
+
+REPEATS = 2
+FACTOR = 1.5
+"""Every free parameter is divided and multiplied by this; a share goes to 1 at most."""
+LADDER = Ladder("sensitivity", 80.0, 10.0, {}, (30.0,), repeats=1)
+"""The pilot: the density at which the original has 30 violations in a run."""
+COMPARED = MODIFIED.name
+ARMS = (ORIGINAL, MODIFIED, OVERLOAD)
+FREE = (
+    "local_share",
+    "serverless_share",
+    "size_bias",
+    "lifetime_median_hours",
+    "lifetime_sigma",
+    "window_days",
+    "disk_growth_ratio",
+    "growth_sigma",
+    "disk_grower_share",
+    "memory_grower_share",
+    "initial_high",
+    "creep",
+    "disk_noise",
+    "memory_noise",
+    "serverless_reclaim_share",
+    "cpu.median",
+    "cpu.sigma",
+    "memory.median",
+    "memory.sigma",
+    "disk_local.median",
+    "disk_local.sigma",
+    "disk_tempdb.median",
+    "disk_tempdb.sigma",
+    "size_correlation",
+    "lifetime_correlation",
+    "cpu_regime_hours",
+    "cpu_regime_sigma",
+    "cpu_white_sigma",
+    "cpu_daily",
+    "secondary_cpu_high",
+    "secondary_memory_low",
+)
+"""The free parameters of `workloads.parameters`, but for those that go with another one of these."""
+QUICK = ("size_bias", "memory.median")
+
+
+def with_variants(base: Base, names: Sequence[str] = FREE) -> Base:
+    """Return a base whose workloads are the regions of another one, as they are and with each parameter changed.
+
+    The history of each is shorter, as there are many.
+    """
+    variants: dict[str, Mapping[str, Any]] = {}
+    for region in base.workloads:
+        variants[region] = {"region": region}
+        for name in names:
+            for value in values_of(REGIONS[region], name):
+                variants[f"{region}, {name} {value:g}"] = {"region": region, "region_parameters": _nested(name, value)}
+    workload = {**base.tables["workload"], "history_tenants": QUICK_HISTORY_TENANTS}
+    return attrs.evolve(
+        base, workloads=tuple(variants), tables={**base.tables, "workload": workload}, variants=variants
+    )
+
+
+def values_of(region: RegionParameters, name: str) -> Iterator[float]:
+    """Yield the values that a parameter is changed to: by the factor, within its range."""
+    field, _, part = name.partition(".")
+    present = getattr(region, field)
+    value = getattr(present, part) if isinstance(present, Usage) else present
+    for changed in (value / FACTOR, value * FACTOR):
+        allowed = min(changed, highest(name))
+        if allowed != value:
+            yield round(allowed, 6)
+
+
+def pilot_tasks(base: Base) -> list[Task]:
+    """Return the tasks of the pilot, one a workload."""
+    found = []
+    for name in base.workloads:
+        of_one = attrs.evolve(base, workloads=(name,), variants={name: base.variants[name]})
+        arguments = {"workload": name, "base": attrs.asdict(of_one), "ladder": attrs.asdict(LADDER)}
+        plain = json.loads(json.dumps(arguments))
+        found.append(Task(f"{name}, {digest(plain)}", plain))
+    return found
+
+
+def run_pilot(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Climb the densities of one workload; return the one at which the study looks."""
+    given = arguments["base"]
+    base = Base(**{**given, "workloads": tuple(given["workloads"])})
+    (density,) = LADDER.climb(base, _rows_of)[arguments["workload"]]
+    return {"totals": {"density": density}, "timings": {}}
+
+
+def _rows_of(design: Design) -> Sequence[Row]:
+    """Make the runs of a design here, one after the other; none at a density that the cluster cannot hold."""
+    try:
+        return [{**task.arguments, **run_simulation(task.arguments)["totals"]} for task in design.tasks()]
+    except DensityError:
+        return ()
+
+
+def claims(found: Violations) -> list[Claim]:
+    """Return the ratios over all changes, and the changes under which they are least and largest."""
+    pairs = ((ORIGINAL.name, COMPARED), (OVERLOAD.name, COMPARED))
+    means = [Claim(f"{above} / {below}", "", found.ratio([above], below)) for above, below in pairs]
+    return [*means, *(claim for above, below in pairs for claim in _extremes(found, above, below))]
+
+
+def table(found: Violations) -> Table:
+    """Return the mean violations under each change."""
+    return Table(found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, COMPARED)
+
+
+def _extremes(found: Violations, above: str, below: str) -> Iterator[Claim]:
+    some = found.means(below) > 0
+    if not some.any():
+        return
+    names = [setting.workload for setting, has_some in zip(found.settings, some, strict=True) if has_some]
+    ratios: Floats = found.means(above)[some] / found.means(below)[some]
+    for word, index in (("least", int(ratios.argmin())), ("largest", int(ratios.argmax()))):
+        yield Claim(f"{word} {above} / {below}", "", f"{ratios[index]:.2f} ({names[index]})")
+
+
+def _nested(name: str, value: float) -> dict[str, Any]:
+    field, _, part = name.partition(".")
+    return {field: {part: value} if part else value}
