@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -61,9 +61,9 @@ class Violations:
         """Repeats of each arm in each setting."""
         return int(next(iter(self.counts.values())).shape[1])
 
-    def with_vcores(self, vcores: float) -> Violations:
-        """Return those of the settings with such nodes."""
-        chosen = [index for index, setting in enumerate(self.settings) if setting.vcores == vcores]
+    def where(self, holds: Callable[[Setting], bool]) -> Violations:
+        """Return those of some of the settings."""
+        chosen = [index for index, setting in enumerate(self.settings) if holds(setting)]
         settings = tuple(self.settings[index] for index in chosen)
         return Violations(settings, {arm: counts[chosen] for arm, counts in self.counts.items()})
 

@@ -44,7 +44,7 @@ def arms(*, oracle: bool, initial_demand: bool) -> tuple[Arm, ...]:
 def claims(found: Violations) -> list[Claim]:
     """Return what [1] section 8.3 reports beside what was found, by hardware."""
     vcores = dict.fromkeys(setting.vcores for setting in found.settings)
-    return [claim for one in vcores for claim in _of_hardware(found.with_vcores(one), one)]
+    return [claim for one in vcores for claim in _of_hardware(found, one)]
 
 
 def table(found: Violations) -> Table:
@@ -64,6 +64,7 @@ def _varied() -> tuple[Arm, ...]:
 
 
 def _of_hardware(found: Violations, vcores: float) -> list[Claim]:
+    found = found.where(lambda setting: setting.vcores == vcores)
     groups: dict[str, Sequence[str]] = {"best without probabilities": WITHOUT_PROBABILITIES}
     groups["best with oracle"] = [arm.name for arm in ORACLES]
     claims = []
