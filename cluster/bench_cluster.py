@@ -42,6 +42,7 @@ def bench_cluster(
     config = PlbConfig(
         metrics=[Metric(name, trend=name != "cpu") for name in metrics],
         w_imbalance=1.0,
+        w_overload=0.0,
         max_percentage_to_move=1.0,
         repetitions=repetitions,
     )

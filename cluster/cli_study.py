@@ -101,7 +101,7 @@ def study_command(
     """
     from cluster.results import check_file, write_json
     from cluster.studies.base import base_of
-    from cluster.studies.carrying_out import FAILURES, Place
+    from cluster.studies.carrying_out import Place
     from cluster.studies.running import RUN, Wanted
 
     given = {
@@ -153,10 +153,17 @@ def study_command(
         runs = "1 run" if len(report.failed) == 1 else f"{len(report.failed)} runs"
         typer.echo(
             f"plb: {runs} failed, the first: {task.key}: {outcome.last_line}; see "
-            f"{wanted.place.folder / FAILURES}. The same command tries again.",
+            f"{_failures(wanted.place.folder)}. The same command tries again.",
             err=True,
         )
         raise typer.Exit(FAILED)
+
+
+def _failures(folder: Path) -> str:
+    """Return where the failures of a study are: in its directory, and of a pilot in one below."""
+    from cluster.studies.carrying_out import FAILURES
+
+    return " and ".join(map(str, sorted(folder.rglob(FAILURES))))
 
 
 def _option(name: str) -> str:

@@ -172,7 +172,7 @@ class Run(Section):
     days: float = number(10.0, low_open=True)
     seed: int = count(0)
     repeats: int = count(1, low=1)
-    policies: tuple[str, ...] = ("original", "modified", "overload")
+    policies: tuple[str, ...] = ("original", "modified")
     fill_hours: float = number(0.0)
 
 

@@ -279,6 +279,16 @@ def _strict_converter() -> cattrs.Converter:
 
         return structure
 
+    def is_table(kind: Any) -> bool:
+        origin: Any = get_origin(kind)
+        return origin is Mapping
+
+    def expect_table(value: Any, _kind: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise TypeError("expected a table, such as { key = 1.0 }")
+        return value
+
+    converter.register_structure_hook_func(is_table, expect_table)
     converter.register_structure_hook(bool, expect("true or false", bool))
     converter.register_structure_hook(int, expect("a whole number", int))
     converter.register_structure_hook(float, expect("a number", int, float))

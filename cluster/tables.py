@@ -99,7 +99,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
                 "imbalance": "imbalance term I",
                 "fragmentation": "fragmentation term F",
                 "expected_failovers": "expected failovers V, nodes",
-                "expected_overload": "expected overload O, shares of thresholds",
+                "expected_overload": "expected overload O, shares of thresholds; 0 where it weighs nothing",
             }.items()
         },
     },

@@ -182,7 +182,7 @@ class Energy:
         V, expected number of nodes in violation.
     expected_overload
         O, by how much nodes are expected to go beyond their thresholds, in shares of these, summed over nodes and
-        metrics.
+        metrics; 0 where it weighs nothing.
     own
         The terms of the user's own by name, without their weights.
     """

@@ -20,6 +20,12 @@ from plb.model import check_name, check_number
 
 PUBLISHED_SHARE = 0.90
 """Share of tenants that reach 95 % of their maximum early ([1] section 3.1: "over 90 %")."""
+LARGEST_SIGMA = 5.0
+"""Of the logarithm of anything: what is usual differs by 150 times and more."""
+LARGEST_BIAS = 20.0
+"""Of sizes: beyond, there is only the smallest."""
+HIGHEST = 1e4
+"""Of times, in hours or days."""
 AIMED_SHARE = 0.915
 """What the generator aims at, so that 10,000 random tenants show over 90 % (their standard error is 0.3 %)."""
 
@@ -41,7 +47,7 @@ class Usage:
 
     def __attrs_post_init__(self) -> None:
         check_number("usage", "median", self.median, high=1.0, low_open=True, high_open=True)
-        check_number("usage", "sigma", self.sigma)
+        check_number("usage", "sigma", self.sigma, high=LARGEST_SIGMA)
 
 
 @attrs.frozen(kw_only=True)
@@ -141,7 +147,8 @@ class RegionParameters:
         for field in attrs.fields(type(self)):
             value = getattr(self, field.name)
             if isinstance(value, float | int):
-                check_number(f"region {self.name}", field.name, value, high=_HIGHEST.get(field.name, HIGHEST))
+                low, high = lowest(field.name), highest(field.name)
+                check_number(f"region {self.name}", field.name, value, low=low, high=high)
         for kind in ("initial", "secondary_cpu", "secondary_memory"):
             high = getattr(self, f"{kind}_high")
             check_number(f"region {self.name}", f"{kind}_low", getattr(self, f"{kind}_low"), high=high)
@@ -175,9 +182,14 @@ class RegionParameters:
                 continue
             if not isinstance(value, Mapping):
                 raise InvalidValueError(f"region {self.name}", name, value, "a table, such as {median = 0.1}")
-            for part in value:
+            parts = {}
+            for part, number in value.items():
                 _check_known(f"parameter of {name} of region {self.name}", part, Usage)
-            found[name] = attrs.evolve(present, **value)
+                item, field, open_ends = f"region {self.name}", f"{name}.{part}", part == "median"
+                parts[part] = check_number(
+                    item, field, number, high=highest(field), low_open=open_ends, high_open=open_ends
+                )
+            found[name] = attrs.evolve(present, **parts)
         return attrs.evolve(self, **found)
 
     @property
@@ -199,8 +211,15 @@ class RegionParameters:
         return _lognormal_median(within, 1.0 - late, self.growth_sigma)
 
 
+def lowest(name: str) -> float:
+    """Return the smallest value that a parameter may have."""
+    return _LOWEST.get(name, 0.0)
+
+
 def highest(name: str) -> float:
     """Return the largest value that a parameter may have; ``cpu.median`` is that of a usage, and stays below it."""
+    if name.endswith("sigma"):
+        return LARGEST_SIGMA
     return 1.0 if name.endswith(".median") else _HIGHEST.get(name, HIGHEST)
 
 
@@ -216,10 +235,11 @@ def _lognormal_median(value: float, share: float, sigma: float) -> float:
     return value / math.exp(sigma * NormalDist().inv_cdf(share))
 
 
-HIGHEST = 1e9
 _HIGHEST = {
     field: 1.0
     for field in attrs.fields_dict(RegionParameters)
     if field.endswith(("_share", "_low", "_high", "_correlation", "_noise", "_ratio", "creep", "_within", "_daily"))
-} | dict.fromkeys(("disk_grower_share", "memory_grower_share"), 0.08)
+} | {"disk_grower_share": 0.08, "memory_grower_share": 0.08, "size_bias": LARGEST_BIAS}
 """Upper bounds of the fields. More than 8 % of tenants that grow throughout contradict the published 90 %."""
+_LOWEST = {"window_days": 0.1, "lifetime_median_hours": 0.1, "cpu_regime_hours": 0.1}
+"""Lower bounds of those that may not be 0."""

@@ -7,7 +7,6 @@ regions, the other ones among them, is part of the study of annealing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.base import Base
@@ -15,6 +14,7 @@ from cluster.studies.claims import Claim, Table
 from cluster.studies.densities import CHOSEN
 from cluster.studies.design import BUDGET, Setting
 from cluster.studies.figures import Violations
+from plb import PlbError
 
 DAYS, REPEATS = 10.0, 2
 FIRST_SEED = 1001
@@ -22,33 +22,42 @@ FIRST_SEED = 1001
 TUNED_ON = ("region1", "region3")
 """The regions on which candidates are compared."""
 COMPARED = MODIFIED.name
-ROUNDS = BUDGET["max_simulated_annealing_iterations"]
 VCORES = 80.0
+ROUNDS = "max_simulated_annealing_iterations"
+REPETITIONS = 100
+"""K, where a scenario does not say otherwise."""
 INTERVALS = {"hour": 3600.0, "10 minutes": 600.0}
 """How often the engine may move replicas that are in no violation, seconds."""
-
-
-def _ahead(weight: int, every: str, **engine: Any) -> Arm:
-    """Return an arm with a weight on overload that moves replicas ahead of shortages, every so often."""
-    settings = {"w_overload": float(weight), "min_load_balancing_interval": INTERVALS[every], **engine}
-    longer = engine.get("max_simulated_annealing_iterations", ROUNDS) // ROUNDS
-    name = f"w_overload = {weight}, every {every}" + (f", {longer} times the proposals" if longer > 1 else "")
-    return Arm(name, COMPARED, engine=settings)
-
-
-ARMS = (
-    MODIFIED,
-    Arm("timeline", COMPARED, engine={"evaluation": "timeline"}),
-    Arm("K = 400", COMPARED, engine={"repetitions": 400}),
-    *(Arm(f"w_failovers = {weight}", COMPARED, engine={"w_failovers": float(weight)}) for weight in (1, 10, 100)),
-    *(Arm(f"w_overload = {weight}", COMPARED, engine={"w_overload": float(weight)}) for weight in (10, 30, 100, 300)),
-    *(_ahead(weight, every) for every in INTERVALS for weight in (30, 100, 300)),
-    *(_ahead(100, "10 minutes", max_simulated_annealing_iterations=times * ROUNDS) for times in (10, 1000)),
-)
-"""The modified energy of [1], and where each candidate differs from it."""
+OVERLOAD_ALONE, OVERLOAD_AHEAD = (10, 30, 100, 300), (30, 100, 300)
+LONGER = (10, 1000)
+"""How many times the proposals are tried."""
 DEFAULT = "w_overload = 100"
 """The default of `plb.PlbConfig`: of the candidates with neither more failovers, nor moves, nor downtime than the
 modified energy, the one with the fewest violations."""
+SET_HERE = ("evaluation", "min_load_balancing_interval", "w_failovers", "w_overload")
+"""Settings that a scenario must leave to this study."""
+
+
+def arms(base: Base) -> tuple[Arm, ...]:
+    """Return the modified energy of [1], and candidates that differ from it as their names say."""
+    engine = base.tables.get("engine", {})
+    repetitions = 4 * engine.get("repetitions", REPETITIONS)
+    rounds = engine.get(ROUNDS, BUDGET[ROUNDS])
+    candidates = {
+        "timeline": {"evaluation": "timeline"},
+        f"K = {repetitions}": {"repetitions": repetitions},
+        **{f"w_failovers = {weight}": {"w_failovers": float(weight)} for weight in (1, 10, 100)},
+        **{f"w_overload = {weight}": {"w_overload": float(weight)} for weight in OVERLOAD_ALONE},
+    }
+    for every, interval in INTERVALS.items():
+        for weight in OVERLOAD_AHEAD:
+            ahead = {"w_overload": float(weight), "min_load_balancing_interval": interval}
+            candidates[f"w_overload = {weight}, every {every}"] = ahead
+    often = f"{DEFAULT}, every 10 minutes"
+    longer = {
+        f"{often}, {times} times the proposals": {**candidates[often], ROUNDS: times * rounds} for times in LONGER
+    }
+    return (MODIFIED, *(Arm(name, COMPARED, engine=fields) for name, fields in {**candidates, **longer}.items()))
 
 
 def settings(base: Base, densities: Sequence[float] | None) -> list[Setting]:
@@ -58,9 +67,17 @@ def settings(base: Base, densities: Sequence[float] | None) -> list[Setting]:
     """
     if not base.is_of_regions:
         assert base.vcores is not None
+        _check_free(base)
         return [Setting(name, base.vcores, one) for name in base.workloads for one in densities or (base.density,)]
     known = CHOSEN["annealing", VCORES]
     return [Setting(name, VCORES, one) for name in TUNED_ON for one in densities or known[name][1:3]]
+
+
+def _check_free(base: Base) -> None:
+    """Refuse a scenario that sets what the candidates differ in: they would not be what their names say."""
+    given = [field for field in SET_HERE if field in base.tables.get("engine", {})]
+    if given:
+        raise PlbError(f"the study of configurations sets engine.{given[0]} by itself; take it out of the scenario")
 
 
 def claims(found: Violations) -> list[Claim]:

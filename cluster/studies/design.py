@@ -112,7 +112,9 @@ class Design:
         arms = [{**attrs.asdict(arm), "workload": dict(arm.workload), "engine": dict(arm.engine)} for arm in self.arms]
         settings = [attrs.asdict(setting) for setting in self.settings]
         numbers = {"repeats": self.repeats, "days": self.days, "seed": self.seed}
-        return {"settings": settings, "arms": arms, **numbers, "tables": self.tables, "digests": dict(self.digests)}
+        variants = {name: dict(fields) for name, fields in self.variants.items()}
+        made_of = {"tables": self.tables, "workloads": variants, "digests": dict(self.digests)}
+        return {"settings": settings, "arms": arms, **numbers, **made_of}
 
     def _task(self, setting: Setting, arm: Arm, repeat: int) -> Task:
         scenario = self.scenario(setting, arm)

@@ -137,7 +137,7 @@ class Report:
 
 
 class _OfPolicies(Protocol):
-    """What a study of policies says of itself: the modules `annealing` and `policies`."""
+    """What a study of policies says of itself: a module such as `annealing`."""
 
     COMPARED: str
     """The arm that failovers are compared with."""
@@ -195,7 +195,7 @@ def run_configurations(wanted: Wanted) -> Report:
     settings = configurations.settings(wanted.base, wanted.densities)
     design = wanted.base.design(
         settings[:1] if wanted.quick else settings,
-        configurations.ARMS,
+        configurations.arms(wanted.base),
         days=(QUICK_DAYS if wanted.quick else configurations.DAYS) if wanted.days is None else wanted.days,
         repeats=(1 if wanted.quick else configurations.REPEATS) if wanted.repeats is None else wanted.repeats,
         seed=configurations.FIRST_SEED + wanted.seed,

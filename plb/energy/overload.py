@@ -18,7 +18,7 @@ from plb.kernel import kernel
 UNITS = 2**20
 """An overload of 1 in one repetition: as much again as the threshold."""
 MOST = 2**10 * UNITS
-"""In one repetition and metric no overload counts as more, so that the sums of all nodes stay within 64 bits."""
+"""Most that a metric of a node counts, as a mean over the repetitions: the sums of all nodes stay within 64 bits."""
 
 
 @kernel(inline=True)

@@ -10,7 +10,7 @@ from operator import itemgetter
 import attrs
 import numpy as np
 
-from plb.arrays import DISPLACED, MOVEMENT, MOVES, NOWHERE, OVERLOAD, TENTHS, Bool, Int, Problem, Solution
+from plb.arrays import DISPLACED, MOVEMENT, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
 from plb.config import Checks
 from plb.constraints import BUDGETS, Rule
 from plb.energy.fresh import fresh_solution
@@ -144,15 +144,10 @@ class Run:
 
     @property
     def is_unbalanced(self) -> bool:
-        """Whether a metric calls for balancing, or overload, or a term of the user's own; a policy balances nothing."""
+        """Whether some metric calls for balancing, or a term of the user's own might; a policy balances nothing."""
         if self._policy is not None:
             return False
-        return self._concerns_all or is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
-
-    @property
-    def _concerns_all(self) -> bool:
-        """Whether what calls for balancing may lie with the replicas of any service: overload, or a user's own term."""
-        return bool(self.config.own_terms) or bool(self.solution.counts[OVERLOAD])
+        return bool(self.config.own_terms) or is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
         """Return the partitions of those services that have a metric out of balance."""
@@ -282,7 +277,7 @@ class Run:
             rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
             config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
         seed, problem = self._seed_of(Phase.BALANCING), self._problem_of(Phase.BALANCING)
-        apart = config.one_action_per_refresh and not self._concerns_all
+        apart = config.one_action_per_refresh and not config.own_terms
         services = self._unbalanced_services if apart else None
         uneven = uneven_metrics(problem, self.solution, self.config, self.state.steps)
         problem = problem._replace(uneven=uneven)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import count
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,33 +64,49 @@ def test_a_node_that_is_lost_anyway_takes_no_more():
     assert chosen == {0.0: "n0", 100.0: "n1"}
 
 
-def test_balancing_begins_where_overload_is_expected():
-    """Nothing is uneven yet; one of the two moves to the other node before there is a shortage."""
-    engine = two_nodes(w_failovers=0.1)
+def two_large_on_one(**settings) -> PlacementAndLoadBalancing:
+    """Two tenants on one node of 100, who need 5 now and will each need 60 more."""
+    engine = two_nodes(w_failovers=0.1, **settings)
     for _ in range(2):
         stand(engine, "large", "n0")
-    plan = engine.balance(now=0.0)
+    engine.report_loads([0, 1], [[5.0], [5.0]])
+    return engine
+
+
+def test_balancing_moves_replicas_ahead_of_a_shortage():
+    """Evenness has no weight here: one of the two moves to the other node for what is expected."""
+    plan = two_large_on_one().balance(now=0.0)
     assert [(move.source, move.target) for move in plan.moves] == [("n0", "n1")]
     assert plan.moves[0].reason.term == "expected_overload"
-    assert plan.energy_before.expected_overload == pytest.approx((120 - 95) / 95, abs=1e-5)
+    assert plan.energy_before.expected_overload == pytest.approx((2 * 65 - 95) / 95, abs=1e-4)
     assert plan.energy_after.expected_overload == 0.0
-
-
-def test_balancing_has_nothing_to_do_where_nothing_is_expected():
-    """Demand that fits calls for no move."""
-    engine = two_nodes(w_failovers=0.1)
-    stand(engine, "large", "n0")
-    plan = engine.balance(now=0.0)
-    assert plan.moves == ()
-    assert plan.outcomes[0].idle[Phase.BALANCING] is Idle.BALANCED
 
 
 def test_a_move_has_to_be_worth_it():
     """At a weight of 1 a quarter of a node's overload is worth less than a move."""
-    engine = two_nodes(w_failovers=0.1, w_overload=1.0)
+    assert two_large_on_one(w_overload=1.0).balance(now=0.0).moves == ()
+
+
+def test_overload_alone_does_not_begin_a_balancing():
+    """What calls for it is an uneven metric, and its thresholds: nobody has reported any load here."""
+    engine = two_nodes(w_failovers=0.1)
     for _ in range(2):
         stand(engine, "large", "n0")
-    assert engine.balance(now=0.0).moves == ()
+    plan = engine.balance(now=0.0)
+    assert plan.moves == ()
+    assert plan.energy_before.expected_overload > 0.2
+    assert plan.outcomes[0].idle[Phase.BALANCING] is Idle.BALANCED
+
+
+def test_overload_that_weighs_nothing_is_not_kept():
+    """Switched on, it is what it would have been from the start; switched off, it is gone."""
+    engine, always = two_large_on_one(w_overload=0.0), two_large_on_one()
+    right = always.balance(now=0.0, budget=0).energy_before
+    assert engine.balance(now=0.0, budget=0).energy_before.expected_overload == 0.0
+    engine.configure(always.config)
+    assert engine.balance(now=0.0, budget=0).energy_before == right
+    engine.configure(attrs.evolve(always.config, w_overload=0.0))
+    assert engine.balance(now=0.0, budget=0).energy_before.expected_overload == 0.0
 
 
 def test_overload_counts_up_to_a_thousand_thresholds():

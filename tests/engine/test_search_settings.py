@@ -117,11 +117,16 @@ def test_without_cost_the_energy_is_the_deviation_alone(cluster, data):
         configuration.apply(proposal)
     config, solution, problem = cluster.config, configuration.solution, configuration.problem
     imbalance, fragmentation = solution.terms.tolist()
-    failovers = sum(sums_from_scratch(problem, solution.node)["violating"]) / problem.weights[5]
+    sums = sums_from_scratch(problem, solution.node)
+    failovers, overload = (
+        sum(sums["violating"]) / problem.weights[5],
+        sum(sums["overload"]) / problem.weights[5] / 2**20,
+    )
     expected = imbalance + config["w_fragmentation"] * fragmentation
     if config["combination"] == "additive":
         expected = config["w_imbalance"] * imbalance + config["w_fragmentation"] * fragmentation
         expected += config["w_failovers"] * failovers if cluster.history else 0.0
+        expected += config["w_overload"] * overload if cluster.history else 0.0
     assert configuration.energy == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 

@@ -15,7 +15,7 @@ from plb.model import Role
 from tests.workloads.trace_strategies import assert_same
 from workloads.classes import CLASSES, LOCAL, METRICS
 from workloads.compression import compress
-from workloads.parameters import AIMED_SHARE, PUBLISHED_SHARE
+from workloads.parameters import AIMED_SHARE, PUBLISHED_SHARE, RegionParameters, Usage, highest, lowest
 from workloads.regions import BLOCK, REGIONS, generate, generate_chunks, generate_history
 from workloads.statistics import FASTEST, SLOWEST, check_region, rank_correlation
 from workloads.trace import TraceSet, concatenate
@@ -173,6 +173,25 @@ def test_bad_changes_are_refused(changes: dict[str, Any], error: type[Exception]
     """By name, with the nearest right one, or with the range."""
     with pytest.raises(error, match=words):
         REGION.changed(changes)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("field", [one.name for one in attrs.fields(RegionParameters) if one.name != "name"])
+def test_the_ends_of_every_range_make_tenants(field: str) -> None:
+    """Whatever parameter is at the end of its range, there are tenants within their limits."""
+    usage = isinstance(getattr(REGION, field), Usage)
+    pairs = [("median", 1e-9), ("median", 1 - 1e-9), ("sigma", 0.0), ("sigma", 5.0)]
+    ends: list[Any] = [{part: value} for part, value in pairs] if usage else [lowest(field), highest(field)]
+    for end in ends:
+        changes = {field: end}
+        if field in ("initial_high", "secondary_cpu_high", "secondary_memory_high"):
+            changes[field.replace("high", "low")] = 0.0
+        if field in ("initial_low", "secondary_cpu_low", "secondary_memory_low"):
+            changes[field.replace("low", "high")] = 1.0
+        traces = generate(REGION.changed(changes), BLOCK, 1)
+        assert np.isfinite(traces.values).all()
+        assert (traces.values >= 0).all()
+        assert (traces.lifetime_steps > 0).all()
 
 
 @pytest.mark.parametrize(
