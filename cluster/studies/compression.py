@@ -14,7 +14,7 @@ from cluster.scenario import Workload
 from cluster.scenario_file import scenario_from
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import Row
-from cluster.studies.design import digest
+from cluster.studies.design import digest, digests_of
 from cluster.sweep import Task
 from workloads.compression import compression_effect
 from workloads.regions import generate
@@ -68,7 +68,11 @@ def tasks(base: Base, samples: int, seed: int) -> list[Task]:
         for part, first in enumerate(range(0, samples, SAMPLES_A_TASK)):
             drawn = min(SAMPLES_A_TASK, samples - first)
             arguments = {"workload": workload, "part": part, "samples": drawn, "seed": seed, "scenario": tables}
-            key = digest(arguments, base.digests, {"tenants": TENANTS, "of": POPULATION, "stagger": STAGGER_SECONDS})
+            key = digest(
+                arguments,
+                digests_of(workload, base.variants, base.digests),
+                {"tenants": TENANTS, "of": POPULATION, "stagger": STAGGER_SECONDS},
+            )
             found.append(Task(f"{workload}, {drawn} samples, part {part}, {key}", arguments))
     return found
 

@@ -119,7 +119,17 @@ class Design:
     def _task(self, setting: Setting, arm: Arm, repeat: int) -> Task:
         scenario = self.scenario(setting, arm)
         arguments = {**attrs.asdict(setting), "arm": arm.name, "repeat": repeat, "scenario": scenario}
-        return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {digest(scenario, self.digests)}", arguments)
+        known = digest(scenario, digests_of(setting.workload, self.variants, self.digests))
+        return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {known}", arguments)
+
+
+def digests_of(
+    workload: str, variants: Mapping[str, Mapping[str, Any]], digests: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return what of the digests the runs of a workload depend on: of the regions, its own."""
+    regions = {fields.get("region") for fields in variants.values()}
+    own = variants.get(workload, {}).get("region")
+    return {name: value for name, value in digests.items() if name == own or name not in regions}
 
 
 def digest(*values: Mapping[str, Any]) -> str:

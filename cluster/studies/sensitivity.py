@@ -19,7 +19,7 @@ from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
 from cluster.studies.carrying_out import Row
 from cluster.studies.claims import Claim, Table
 from cluster.studies.densities import Ladder
-from cluster.studies.design import Design, digest
+from cluster.studies.design import Design, digest, digests_of
 from cluster.studies.figures import Floats, Violations
 from cluster.studies.simulated import run_simulation
 from cluster.sweep import Task
@@ -102,8 +102,7 @@ def pilot_tasks(base: Base) -> list[Task]:
     """Return the tasks of the pilot, one a workload."""
     found = []
     for name in base.workloads:
-        region = base.variants[name]["region"]
-        digests = {region: base.digests[region]}
+        digests = digests_of(name, base.variants, base.digests)
         of_one = attrs.evolve(base, workloads=(name,), variants={name: base.variants[name]}, digests=digests)
         arguments = {"workload": name, "base": attrs.asdict(of_one), "ladder": attrs.asdict(LADDER)}
         plain = json.loads(json.dumps(arguments))

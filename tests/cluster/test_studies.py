@@ -149,6 +149,19 @@ def test_tasks_of_one_arm_differ_only_in_what_their_keys_say():
     assert all(json.loads(json.dumps(dict(task.arguments))) == task.arguments for task in tasks)
 
 
+def test_runs_of_a_region_are_known_beside_other_regions():
+    """A study that takes in another region makes only the runs of that one."""
+    described = {"days": 1.0, "repeats": 1, "seed": 0, "engine": {}}
+    alone, both = regions(["region1"]), regions(["region1", "region2"])
+    first, *others = (
+        base.design([Setting(name, 80.0, 2.0) for name in base.workloads], [ORIGINAL], **described).tasks()
+        for base in (alone, both)
+    )
+    assert [task.key for task in first] == [task.key for task in others[0]][:1]
+    samples = [[task.key for task in compression.tasks(base, 200, 0)] for base in (alone, both)]
+    assert samples[0] == samples[1][:1]
+
+
 def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches_the_marks():
     """Violations double from rung to rung in one workload and stay away in the other, which is full at density 2."""
     asked = []
