@@ -67,8 +67,8 @@ def plot_ratios(ax: Axes, table: Table) -> None:
     below = table.columns[table.below]
     rows = np.arange(len(table.settings))[::-1]
     others = [heading for heading in table.columns if heading != table.below]
+    some = below > 0
     for number, heading in enumerate(others):
-        some = below > 0
         label, colour = f"{heading} / {table.below}", COLOURS[number % len(COLOURS)]
         ax.plot(table.columns[heading][some] / below[some], rows[some], "o", color=colour, label=label)
     ax.axvline(1.0, color="#4a4a4a", linewidth=0.8)

@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 
 from cluster.errors import DensityError
 from cluster.studies import annealing, compression, configurations, overhead, policies, sensitivity
-from cluster.studies.arms import Arm
+from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import TIMINGS, Finished, Place, Row, carry_out
 from cluster.studies.claims import Claim, Table
@@ -107,13 +107,34 @@ class Wanted:
         quick_days: float = QUICK_DAYS,
     ) -> Design:
         """Return the runs of a study of policies, which by itself has so many repeats and days."""
-        return self.base.design(
+        return self.design_at(
             self.settings(ladders),
+            arms,
+            repeats=repeats,
+            days=days,
+            quick_days=quick_days,
+            engine=ladders[0].engine,
+        )
+
+    def design_at(
+        self,
+        settings: Sequence[Setting],
+        arms: Sequence[Arm],
+        *,
+        repeats: int,
+        days: float,
+        quick_days: float = QUICK_DAYS,
+        engine: Mapping[str, Any] = NOTHING,
+        first_seed: int = 0,
+    ) -> Design:
+        """Return the runs at these settings; `first_seed` is added to the seed."""
+        return self.base.design(
+            settings,
             arms,
             days=(quick_days if self.quick else days) if self.days is None else self.days,
             repeats=(1 if self.quick else repeats) if self.repeats is None else self.repeats,
-            seed=self.seed,
-            engine=ladders[0].engine,
+            seed=first_seed + self.seed,
+            engine=engine,
         )
 
 
@@ -193,13 +214,12 @@ def run_overhead(wanted: Wanted) -> Report:
 def run_configurations(wanted: Wanted) -> Report:
     """Compare settings of the annealing engine, on regions and tenants of their own."""
     settings = configurations.settings(wanted.base, wanted.densities)
-    design = wanted.base.design(
+    design = wanted.design_at(
         settings[:1] if wanted.quick else settings,
         configurations.arms(wanted.base),
-        days=(QUICK_DAYS if wanted.quick else configurations.DAYS) if wanted.days is None else wanted.days,
-        repeats=(1 if wanted.quick else configurations.REPEATS) if wanted.repeats is None else wanted.repeats,
-        seed=configurations.FIRST_SEED + wanted.seed,
-        engine={},
+        repeats=configurations.REPEATS,
+        days=configurations.DAYS,
+        first_seed=configurations.FIRST_SEED,
     )
     return _of_policies("configurations", design, wanted.place, configurations, "configurations.png")
 
@@ -215,12 +235,11 @@ def run_sensitivity(wanted: Wanted) -> Report:
         densities = {row["workload"]: (row["density"],) for row in found.rows}
         failed += found.failed
     ladder = sensitivity.LADDER
-    design = base.design(
+    design = attrs.evolve(wanted, base=base).design_at(
         ladder.settings(base, densities),
         sensitivity.ARMS,
-        days=(QUICK_DAYS if wanted.quick else ladder.days) if wanted.days is None else wanted.days,
-        repeats=(1 if wanted.quick else sensitivity.REPEATS) if wanted.repeats is None else wanted.repeats,
-        seed=wanted.seed,
+        repeats=sensitivity.REPEATS,
+        days=ladder.days,
         engine=ladder.engine,
     )
     report = _of_policies("sensitivity", design, wanted.place, sensitivity, "sensitivity.png", save_ratios)
