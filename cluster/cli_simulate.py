@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import attrs
 import typer
 
 from cluster.console import INTERRUPTED, clear_errors, output
@@ -42,6 +41,7 @@ def simulate_command(
     All policies face the same tenants. The directory takes Parquet tables a run, summary.json, timings.json,
     columns.json and plots. Ctrl-C ends a run early and keeps what there is.
     """
+    from cluster.overriding import override
     from cluster.results import ResultsFolder, check_file, check_free, write_json
     from cluster.scenario_file import read_scenario
 
@@ -59,23 +59,6 @@ def simulate_command(
     if interrupted:
         typer.echo(f"plb: interrupted; what was simulated until then is in {folder}", err=True)
         raise typer.Exit(INTERRUPTED)
-
-
-def override(scenario: Scenario, **given: Any) -> Scenario:
-    """Return a scenario with the values from the command line in place of its own; None leaves a value as it is."""
-    from workloads.format import holds_traces
-
-    traces = given.pop("traces")
-    values = {key: value for key, value in given.items() if value is not None}
-    if "policy" in values:
-        values["policies"] = tuple(dict.fromkeys(values.pop("policy")))
-    workload = {"density": values.pop("density")} if "density" in values else {}
-    if traces is not None:
-        workload["path"] = str(traces)
-        if scenario.workload.kind == "region" or holds_traces(traces):
-            workload["kind"] = "traces"
-    run = attrs.evolve(scenario.run, **values)
-    return attrs.evolve(scenario, run=run, workload=attrs.evolve(scenario.workload, **workload))
 
 
 def _prepare(scenario: Scenario, quiet: bool) -> Experiment:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cluster.console import FAILED, clear_errors, output
+
+if TYPE_CHECKING:
+    from cluster.studies.running import Report
 
 
 class Study(StrEnum):
@@ -118,15 +122,7 @@ def study_command(
         "jobs": jobs,
         "scheduler": scheduler,
     }
-    for name, value in given.items():
-        if value not in (None, False) and study not in ONLY_OF[name]:
-            raise typer.BadParameter(f"the study {study.value} has no such option", param_hint=_option(name))
-    if traces is not None and scenario is None:
-        raise typer.BadParameter("needs --scenario, which says what the nodes are", param_hint="--traces")
-    if region and scenario is not None:
-        raise typer.BadParameter("the scenario file says whose tenants they are", param_hint="--region")
-    if region and len(region) > 1 and study is Study.OVERHEAD:
-        raise typer.BadParameter("overhead measures one region", param_hint="--region")
+    _check_options(study, given, traces)
     check_file(json)
     wanted = Wanted(
         base=base_of(region, scenario, traces, quick=quick),
@@ -148,15 +144,35 @@ def study_command(
     if json is not None:
         write_json(json, report.figures)
     console.print(f"Runs, timings and plots: {wanted.place.folder}", highlight=False)
-    if report.failed:
-        task, outcome = report.failed[0]
-        runs = "1 run" if len(report.failed) == 1 else f"{len(report.failed)} runs"
-        typer.echo(
-            f"plb: {runs} failed, the first: {task.key}: {outcome.last_line}; see "
-            f"{_failures(wanted.place.folder)}. The same command tries again.",
-            err=True,
-        )
-        raise typer.Exit(FAILED)
+    _tell_failures(report, wanted.place.folder)
+
+
+def _check_options(study: Study, given: Mapping[str, Any], traces: Path | None) -> None:
+    """Refuse options that the study does not have, or that do not go together."""
+    for name, value in given.items():
+        if value not in (None, False) and study not in ONLY_OF[name]:
+            raise typer.BadParameter(f"the study {study.value} has no such option", param_hint=_option(name))
+    region = given["region"]
+    if traces is not None and given["scenario"] is None:
+        raise typer.BadParameter("needs --scenario, which says what the nodes are", param_hint="--traces")
+    if region and given["scenario"] is not None:
+        raise typer.BadParameter("the scenario file says whose tenants they are", param_hint="--region")
+    if region and len(region) > 1 and study is Study.OVERHEAD:
+        raise typer.BadParameter("overhead measures one region", param_hint="--region")
+
+
+def _tell_failures(report: Report, folder: Path) -> None:
+    """End with an error if a run failed."""
+    if not report.failed:
+        return
+    task, outcome = report.failed[0]
+    runs = "1 run" if len(report.failed) == 1 else f"{len(report.failed)} runs"
+    typer.echo(
+        f"plb: {runs} failed, the first: {task.key}: {outcome.last_line}; see "
+        f"{_failures(folder)}. The same command tries again.",
+        err=True,
+    )
+    raise typer.Exit(FAILED)
 
 
 def _failures(folder: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from cluster.hardware import Cluster
 from cluster.imports import digests, import_files
 from cluster.sections import Section, count, number, span
 from cluster.upgrade_settings import Upgrades
-from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
+from plb import InvalidValueError, Metric, PlbConfig, PlbError, UnknownNameError
 from plb.policies import BUILT_IN as PLACEMENT_POLICIES
 from plb.policies import READ_PROBABILITIES
 from workloads.parameters import RegionParameters
@@ -138,10 +138,17 @@ class Workload(Section):
     window_days: float = number(7.0, low=1 / 24)
     trace_seed: int = count(0)
 
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        if self.region in REGIONS:  # an unknown one is told where the workload is read
-            self.parameters_of_region()
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield each parameter that the region does not have or that is out of its range."""
+        parameters, kind = values.get("region_parameters", {}), values.get("kind", "region")
+        region = values.get("region", attrs.fields(cls).region.default)
+        if parameters and kind != "region":
+            allowed = 'none but with kind = "region"'
+            yield "region_parameters", InvalidValueError("workload", "region_parameters", dict(parameters), allowed)
+        elif region in REGIONS:  # an unknown one is told where the workload is read
+            for error in REGIONS[region].refused(parameters):
+                yield "region_parameters", error
 
     def parameters_of_region(self) -> RegionParameters:
         """Return the synthetic region as it is to be generated."""

@@ -18,12 +18,12 @@ from cluster.fault_settings import Faults
 from cluster.hardware import Cluster
 from cluster.imports import import_files
 from cluster.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenario, Workload
-from cluster.sections import check_field
+from cluster.sections import Section, check_field
 from cluster.upgrade_settings import Upgrades
 from plb import Metric, PlbConfig, PlbError
 from plb.policies.interface import ANNEALING
 
-SECTIONS: Mapping[str, type] = {
+SECTIONS: Mapping[str, type[Section]] = {
     "cluster": Cluster,
     "workload": Workload,
     "run": Run,
@@ -138,7 +138,7 @@ class _Reader:
             if isinstance(name, str) and name not in known:
                 self._add("run.policies", f"unknown policy {name!r}{_nearest(name, known)}")
 
-    def _section(self, place: str, table: Any, kind: type) -> Any:
+    def _section(self, place: str, table: Any, kind: type[Section]) -> Any:
         fields = {field.name: field for field in attrs.fields(kind)}
         hints = get_type_hints(kind)
         values = {}
@@ -147,6 +147,10 @@ class _Reader:
             values[key] = self._value(f"{place}.{key}", value, hints[key])
             if len(self.problems) == before:
                 self._try(f"{place}.{key}", lambda key=key: check_field(place, fields[key], values[key]))
+        if self.problems:
+            return None
+        for key, error in kind.conflicts(values):
+            self._add(f"{place}.{key}", str(error))
         if self.problems:
             return None
         self._try(place, lambda: kind(**values))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 
+from plb.errors import PlbError
 from plb.model import check_count, check_number
 
 LONGEST = 1e6
@@ -63,5 +65,19 @@ class Section:
     """A section whose fields are checked when it is made."""
 
     def __attrs_post_init__(self) -> None:
+        values = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
         for field in attrs.fields(type(self)):
-            check_field(type(self).__name__.lower(), field, getattr(self, field.name))
+            check_field(type(self).__name__.lower(), field, values[field.name])
+        for _, error in self.conflicts(values):
+            raise error
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:  # noqa: ARG003
+        """Yield what is wrong with values that are each within its range, with the name of the field.
+
+        Parameters
+        ----------
+        values
+            By field; those that are left out have their defaults.
+        """
+        yield from ()

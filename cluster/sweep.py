@@ -53,14 +53,15 @@ class Outcome:
         What the function returned; None where it failed.
     seconds
         CPU seconds of the run.
-    error
-        The traceback, where it failed.
+    error, kind
+        The traceback and the name of the exception's class, where it failed.
     """
 
     key: str
     values: Mapping[str, Any] | None
     seconds: float
     error: str | None = None
+    kind: str | None = None
 
     @property
     def last_line(self) -> str:
@@ -248,6 +249,6 @@ def _do(run: Run, task: Task) -> Outcome:
     began = time.process_time()
     try:
         values = run(task.arguments)
-    except Exception:
-        return Outcome(task.key, None, time.process_time() - began, traceback.format_exc())
+    except Exception as error:
+        return Outcome(task.key, None, time.process_time() - began, traceback.format_exc(), type(error).__name__)
     return Outcome(task.key, values, time.process_time() - began)

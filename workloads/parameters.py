@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from statistics import NormalDist
 from typing import Any
 
 import attrs
 
-from plb.errors import InvalidValueError, UnknownNameError
+from plb.errors import InvalidValueError, PlbError, UnknownNameError
 from plb.model import check_name, check_number
 
 PUBLISHED_SHARE = 0.90
@@ -191,6 +191,16 @@ class RegionParameters:
                 )
             found[name] = attrs.evolve(present, **parts)
         return attrs.evolve(self, **found)
+
+    def refused(self, changes: Mapping[str, Any]) -> Iterator[PlbError]:
+        """Yield why `changed` refuses each of the changes, if it does."""
+        for name, value in changes.items():
+            single = [{part: number} for part, number in value.items()] if isinstance(value, Mapping) else [value]
+            for one in single:
+                try:
+                    self.changed({name: one})
+                except PlbError as error:
+                    yield error
 
     @property
     def stream(self) -> int:

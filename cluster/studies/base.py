@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from cluster.cli_simulate import override
 from cluster.errors import ScenarioError, ScenarioProblem
+from cluster.overriding import override
 from cluster.pools import read_traces_of
 from cluster.scenario_file import read_scenario
 from cluster.studies.arms import NOTHING, Arm

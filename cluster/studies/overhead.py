@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import attrs
@@ -13,9 +15,11 @@ from cluster.bench_cluster import bench_cluster
 from cluster.studies.arms import WITH_PROBABILITIES, Arm
 from cluster.studies.carrying_out import Row
 from cluster.studies.claims import Claim
+from cluster.studies.simulated import run_simulation
 from workloads.regions import REGIONS, generate_history
 
-DAYS, QUICK_DAYS, WARM_UP_DAYS = 3.0, 0.5, 0.02
+DAYS, QUICK_DAYS = 3.0, 0.5
+WARM_UP_DAYS, WARM_UP_DENSITY = 0.02, 1.0
 CONFIGURATIONS = 1000
 ACCEPTANCE = 0.05
 """Share of the proposals that an annealing search accepts, about, while it is measured."""
@@ -26,6 +30,20 @@ ARMS = (
     *(Arm(name, name) for name in WITH_PROBABILITIES),
     *(Arm(f"{name}, timeline", name, engine={"evaluation": "timeline"}) for name in WITH_PROBABILITIES),
 )
+
+
+def run_measured(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Make a run as `cluster.studies.simulated.run_simulation` does, once its kernels are loaded."""
+    scenario = arguments["scenario"]
+    run, workload = {**scenario["run"], "days": WARM_UP_DAYS}, {**scenario["workload"], "density": WARM_UP_DENSITY}
+    _load_kernels(json.dumps({"repeat": 0, "scenario": {**scenario, "run": run, "workload": workload}}, sort_keys=True))
+    return run_simulation(arguments)
+
+
+@cache
+def _load_kernels(arguments: str) -> None:
+    """Make a short run, the same at every density: it loads machine code, which is not to be measured."""
+    run_simulation(json.loads(arguments))
 
 
 def memory_claims(nodes: int = 40) -> list[Claim]:

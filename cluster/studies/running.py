@@ -189,10 +189,12 @@ def run_compression(wanted: Wanted) -> Report:
     samples = wanted.samples or (compression.QUICK_SAMPLES if wanted.quick else compression.SAMPLES)
     tasks = compression.tasks(wanted.base, samples, wanted.seed)
     finished = carry_out("compression", compression.run_compression, tasks, wanted.place, {"seed": wanted.seed})
+    plot = wanted.place.folder / "figure7.png"
     if not finished.rows:
+        plot.unlink(missing_ok=True)
         return Report((), {"study": "compression", "settings": [], "ratios": {}}, finished.failed)
     found = compression.effects(finished.rows)
-    save_effects(wanted.place.folder / "figure7.png", found)
+    save_effects(plot, found)
     return Report((table_of_effects(found),), effects_as_json(found), finished.failed)
 
 
@@ -201,9 +203,7 @@ def run_overhead(wanted: Wanted) -> Report:
     base = attrs.evolve(wanted.base, workloads=wanted.base.workloads[:1])
     alone = attrs.evolve(wanted, base=base, place=attrs.evolve(wanted.place, jobs=1))
     design = alone.design(LADDERS[1:2], overhead.ARMS, repeats=1, days=overhead.DAYS, quick_days=overhead.QUICK_DAYS)
-    for task in attrs.evolve(design, settings=design.settings[:1], days=overhead.WARM_UP_DAYS).tasks():
-        run_simulation(task.arguments)  # loads the kernels, which is not to be measured
-    finished = _carry_out("overhead", design, alone.place)
+    finished = carry_out("overhead", overhead.run_measured, design.tasks(), alone.place, design.described())
     timings = pl.read_parquet(alone.place.folder / TIMINGS).to_dicts() if finished.rows else []
     placement = overhead.placement_claims(finished.rows, timings)
     claims = [*overhead.memory_claims(), *overhead.scoring_claims(), *placement]
@@ -275,7 +275,7 @@ def pilot(base: Base, ladder: Ladder, place: Place) -> dict[str, list[float]]:
         density = f"{design.settings[0].density:g}"
         finished = _carry_out(f"{name}: {density}", design, attrs.evolve(place, folder=folder / density))
         for task, outcome in finished.failed:
-            if DensityError.__name__ not in outcome.last_line:  # nothing else says that the cluster is full
+            if outcome.kind != DensityError.__name__:
                 raise PlbError(f"the pilot failed: {task.key}: {outcome.last_line}")
         return finished.rows
 
@@ -289,6 +289,7 @@ def _of_policies(
     finished = _carry_out(name, design, place)
     found = violations_of(design.settings, finished.rows)
     if not all(arm.name in found.counts for arm in design.arms):
+        (place.folder / plot).unlink(missing_ok=True)
         return Report((), {"study": name, "settings": found.as_json(), "ratios": {}}, finished.failed)
     claims, table = study.claims(found), study.table(found)
     save(place.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")

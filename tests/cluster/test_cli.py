@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli import app
-from cluster.cli_simulate import override
 from cluster.experiment import prepare
+from cluster.overriding import override
 from cluster.plots import plot_violations, save_plots
 from cluster.results import read_table
 from cluster.scenario_file import read_scenario

@@ -146,6 +146,23 @@ def test_all_errors_at_once(tmp_path: Path):
     assert all(str(path) in line for line in str(caught.value).splitlines())
 
 
+def test_parameters_of_a_region_are_refused_all_at_once(tmp_path: Path):
+    """Each with its line; those of a region are refused for tenants of another kind."""
+    path = tmp_path / "bad.toml"
+    changes = "region_parameters = { size_bias = -1, lifetime = 2, cpu.median = 7, cpu.sigma = 0.5 }"
+    path.write_text(f"[workload]\nregion = 'region2'\n{changes}\n")
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    assert {(one.line, one.place) for one in caught.value.problems} == {(3, "workload.region_parameters")}
+    messages = [one.message for one in caught.value.problems]
+    assert len(messages) == 3
+    for words in ("size_bias = -1 is not allowed", "unknown parameter of region region2 'lifetime'", "cpu.median = 7"):
+        assert sum(words in message for message in messages) == 1
+    path.write_text("[workload]\nkind = 'traces'\npath = '.'\nregion_parameters = { size_bias = 1.0 }\n")
+    with pytest.raises(ScenarioError, match=r'line 4, workload\.region_parameters: .*none but with kind = "region"'):
+        read_scenario(path)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -1,4 +1,4 @@
-"""Studies: figures against a count by hand, tasks that say all they depend on, and the commands from end to end."""
+"""Studies: tasks that say all they depend on, and the commands from end to end."""
 
 from __future__ import annotations
 
@@ -9,44 +9,20 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-import attrs
-import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cluster.cli import app
 from cluster.errors import ScenarioError
-from cluster.studies import annealing, compression, configurations, overhead, policies, sensitivity
+from cluster.studies import annealing, compression, policies
 from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
 from cluster.studies.base import Base, of_scenario, regions
 from cluster.studies.densities import ANNEALING_MARKS, LADDERS, PILOT_SEED
 from cluster.studies.design import Setting
-from cluster.studies.figures import violations_of
 from plb import UnknownNameError
-from plb.testing import configuration_of
-from workloads.parameters import RegionParameters
-from workloads.regions import REGIONS
-
-SMALL = """
-name = "small"
-[cluster]
-nodes = 8
-upgrade_domains = 4
-fault_domains = 4
-[workload]
-density = 1.5
-history_tenants = 300
-[engine]
-chains = 1
-repetitions = 10
-max_simulated_annealing_iterations = 2
-simulated_annealing_iterations_per_round = 10
-"""
+from tests.cluster.small_studies import ONE_SETTING, SMALL, study
 
 CONSTRAINT = """
 from plb.registry import register_constraint
@@ -64,75 +40,6 @@ class Nothing:
 
 register_constraint(Nothing())
 """
-
-
-def rows(counts):
-    """Return runs with these violations, by density and arm."""
-    return [
-        {"workload": "w", "vcores": 80.0, "density": density, "arm": arm, "repeat": repeat, "violations": count}
-        for density, of_arms in counts.items()
-        for arm, of_repeats in of_arms.items()
-        for repeat, count in enumerate(of_repeats)
-        if count is not None
-    ]
-
-
-def settings_of(counts):
-    """Return a setting for each density."""
-    return [Setting("w", 80.0, density) for density in counts]
-
-
-def found_of(counts):
-    """Return the violations of runs given by density and arm."""
-    return violations_of(settings_of(counts), rows(counts))
-
-
-@settings(deadline=None, max_examples=30)
-@given(
-    st.lists(
-        st.lists(st.lists(st.integers(0, 20), min_size=2, max_size=2), min_size=3, max_size=3), min_size=1, max_size=4
-    )
-)
-def test_ratio_is_the_mean_of_the_ratios_of_means(table):
-    """Settings in which the second has no violations are left out and counted."""
-    counts = {float(index): dict(zip("abc", of_arms, strict=True)) for index, of_arms in enumerate(table)}
-    ratio = found_of(counts).ratio(["a", "b"], "c")
-    expected = [
-        min(sum(of_arms["a"]), sum(of_arms["b"])) / sum(of_arms["c"])
-        for of_arms in counts.values()
-        if sum(of_arms["c"])
-    ]
-    assert (ratio.settings, ratio.without) == (len(expected), len(counts) - len(expected))
-    if expected:
-        assert math.isclose(ratio.mean, float(np.mean(expected)))
-        assert ratio.low is not None
-        assert ratio.low <= ratio.high
-    else:
-        assert ratio.mean is None
-
-
-def test_interval_has_no_width_where_repeats_agree_and_is_missing_for_one_repeat():
-    """The interval says how much repeats differ, and nothing else."""
-    alike = found_of({1.0: {"a": [6, 6, 6], "b": [2, 2, 2]}, 2.0: {"a": [4, 4, 4], "b": [4, 4, 4]}}).ratio(["a"], "b")
-    assert (alike.mean, alike.low, alike.high) == (2.0, 2.0, 2.0)
-    once = found_of({1.0: {"a": [6], "b": [2]}}).ratio(["a"], "b")
-    assert (once.mean, once.low, once.high) == (3.0, None, None)
-
-
-def test_ties_count_as_good_also_without_violations():
-    """A setting in which neither has violations is a tie."""
-    found = found_of({1.0: {"a": [0], "b": [0]}, 2.0: {"a": [3], "b": [3]}, 3.0: {"a": [4], "b": [3]}})
-    assert found.at_least_as_good("a", ["b"]) == 2
-    assert found.at_least_as_good("b", ["a"]) == 3
-
-
-def test_repeat_that_failed_is_left_out_for_all_arms():
-    """Only repeats that all arms have are compared; a setting without any is left out."""
-    counts = {1.0: {"a": [5, 7, 9], "b": [1, None, 3]}, 2.0: {"a": [2, 4, 6], "b": [1, 1, 1]}}
-    found = found_of(counts)
-    assert found.counts["a"].tolist() == [[5, 9], [2, 4]]
-    assert found.counts["b"].tolist() == [[1, 3], [1, 1]]
-    assert found_of({1.0: {"a": [5], "b": [None]}, 2.0: {"a": [2], "b": [1]}}).settings == (Setting("w", 80.0, 2.0),)
 
 
 def test_tasks_of_one_arm_differ_only_in_what_their_keys_say():
@@ -287,20 +194,6 @@ def test_policy_of_a_user_is_known_in_every_process(tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def study(folder: Path, name: str, *arguments: str) -> dict:
-    """Run a small study and return its figures."""
-    scenario = folder.parent / "small.toml"
-    scenario.write_text(SMALL)
-    figures = folder.parent / f"{folder.name}.json"
-    command = ["study", name, "--scenario", str(scenario), "--out", str(folder), "--json", str(figures), "--quiet"]
-    result = CliRunner().invoke(app, [*command, *arguments])
-    assert result.exit_code == 0, result.output
-    return json.loads(figures.read_text())
-
-
-ONE_SETTING = ("--density", "1.5", "--days", "0.05", "--repeats", "2")
-
-
 def test_annealing_study_is_the_same_for_any_number_of_processes_and_goes_on(tmp_path):
     """Figures and runs do not depend on the processes; with a third repeat, only that is made."""
     one = study(tmp_path / "one", "annealing", *ONE_SETTING, "--jobs", "1")
@@ -331,109 +224,6 @@ def test_policies_study_compares_every_variant(tmp_path):
     assert names == {arm.name for arm in policies.arms(oracle=True, initial_demand=True)}
     assert len(names) == 16 + 4 * 8
     assert (tmp_path / "all/figure9.png").stat().st_size > 10_000
-
-
-def test_configurations_are_compared_on_a_cluster_of_ones_own(tmp_path):
-    """Each candidate differs from the modified energy, and has its violations, failovers and moves beside it."""
-    figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
-    names = [arm.name for arm in configurations.arms(of_scenario(tmp_path / "small.toml"))]
-    assert len({*names}) == len(names)
-    assert "K = 40" in names, "four times those of the scenario"
-    assert list(figures["settings"][0]["violations"]) == names
-    assert set(figures["ratios"]) == {f"{name} / modified" for name in names[1:]}
-    assert set(figures["arms"]["timeline"]) == {"failovers", "moves", "downtime", "not_placed"}
-
-
-def test_scenario_that_sets_what_candidates_differ_in_is_refused(tmp_path):
-    """They would not be what their names say."""
-    (tmp_path / "small.toml").write_text(SMALL + "w_failovers = 2.0\n")
-    command = ["study", "configurations", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 2
-    assert "sets engine.w_failovers by itself" in re.sub(r"\s+", " ", result.stderr)
-
-
-def test_overheads_are_those_of_the_energies_of_the_paper(monkeypatch):
-    """The original samples nothing, the modified has repetitions; overload weighs in neither."""
-    seen = []
-
-    class Bench:
-        def __init__(self, engine, _proposals, _seed):
-            config = engine.config
-            seen.append((config.w_failovers, config.w_overload, configuration_of(engine).problem.peak.shape[2] > 0))
-
-        def temperature_for(self, _share):
-            return 1.0
-
-        def early(self, _temperature):
-            return (1.0,)
-
-    monkeypatch.setattr(overhead, "SizeBench", Bench)
-    overhead.scoring_claims(nodes=4, proposals=10)
-    assert seen == [(0.0, 0.0, False), (0.1, 0.0, True)]
-
-
-def test_candidates_are_chosen_on_tenants_that_no_other_study_has():
-    """Neither regions nor seeds are those on which the chosen one is reported alone."""
-    chosen = configurations.settings(regions(), None)
-    assert {setting.workload for setting in chosen} == {"region1", "region3"}
-    assert configurations.FIRST_SEED not in (0, PILOT_SEED)
-
-
-def test_sensitivity_changes_each_free_parameter_alone():
-    """Within its range; every other parameter is published, or goes with another one."""
-    base = sensitivity.with_variants(regions(["region1"]))
-    assert base.workloads[0] == "region1"
-    for name, fields in base.variants.items():
-        changed = REGIONS["region1"].changed(fields.get("region_parameters", {}))
-        different = [
-            one for one in attrs.fields_dict(type(changed)) if getattr(changed, one) != getattr(REGIONS["region1"], one)
-        ]
-        assert len(different) == (name != "region1"), name
-    of_usage = {name.partition(".")[0] for name in sensitivity.FREE}
-    published = {"growth_within", "disk_drop_share", "memory_drop_share"}
-    paired = {"initial_low", "secondary_cpu_low", "secondary_memory_high"}
-    assert of_usage | published | paired | {"name"} == set(attrs.fields_dict(RegionParameters))
-    assert len(base.workloads) >= 2 * len(sensitivity.FREE)
-
-
-def test_sensitivity_climbs_to_a_density_of_its_own_for_each_change(tmp_path, monkeypatch):
-    """The pilot finds one for the region as it is, and for each change; the arms meet there."""
-    monkeypatch.setattr(sensitivity, "FREE", ("size_bias",))
-    monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
-    small = attrs.evolve(sensitivity.LADDER, days=0.05, marks=(0.0,))
-    monkeypatch.setattr(sensitivity, "LADDER", small)
-    figures = tmp_path / "figures.json"
-    command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--json", str(figures)]
-    result = CliRunner().invoke(app, [*command, "--jobs", "1", "--repeats", "1", "--quiet"])
-    assert result.exit_code == 0, result.output
-    found = json.loads(figures.read_text())
-    assert [one["workload"] for one in found["settings"]] == [
-        "region1",
-        "region1, size_bias 1",
-        "region1, size_bias 2.25",
-    ]
-    assert {one["density"] for one in found["settings"]} == {0.75}
-    assert set(found["settings"][0]["violations"]) == {"original", "modified", "overload"}
-    assert (tmp_path / "out/sensitivity.png").stat().st_size > 5_000
-    made_of = json.loads((tmp_path / "out/study.json").read_text())["workloads"]
-    assert made_of["region1, size_bias 1"]["region_parameters"] == {"size_bias": 1.0}
-    pilot = (tmp_path / "out/pilot/journal.jsonl").read_text()
-    again = CliRunner().invoke(app, [*command, "--region", "region2", "--jobs", "1", "--repeats", "1", "--quiet"])
-    assert again.exit_code == 0, again.output
-    assert (tmp_path / "out/pilot/journal.jsonl").read_text().startswith(pilot)
-    assert len((tmp_path / "out/pilot/journal.jsonl").read_text().splitlines()) == 6
-
-
-def test_failures_of_a_pilot_are_found(tmp_path, monkeypatch):
-    """The message names the file, which is in the directory of the pilot."""
-    monkeypatch.setattr(sensitivity, "FREE", ())
-    monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
-    monkeypatch.setattr(sensitivity, "LADDER", attrs.evolve(sensitivity.LADDER, vcores=0.01, days=0.05))
-    command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--jobs", "1", "--quiet"]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 1, result.output
-    assert str(tmp_path / "out/pilot/failures.json") in result.stderr.replace("\n", "")
 
 
 def test_run_that_fails_is_told_with_its_parameters_and_loses_no_other(tmp_path):

@@ -1,0 +1,25 @@
+"""What the command line says instead of a scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from cluster.scenario import Scenario
+from workloads.format import holds_traces
+
+
+def override(scenario: Scenario, **given: Any) -> Scenario:
+    """Return a scenario with the values from the command line in place of its own; None leaves a value as it is."""
+    traces = given.pop("traces")
+    values = {key: value for key, value in given.items() if value is not None}
+    if "policy" in values:
+        values["policies"] = tuple(dict.fromkeys(values.pop("policy")))
+    workload = {"density": values.pop("density")} if "density" in values else {}
+    if traces is not None:
+        workload["path"] = str(traces)
+        if scenario.workload.kind == "region" or holds_traces(traces):
+            workload["kind"] = "traces"
+    run = attrs.evolve(scenario.run, **values)
+    return attrs.evolve(scenario, run=run, workload=attrs.evolve(scenario.workload, **workload))
