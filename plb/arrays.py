@@ -143,9 +143,13 @@ class Problem(NamedTuple):
     origin: Int
     """(M,) node before the search, or NOWHERE."""
     peak: Int32
-    """(M+1, R, K) steps: the largest demand of each sampled trace; the last row is zero."""
+    """(M+1, R, K) steps: the largest demand of each sampled trace; the last row is zero. With judges, their columns."""
     peak_ceiling: Int
     """(M+1, R) steps: the largest peak over the repetitions; the last row is zero."""
+    judges: Float
+    """(J, 5) how violations follow from sums of columns (`plb.energy.judges`); J = 0: as a share of repetitions."""
+    variance_unit: Float
+    """(R,) squared steps that a variance of 1 in a column stands for."""
     # exact test of the repetitions; without room where `timeline` is off
     timeline: bool
     """Whether a repetition is in violation only if a threshold is reached at some departure (`plb.energy.timeline`)."""
@@ -243,7 +247,7 @@ class Solution(NamedTuple):
     ceiling: Int
     """(N, R) steps: Σ of peak_ceiling, a bound on every repetition."""
     violating: Int
-    """(N,) repetitions in which the node is in violation."""
+    """(N,) repetitions in which the node is in violation; with judges, units of `Problem.weights`."""
     overload: Int
     """(N,) overload of the node (`plb.energy.overload`), in units over all repetitions; 0 where it weighs nothing."""
     terms: Float

@@ -11,6 +11,7 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Metric
+from plb.risk.estimators import MonteCarlo, estimator_of
 from plb.risk.monte_carlo import Evaluation
 from plb.settings.additions import AdditionSettings
 from plb.settings.balancing import BalancingSettings
@@ -81,6 +82,11 @@ def _replay(value: object) -> Replay:
     return check_member("PlbConfig", "replay", value, Replay)
 
 
+def _estimator(value: object) -> str:
+    estimator_of(value)
+    return str(value)
+
+
 def _tuple_of_metrics(metrics: object) -> tuple[Metric, ...]:
     return check_items("PlbConfig", "metrics", metrics, Metric)
 
@@ -144,6 +150,10 @@ class PlbConfig(
     evaluation : name, default peak
         How a repetition is tested for violations: peak, every replica at its largest demand to come ([1] section 7), or
         timeline, exactly, at every departure ([1] section 5.3), which takes longer.
+    estimator : text, default monte-carlo
+        Who says how likely a violation is (`plb.risk.estimators`): monte-carlo ([1]), which needs a demand history,
+        gaussian ([2]) or a peak predictor ([5]), such as n-sigma:n=3,warmup=12,history=60, which go by what replicas
+        have reported. Only monte-carlo has an expected overload and a timeline.
     repetitions : draws, default 100
         K, Monte Carlo draws a replica ([1] section 8.1: 100).
     one_action_per_refresh : switch, default False
@@ -188,6 +198,7 @@ class PlbConfig(
     capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
     replay: Replay = attrs.field(default=Replay.ANCHORED, converter=_replay)
     evaluation: Evaluation = attrs.field(default=Evaluation.PEAK, converter=_evaluation)
+    estimator: str = attrs.field(default=MonteCarlo.kind, converter=_estimator)
     one_action_per_refresh: bool = switch(False)
     repetitions: int = count(100, unit="draws", low=1)
     chains: int = count(4, low=1)

@@ -10,6 +10,7 @@ import numpy as np
 from plb.arrays import NOWHERE, Float, Int, Problem, Solution
 from plb.constraints import ALL_RULES, NO_REFUSAL, Rule
 from plb.description import Description
+from plb.energy.score import REPETITIONS
 from plb.errors import ConflictError
 from plb.model import Node, Role, Service
 from plb.risk.demand import DemandHistory
@@ -178,19 +179,18 @@ class Configuration:
 
     @property
     def violation_probabilities(self) -> Float:
-        """The share of the repetitions in which each node runs into a violation, (N,); 0 without a demand history."""
-        return np.asarray(self.solution.violating / max(1, self._repetitions), np.float64)
+        """The probability that each node runs into a violation, (N,), as the engine's estimator has it.
+
+        For `monte-carlo` it is the share of the repetitions, 0 without a demand history; for peak predictors 0 or 1.
+        """
+        return np.asarray(self.solution.violating / self.problem.weights[REPETITIONS], np.float64)
 
     def violation_probabilities_with(self, row: int) -> Float:
         """Return the same for each node as if a replica stood there as well, (N,)."""
         found = np.zeros(self.nodes, np.int64)
-        if self._repetitions:
+        if self.problem.peak.shape[2]:
             count_violations_with(self.problem, self.solution, row, found)
-        return np.asarray(found / max(1, self._repetitions), np.float64)
-
-    @property
-    def _repetitions(self) -> int:
-        return int(self.problem.peak.shape[2])
+        return np.asarray(found / self.problem.weights[REPETITIONS], np.float64)
 
     def refusals(self, row: int, enforced: int = ALL_RULES) -> Int:
         """Return the first enforced rule that refuses a replica on each node, or NO_REFUSAL, (N,)."""

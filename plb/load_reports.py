@@ -38,6 +38,7 @@ def set_load(state: ClusterState, row: int, item: str, loads: dict[str, float]) 
             state.rows.load[row, metric] = new[metric]
             state.rows.largest_demand[row, metric] = max(state.rows.largest_demand[row, metric], value)
     state.rows.reported[row] = True
+    state.rows.note_samples(np.array([row]))
     state.load_version[state.rows.service[row]] += 1
 
 
@@ -121,6 +122,7 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     state.rows.load[rows] = new
     state.rows.largest_demand[rows] = np.maximum(state.rows.largest_demand[rows], loads)
     state.rows.reported[rows] = True
+    state.rows.note_samples(rows)
     for service in np.flatnonzero(np.bincount(state.rows.service[rows])).tolist():
         state.load_version[service] += 1
 

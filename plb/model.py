@@ -249,6 +249,10 @@ class Service:
         True: one replica on every node that may have one; `target_replicas` does not count then.
     blocked_nodes
         Names of the nodes on which the service may not stand; they may be unknown yet.
+    limits
+        The most that a replica is promised, by metric, in user units: the limit of [5]. Estimators that go by what
+        replicas have shown take it for those that have not shown enough; the engine does not enforce it. Missing: no
+        promise is known.
     """
 
     name: str
@@ -264,6 +268,7 @@ class Service:
     aligned: bool = attrs.field(default=True, kw_only=True)
     on_every_node: bool = attrs.field(default=False, kw_only=True)
     blocked_nodes: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, converter=_blocked_nodes)
+    limits: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("service", self.name)
@@ -283,6 +288,7 @@ class Service:
             check_count(item, "max_moves", self.max_moves)
         object.__setattr__(self, "move_cost", check_move_cost(item, self.move_cost))
         object.__setattr__(self, "default_load", ReadOnlyMapping(self._checked_loads(item)))
+        object.__setattr__(self, "limits", ReadOnlyMapping(check_loads(item, "limits", self.limits)))
 
     def _checked_loads(self, item: str) -> dict[Role, Mapping[str, float]]:
         roles = (Role.PRIMARY, Role.SECONDARY) if self.stateful else (Role.INSTANCE,)

@@ -49,6 +49,10 @@ class Outlook:
         (M+1, R) steps: the largest over the repetitions.
     trace
         (M, K) row of the history; means nothing where none is drawn.
+    judges, variance_unit
+        As in `plb.arrays.Problem`: none judges, violations are a share of the repetitions.
+    units
+        K, or 0 without repetitions.
     """
 
     def __init__(self, config: PlbConfig, history: DemandHistory | None, seed: int) -> None:
@@ -56,7 +60,8 @@ class Outlook:
         self.history = history if config.reads_probabilities else None
         self._metrics = len(config.metrics)
         self._columns = columns
-        self.repetitions = 0 if self.history is None else config.repetitions
+        self.units = self.repetitions = 0 if self.history is None else config.repetitions
+        self.judges, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
         self._anchored = config.replay is Replay.ANCHORED
         self._lifetime: Float32 = np.zeros(0, np.float32) if history is None else history.lifetime.copy()
         self._trend = np.array([metric.trend for metric in config.metrics], np.int64)

@@ -13,6 +13,7 @@ from plb.config import PlbConfig
 from plb.energy.peaks import KeptPeakSums
 from plb.errors import InvalidValueError
 from plb.model import check_number
+from plb.observed import ObservedOutlook
 from plb.outcome import DomainOutcome, Idle
 from plb.outlook import Outlook
 from plb.plan import Phase, Plan, Proposals, merged
@@ -22,6 +23,7 @@ from plb.refresh import PHASES, Refresh
 from plb.registry import own_policy
 from plb.rest import Occasion, Rest
 from plb.risk.demand import DemandHistory
+from plb.risk.estimators import MonteCarlo, estimator_of, samples_kept
 from plb.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
 from plb.search.budget import Budget
 from plb.search.held import concerned
@@ -66,7 +68,7 @@ class Planner:
         self.state = state
         self.seed = seed
         self._history = history
-        self.outlook = Outlook(state.config, history, seed)
+        self.outlook = _outlook(state.config, history, seed)
         self.scheduler = Scheduler(state.config)
         self.batch = DomainRecord()
         self.now = 0.0
@@ -155,7 +157,8 @@ class Planner:
     def configure(self, config: PlbConfig) -> None:
         """Replace the settings; demand is sampled anew where they change how, and another policy begins afresh."""
         if _sampling(config) != _sampling(self.state.config):
-            self.outlook = Outlook(config, self._history, self.seed)
+            self.outlook = _outlook(config, self._history, self.seed)
+            self.state.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
         before = self.state.config
         if (config.policy, config.policy_options) != (before.policy, before.policy_options):
             self._policy = _policy_of(config)
@@ -284,4 +287,12 @@ def _policy_of(config: PlbConfig) -> PlacementPolicy | None:
 def _sampling(config: PlbConfig) -> tuple[object, ...]:
     """Return what of the settings says how demand is sampled."""
     trends = tuple(metric.trend for metric in config.metrics)
-    return config.repetitions, config.replay, config.reads_probabilities, trends
+    return config.estimator, config.repetitions, config.replay, config.reads_probabilities, trends
+
+
+def _outlook(config: PlbConfig, history: DemandHistory | None, seed: int) -> Outlook | ObservedOutlook:
+    """Return what tells the engine what replicas will demand."""
+    estimator = estimator_of(config.estimator)
+    if isinstance(estimator, MonteCarlo) or not config.reads_probabilities:
+        return Outlook(config, history, seed)
+    return ObservedOutlook(config, estimator)

@@ -17,6 +17,7 @@ from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.gathering import gathers
 from plb.in_build import replicas_in_build
+from plb.observed import ObservedOutlook
 from plb.outlook import Outlook
 from plb.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.service_tables import ServiceTables
@@ -27,7 +28,9 @@ NO_BUDGET = 2**31
 """Stands for a budget without limit."""
 
 
-def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tables: ServiceTables) -> Problem:
+def build_problem(
+    state: ClusterState, topology: Topology, outlook: Outlook | ObservedOutlook, tables: ServiceTables
+) -> Problem:
     """Return the arrays of a search over the present state; most are views of the state's own.
 
     Parameters
@@ -35,7 +38,7 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
     topology
         What follows from the nodes.
     outlook
-        The sampled demand of every row; without history it has no repetitions.
+        What every row is expected to demand.
     tables
         What follows from the services that are searched.
     """
@@ -49,6 +52,8 @@ def build_problem(state: ClusterState, topology: Topology, outlook: Outlook, tab
         **affinities(state, tables.each),
         peak=outlook.peak,
         peak_ceiling=outlook.peak_ceiling,
+        judges=outlook.judges,
+        variance_unit=outlook.variance_unit,
         **outlook.futures(state),
         **_energy(state, topology, outlook, int(np.count_nonzero(member & ~table.leaving))),
         metric_weight=tables.metric_weight,
@@ -100,7 +105,9 @@ def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> di
     }
 
 
-def _energy(state: ClusterState, topology: Topology, outlook: Outlook, replicas: int) -> dict[str, Any]:
+def _energy(
+    state: ClusterState, topology: Topology, outlook: Outlook | ObservedOutlook, replicas: int
+) -> dict[str, Any]:
     """Return what `Problem` says of the energy, for so many replicas: weights, and how loads are counted."""
     config = state.config
     by_percentage, coarseness = counting(state, topology)
@@ -109,9 +116,14 @@ def _energy(state: ClusterState, topology: Topology, outlook: Outlook, replicas:
         and not any(gathers(metric) for metric in config.metrics)
         and not (by_percentage.any() or coarseness.any())
     )
-    repetitions = outlook.peak.shape[2]
     return {
-        "weights": weights_of(config, replicas=replicas, repetitions=repetitions, plain_spread=plain_spread),
+        "weights": weights_of(
+            config,
+            replicas=replicas,
+            repetitions=outlook.units,
+            plain_spread=plain_spread,
+            sampled=not len(outlook.judges),
+        ),
         "by_percentage": by_percentage,
         "coarseness": coarseness,
     }

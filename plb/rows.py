@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import NOWHERE, Bool, Float, Int
+from plb.arrays import NOWHERE, Bool, Float, Int, Int32
 
 FLAGS = (
     "leaving",
@@ -21,6 +21,9 @@ FLAGS = (
     "reported",
 )
 """Arrays that are true or false of each row; a row that is given back has none."""
+
+LARGEST_SAMPLE = 2**31 - 2
+"""Larger loads are kept as this, in steps."""
 
 
 class RowTable:
@@ -59,6 +62,10 @@ class RowTable:
         """Rises each time the row is taken, so that nobody takes a new replica for the one before it."""
         self.largest_demand: Float = np.zeros((room, metrics))
         self.reported: Bool = np.zeros(room, np.bool_)
+        self.samples: Int32 = np.zeros((room, metrics, 0), np.int32)
+        """The newest loads that each row has shown, steps, in a ring; how many are kept says `keep_samples`."""
+        self.seen: Int = np.zeros(room, np.int64)
+        """Samples that each row has shown so far."""
         self._free: list[int] = list(range(room - 1, -1, -1))
 
     @property
@@ -79,12 +86,26 @@ class RowTable:
         """Give a row back; it becomes as if never used."""
         self.load[row] = 0
         self.largest_demand[row] = 0.0
+        self.seen[row] = 0
         self.node[row] = NOWHERE
         self.arriving[row] = NOWHERE
         self.sibling[row] = row
         for name in FLAGS:
             getattr(self, name)[row] = False
         self._free.append(row)
+
+    def keep_samples(self, count: int) -> None:
+        """Keep so many samples of each row from now on; those of another number are forgotten."""
+        if count != self.samples.shape[2]:
+            self.samples = np.zeros((self.room, self.load.shape[1], count), np.int32)
+            self.seen[:] = 0
+
+    def note_samples(self, rows: Int) -> None:
+        """Take what rows carry now as a sample of each."""
+        kept = self.samples.shape[2]
+        if kept:
+            self.samples[rows, :, self.seen[rows] % kept] = np.minimum(self.load[rows], LARGEST_SAMPLE)
+            self.seen[rows] += 1
 
     def _grow(self) -> None:
         old, new = self.room, 2 * self.room
@@ -93,7 +114,7 @@ class RowTable:
         self.arriving = np.concatenate([self.arriving, np.full(old, NOWHERE, np.int64)])
         self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int64)])
         self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
-        for name in (*FLAGS, "role", "service", "created", "key", "generation"):
+        for name in (*FLAGS, "role", "service", "created", "key", "generation", "samples", "seen"):
             array = getattr(self, name)
             setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         self._free = list(range(new - 1, old - 1, -1))

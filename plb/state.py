@@ -17,6 +17,7 @@ from plb.config import PlbConfig
 from plb.errors import UnknownNameError
 from plb.expressions import Expression, parse_expression
 from plb.model import MoveCost, Node, Role, Service
+from plb.risk.estimators import estimator_of, samples_kept
 from plb.rows import RowTable
 from plb.steps import MetricSteps
 
@@ -88,6 +89,7 @@ class ClusterState:
         self.told_of_surplus: set[str] = set()
         """Names of the partitions whose last description said that they have replicas too many."""
         self.rows = RowTable(metrics)
+        self.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
         self.row_partition: dict[int, str] = {}
         self.suits: list[Suit] = [Suit(parse_expression(""), frozenset())]
         self.suit_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}

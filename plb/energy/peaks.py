@@ -10,6 +10,7 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Int, Int32, Problem
 from plb.energy.failovers import count_violations
+from plb.energy.judges import judge_nodes
 from plb.energy.overload import overload_of
 from plb.energy.score import W_OVERLOAD
 from plb.kernel import kernel
@@ -140,7 +141,19 @@ def _add_peaks(aggregate: Int32, peak: Int32) -> None:
 
 def _judge_nodes(problem: Problem, stale: Bool, sums: PeakSums) -> None:
     """Count the violations of the nodes in `stale` anew, and their overload where that weighs anything."""
-    _count(sums.aggregate, problem.threshold, problem.counted, stale, sums.violating)
+    if len(problem.judges):
+        sums.violating[~problem.counted] = 0
+        judge_nodes(
+            problem.judges,
+            problem.variance_unit,
+            sums.aggregate,
+            problem.threshold,
+            problem.peak[NOWHERE],
+            np.flatnonzero(problem.counted & stale),
+            sums.violating,
+        )
+    else:
+        _count(sums.aggregate, problem.threshold, problem.counted, stale, sums.violating)
     if problem.weights[W_OVERLOAD] > 0:
         _weigh(
             sums.aggregate,

@@ -21,14 +21,23 @@ LEAST_SPREAD = 0.001
 """Keeps the product form from losing its first factor (semantics.md section 2)."""
 
 
-def weights_of(config: PlbConfig, *, replicas: int, repetitions: int, plain_spread: bool = True) -> Float:
+def weights_of(
+    config: PlbConfig, *, replicas: int, repetitions: int, plain_spread: bool = True, sampled: bool = True
+) -> Float:
     """Return `Problem.weights`, (11,), for a search over `replicas` replicas.
 
     Where costs are ignored, no number of moves is worth a tenth, and the product form loses its second factor.
+
+    Parameters
+    ----------
+    repetitions
+        The units of violations: K, or with judges what certainty counts; 0: nobody says how likely they are.
+    sampled
+        Whether there are repetitions, and so an overload.
     """
     weights = np.zeros(11)
     weights[W_FAILOVERS] = config.w_failovers if repetitions else 0.0
-    weights[W_OVERLOAD] = config.w_overload if repetitions else 0.0
+    weights[W_OVERLOAD] = config.w_overload if repetitions and sampled else 0.0
     weights[W_IMBALANCE] = config.w_imbalance
     weights[W_FRAGMENTATION] = config.w_fragmentation
     weights[PRODUCT_FORM] = config.combination is Combination.SERVICE_FABRIC

@@ -12,6 +12,7 @@ from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, OVERLOAD, TE
 from plb.configuration import Configuration, Proposal
 from plb.energy.fresh import fresh_solution, total_movement
 from plb.energy.interface import IncrementalTerm
+from plb.energy.judges import judged_plainly
 from plb.energy.overload import MOST, UNITS
 from plb.energy.score import PLAIN_SPREAD, REPETITIONS, W_OVERLOAD
 from plb.search.transition import (
@@ -117,7 +118,10 @@ class ExpectedFailovers(_WithoutSums):
         reached = 0
         for node in np.flatnonzero(problem.counted):
             peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
-            reached += int((peaks >= problem.threshold[node][:, None]).any(axis=0).sum())
+            if len(problem.judges):
+                reached += judged_plainly(problem.judges, problem.variance_unit, peaks, problem.threshold[node])
+            else:
+                reached += int((peaks >= problem.threshold[node][:, None]).any(axis=0).sum())
         return reached / float(problem.weights[REPETITIONS])
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:

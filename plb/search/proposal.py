@@ -259,8 +259,8 @@ def judge(
     """Return the energy after the proposal, or REJECTED if it is above `highest`.
 
     The Monte Carlo terms are bounded from below first: leaving a node removes at most its present violations and
-    overload, and joining one removes none (in an exchange both nodes lose at most theirs). Repetitions are evaluated
-    only for a proposal that the bound does not reject.
+    overload, and joining one removes none (in an exchange, or with judges, both nodes lose at most theirs). Repetitions
+    are evaluated only for a proposal that the bound does not reject.
 
     Parameters
     ----------
@@ -285,14 +285,15 @@ def judge(
     if evaluates_risk(weights, problem.peak.shape[2]):
         if here != NOWHERE:
             violations, overload = violations - solution.violating[here], overload - solution.overload[here]
-        if partner != NOWHERE:
+        both_may_lose = partner != NOWHERE or problem.judges.shape[0] > 0
+        if both_may_lose:
             violations, overload = violations - solution.violating[target], overload - solution.overload[target]
         if energy_of(weights, movement, spread, fragmentation, violations, overload) <= highest:
             tally[REACHED_MONTE_CARLO] += 1
             violations += violations_at_source(problem, solution, row, partner)
             overload += overload_at_source(problem, solution, row, partner)
             if energy_of(weights, movement, spread, fragmentation, violations, overload) <= highest:
-                if partner == NOWHERE:
+                if not both_may_lose:
                     violations, overload = violations - solution.violating[target], overload - solution.overload[target]
                 violations += violations_at_target(problem, solution, row, target, partner)
                 overload += overload_at_target(problem, solution, row, target, partner)

@@ -28,6 +28,7 @@ from plb.energy.accumulators import change_load
 from plb.energy.failovers import change_aggregate, violations_exchanged, violations_joined, violations_left
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import imbalance, imbalance_after
+from plb.energy.judges import judged
 from plb.energy.movement import movement_alone, partition_movement, siblings_stand_still
 from plb.energy.overload import overload_with
 from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, W_OVERLOAD, energy_of
@@ -126,11 +127,13 @@ def fragmentation_of_proposal(problem: Problem, solution: Solution, row: int, ta
 def violations_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
     """Return the violations of the source node after the proposal; 0 if nothing leaves a counted node.
 
-    Leaving a node never adds a violation, so a node without any is not evaluated.
+    Of repetitions, leaving a node never adds a violation, so a node without any is not evaluated.
     """
     here = solution.node[row]
     if here == NOWHERE or not problem.counted[here]:
         return 0
+    if problem.judges.shape[0] > 0:
+        return judged(problem, solution, here, partner, row)
     aggregate, ceiling, threshold = solution.aggregate[here], solution.ceiling[here], problem.threshold[here]
     if partner == NOWHERE:
         if solution.violating[here] == 0:
@@ -156,6 +159,8 @@ def violations_at_target(problem: Problem, solution: Solution, row: int, target:
     """Return the violations of the target node after the proposal."""
     if target == NOWHERE or not problem.counted[target]:
         return 0
+    if problem.judges.shape[0] > 0:
+        return judged(problem, solution, target, row, partner)
     aggregate, ceiling, threshold = solution.aggregate[target], solution.ceiling[target], problem.threshold[target]
     peak, peak_ceiling = problem.peak[row], problem.peak_ceiling[row]
     if partner == NOWHERE:

@@ -1,0 +1,244 @@
+"""Estimators that go by what replicas have shown: against a count from the reports, and from move to move."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from plb import (
+    InvalidValueError,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+    UnknownNameError,
+)
+from plb.configuration import Proposal
+from plb.energy.terms import ExpectedFailovers
+from plb.testing import configuration_of
+
+NODES, LIMIT, HISTORY, WARMUP = 3, 40.0, 8, 3
+CAPACITIES = {"cpu": 100.0, "disk": 200.0}
+THRESHOLD = 0.95
+WINDOW = f"warmup={WARMUP},history={HISTORY}"
+SPECS = (
+    f"gaussian:{WINDOW}",
+    "borg-default:phi=0.8",
+    f"rc-like:percentile=75,{WINDOW}",
+    f"per-machine-percentile:percentile=60,{WINDOW}",
+    f"n-sigma:n=1,form=paper,cap=false,{WINDOW}",
+    f"n-sigma:n=2,{WINDOW}",
+    f"max(rc-like:percentile=50,{WINDOW};n-sigma:n=0.5,{WINDOW})",
+)
+
+
+def engine_with(spec, places, reports, *, limits=True):
+    """Return an engine whose replica i stands on ``places[i]`` and has reported the loads in ``reports[i]``, (S, 2)."""
+    metrics = [Metric(name, violation_threshold=THRESHOLD) for name in CAPACITIES]
+    config = PlbConfig(metrics=metrics, estimator=spec, w_failovers=1.0, chains=1, threads=1, checks="step")
+    engine = PlacementAndLoadBalancing(config, seed=3)
+    for node in range(NODES):
+        engine.update_node(Node(f"n{node}", capacities=CAPACITIES))
+    promised = dict.fromkeys(CAPACITIES, LIMIT) if limits else {}
+    for number, place in enumerate(places):
+        engine.update_service(Service(f"s{number}", stateful=False, limits=promised))
+        engine.update_partition(Partition(f"p{number}", service=f"s{number}", replicas=[Replica("instance", place)]))
+    for step in range(max(map(len, reports), default=0)):
+        for number, own in enumerate(reports):
+            late = step - (max(map(len, reports)) - len(own))
+            if late >= 0:
+                engine.report_load(
+                    f"p{number}", places[number], dict(zip(CAPACITIES, map(float, own[late]), strict=True))
+                )
+    return engine
+
+
+def shown(reports, *, cap):
+    """Return the newest samples of each replica, the newest first, and whether it is warm."""
+    newest = [np.array(own, float).reshape(-1, 2)[::-1][:HISTORY] for own in reports]
+    return [np.minimum(own, LIMIT) if cap else own for own in newest], [len(own) >= WARMUP for own in newest]
+
+
+def predicted(spec, reports):
+    """Return what each of the two metrics of a machine with these replicas is predicted to peak at."""
+    if spec.startswith("max("):
+        parts = spec[4:-1].split(";")
+        return np.max([predicted(one, reports) for one in parts], axis=0)
+    limits = np.full(2, LIMIT * len(reports))
+    if spec.startswith("borg-default"):
+        return np.array([0.8 * LIMIT] * 2) * len(reports)
+    samples, warm = shown(reports, cap="cap=false" not in spec)
+    if spec.startswith("rc-like"):
+        percentile = float(spec.split("percentile=")[1].split(",")[0])
+        each = [
+            np.percentile(own, percentile, axis=0) if ok else [LIMIT] * 2 for own, ok in zip(samples, warm, strict=True)
+        ]
+        return np.sum(each, axis=0)
+    past = [
+        own[np.arange(HISTORY) % len(own)] if ok else np.full((HISTORY, 2), LIMIT)
+        for own, ok in zip(samples, warm, strict=True)
+    ]
+    total = np.sum(past, axis=0)
+    if spec.startswith("n-sigma"):
+        n = float(spec.split("n=")[1].split(",")[0])
+        peak = total.mean(axis=0) + n * total.std(axis=0, ddof=1)
+        return peak if "form=paper" in spec else np.minimum(peak, limits)
+    return np.minimum(np.percentile(total, 60, axis=0), limits)
+
+
+def expected(spec, reports):
+    """Return the probability that a machine with these replicas is in violation."""
+    bounds = THRESHOLD * np.array([*CAPACITIES.values()])
+    if not reports:
+        return 0.0
+    if not spec.startswith("gaussian"):
+        return float((predicted(spec, reports) >= bounds).any())
+    samples, warm = shown(reports, cap=False)
+    mean = np.sum([own.mean(axis=0) if ok else [LIMIT] * 2 for own, ok in zip(samples, warm, strict=True)], axis=0)
+    variance = np.sum([own.var(axis=0) if ok else [0.0] * 2 for own, ok in zip(samples, warm, strict=True)], axis=0)
+    with np.errstate(divide="ignore"):
+        excess = np.where(variance > 0, norm.sf((bounds - mean) / np.sqrt(variance)), mean >= bounds)
+    return 1.0 - float(np.prod(1.0 - excess))
+
+
+LOADS = st.tuples(st.integers(0, 60), st.integers(0, 100))
+REPLICAS = st.lists(st.tuples(st.integers(0, NODES - 1), st.lists(LOADS, max_size=HISTORY + 3)), min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@settings(deadline=None, max_examples=20)
+@given(replicas=REPLICAS)
+def test_probability_is_that_of_the_reports(spec, replicas):
+    """Of every node, as it stands and with one more replica, by a count from the reports alone."""
+    engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [own for _, own in replicas])
+    configuration = configuration_of(engine)
+    tolerance = 1e-4  # means and variances are rounded up
+    for node in range(NODES):
+        there = [own for place, own in replicas if place == node]
+        assert math.isclose(configuration.violation_probabilities[node], expected(spec, there), abs_tol=tolerance)
+    row = int(configuration.rows[0])
+    for node in set(range(NODES)) - {configuration.node_of(row)}:
+        there = [*(own for place, own in replicas if place == node), replicas[_number(configuration, row)][1]]
+        found = configuration.violation_probabilities_with(row)[node]
+        assert math.isclose(found, expected(spec, there), abs_tol=tolerance)
+
+
+def _number(configuration, row):
+    return int(configuration.partition_of(row).removeprefix("p"))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@settings(deadline=None, max_examples=20)
+@given(replicas=REPLICAS, data=st.data())
+def test_increments_agree_with_a_count_from_scratch(spec, replicas, data):
+    """Whatever moves and exchanges are made and taken back."""
+    engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [own for _, own in replicas])
+    configuration, term = configuration_of(engine), ExpectedFailovers()
+    rows = configuration.rows.tolist()
+    for _ in range(4):
+        row, target = data.draw(st.sampled_from(rows)), data.draw(st.integers(0, NODES - 1))
+        if configuration.node_of(row) == target:
+            continue
+        partner = data.draw(st.sampled_from([-1, *(one for one in rows if configuration.node_of(one) == target)]))
+        proposal, before = Proposal(row, target, partner), term.total(configuration)
+        change = term.delta(configuration, proposal)
+        back = configuration.apply(proposal)
+        configuration.check()
+        assert math.isclose(term.total(configuration), before + change, abs_tol=1e-9)
+        if data.draw(st.booleans()):
+            configuration.apply(back)
+            configuration.check()
+            assert term.total(configuration) == before
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_search_lowers_what_is_expected(spec):
+    """With every step checked; the plan is the same for any number of threads."""
+    random = np.random.default_rng(5)
+    places = [f"n{number % 2}" for number in range(10)]
+    reports = random.integers((5, 10), (30, 50), size=(10, HISTORY, 2)).tolist()
+    plans = []
+    for threads in (1, 2):
+        engine = engine_with(spec, places, reports)
+        engine.configure(_with(engine.config, chains=2, threads=threads))
+        plans.append(engine.balance(now=1.0))
+    assert plans[0].moves == plans[1].moves
+    assert plans[0].energy_after.expected_failovers <= plans[0].energy_before.expected_failovers
+    assert plans[0].energy_after.total < plans[0].energy_before.total
+    assert plans[0].energy_after.expected_overload == 0.0
+
+
+def _with(config, **changes):
+    import attrs
+
+    return attrs.evolve(config, **changes)
+
+
+def test_replica_without_samples_or_limit_counts_at_the_most_it_has_demanded():
+    """Its load, where it has reported nothing; a larger demand of the past, where it has."""
+    engine = engine_with("rc-like:warmup=50", ["n0"], [[(10, 20), (96, 30), (12, 30)]], limits=False)
+    assert configuration_of(engine).violation_probabilities.tolist() == [1.0, 0.0, 0.0]
+    engine = engine_with("rc-like:warmup=50", ["n0"], [[(10, 20), (12, 30)]], limits=False)
+    assert configuration_of(engine).violation_probabilities.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_a_replica_has_shown_goes_with_it_and_ends_with_it():
+    """A move takes it along; a new replica of a row that was given back has shown nothing."""
+    low, high = [(5, 5)] * HISTORY, [(39, 39)] * HISTORY
+    spec = f"rc-like:percentile=100,{WINDOW}"
+    engine = engine_with(spec, ["n0", "n0", "n0"], [high, high, high])
+    assert configuration_of(engine).violation_probabilities.tolist() == [1.0, 0.0, 0.0]
+    engine.update_partition(Partition("p2", service="s2", replicas=[Replica(Role.INSTANCE, "n1")]))
+    assert configuration_of(engine).violation_probabilities.tolist() == [0.0, 0.0, 0.0]
+    engine = engine_with(spec, ["n0", "n0", "n0"], [low, low, low])
+    assert configuration_of(engine).violation_probabilities.tolist() == [0.0, 0.0, 0.0]
+    for number in range(3):
+        engine.remove_partition(f"p{number}")
+        new = Partition(f"q{number}", service=f"s{number}", replicas=[Replica(Role.INSTANCE, "n0")])
+        engine.update_partition(new)
+    assert configuration_of(engine).violation_probabilities.tolist() == [1.0, 0.0, 0.0], "three limits of 40"
+
+
+def test_samples_are_kept_when_only_other_settings_change_and_forgotten_with_another_history():
+    """A configuration that keeps as many samples loses none."""
+    engine = engine_with(f"rc-like:percentile=100,{WINDOW}", ["n0"] * 3, [[(39, 0)] * HISTORY] * 3)
+    engine.configure(_with(engine.config, w_failovers=2.0))
+    assert configuration_of(engine).violation_probabilities[0] == 1.0
+    engine.configure(_with(engine.config, estimator=f"n-sigma:n=0,{WINDOW}"))
+    assert configuration_of(engine).violation_probabilities[0] == 1.0
+    engine.configure(_with(engine.config, estimator="gaussian:history=50,warmup=2"))
+    assert configuration_of(engine).violation_probabilities[0] == 1.0, "three limits of 40"
+    for number in 2 * [*range(3)]:
+        engine.report_load(f"p{number}", "n0", {"cpu": 1.0})
+    assert configuration_of(engine).violation_probabilities[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("gausian", UnknownNameError, "gaussian"),
+        ("n-sigma:n=-1", InvalidValueError, "n"),
+        ("gaussian:history=1", InvalidValueError, "history"),
+        ("oracle:horizon=3", InvalidValueError, "past alone"),
+        (7, InvalidValueError, "estimator"),
+    ],
+)
+def test_unknown_estimators_are_refused(text, error, words):
+    """With what is allowed instead."""
+    with pytest.raises(error, match=words):
+        PlbConfig(metrics=[Metric("cpu")], estimator=text)
+
+
+def test_limits_are_refused_outside_their_range():
+    """Like loads."""
+    with pytest.raises(InvalidValueError, match=r"service s: limits\[cpu\] = -1"):
+        Service("s", limits={"cpu": -1.0})
