@@ -29,6 +29,7 @@ class Kind(IntEnum):
     RETRY = 8
     ARRIVAL = 9
     UPGRADE = 10
+    LOOK = 11
 
 
 class At(simpy.Event):

@@ -90,9 +90,9 @@ def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> P
 
 
 class Services:
-    """The services of an engine: one for all tenants of a class with the same replicas, made when first asked for.
+    """The services of an engine: one for all tenants of a class with the same replicas and limits, made when asked for.
 
-    Tenants of a pair have services of their own, as an affinity ties services.
+    Limits are MaxUsage. Tenants of a pair have services of their own, as an affinity ties services.
 
     Parameters
     ----------
@@ -113,6 +113,8 @@ class Services:
         self._parent, self._parents = sequence.parent, {*sequence.parent.tolist()}
         self._estimate = InitialDemand(history, percentile)
         self._known: set[str] = set()
+        self._limits: dict[str, list[tuple[float, ...]]] = {}
+        """By class and replicas, what the tenants are promised: each has a service of its own."""
 
     def of(self, tenant: int) -> str:
         """Return the name of a tenant's service."""
@@ -121,6 +123,8 @@ class Services:
         stateful = bool(traces.series_index[tenant, Role.INSTANCE] < 0)
         replicas = int(traces.replicas[tenant])
         name = f"{tenant_class}/{replicas}" if stateful else f"{tenant_class}/{replicas}/instances"
+        limits = tuple(traces.max_usage[tenant].tolist())
+        name += self._suffix(name, limits)
         parent = int(self._parent[tenant])
         if parent >= 0 or tenant in self._parents:
             name = f"{name}/{traces.tenant[tenant]}"
@@ -134,11 +138,20 @@ class Services:
                     tenant_class=tenant_class,
                     target_replicas=replicas,
                     default_load=loads,
+                    limits=dict(zip(traces.metric_names, limits, strict=True)),
                     affinity_to=self.of(parent) if parent >= 0 else None,
                 )
             )
             self._known.add(name)
         return name
+
+    def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
+        """Return what tells a service from those of other limits: nothing for the first."""
+        known = self._limits.setdefault(name, [])
+        if limits not in known:
+            known.append(limits)
+        number = known.index(limits)
+        return f"/{number + 1}" if number else ""
 
     def tenancy(self, tenant: int, partition: str) -> Tenancy:
         """Return what failing over depends on of a tenant."""

@@ -298,6 +298,31 @@ class PlacementAndLoadBalancing:
         """Return the service domains, which are searched apart, with what the last refresh did for each."""
         return states_of_domains(self._state, self._planner.scheduler, self._planner.service_domains())
 
+    def violation_probabilities(self, now: float | None = None, *, partition: str | None = None) -> dict[str, float]:
+        """Return how likely each node is to run into a violation, as the estimator of the settings has it.
+
+        All are 0 where neither `w_failovers` nor `w_overload` makes the engine ask, and on nodes that do not count.
+
+        Parameters
+        ----------
+        now
+            Time in seconds on the host's clock; None: the latest seen.
+        partition
+            Name of a partition that misses a replica: as if it stood on the node as well. So it tells where it still
+            fits.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        ConflictError
+            If the partition misses no replica.
+        InvalidValueError
+            If `now` is not finite.
+        """
+        found = self._planner.violation_probabilities(self._planner.time(now), partition)
+        return {node.name: float(one) for node, one in zip(self._state.nodes, found, strict=True)}
+
     def violations(self, *, soft: bool = False) -> tuple[Violation, ...]:
         """Return what is wrong with the cluster as it stands.
 

@@ -8,10 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import Problem, Solution
+from plb.arrays import NOWHERE, Float, Problem, Solution
 from plb.config import PlbConfig
+from plb.configuration import Configuration
 from plb.energy.peaks import KeptPeakSums
-from plb.errors import InvalidValueError
+from plb.errors import ConflictError, InvalidValueError
 from plb.model import check_number
 from plb.observed import ObservedOutlook
 from plb.outcome import DomainOutcome, Idle
@@ -134,6 +135,24 @@ class Planner:
         pairs = additions.broken_by_name(additions.configuration(problem, solution)) if additions is not None else ()
         own = (inspection.broken(name, row) for name, row in pairs)
         return (*inspection.overloads(), *inspection.breaches(up_to=2 if soft else 0), *own)
+
+    def violation_probabilities(self, at: float, partition: str | None) -> Float:
+        """Return how likely each node is to run into a violation, (N,), perhaps with a missing replica of a partition.
+
+        Raises
+        ------
+        ConflictError
+            If the partition misses no replica.
+        """
+        rows = [] if partition is None else self.state.partition(partition).rows
+        missing = [row for row in rows if self.state.rows.node[row] == NOWHERE]
+        if partition is not None and not missing:
+            raise ConflictError(f"partition {partition}: misses no replica")
+        problem = self.problem(at)
+        configuration = Configuration(problem, self.start(problem))
+        if missing:
+            return configuration.violation_probabilities_with(missing[0])
+        return configuration.violation_probabilities
 
     def fill_every_node(self) -> None:
         """Bring the slots of services on every node in step with the nodes that there are."""

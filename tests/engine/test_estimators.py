@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from plb import (
+    ConflictError,
     InvalidValueError,
     Metric,
     Node,
@@ -24,6 +25,8 @@ from plb import (
 )
 from plb.configuration import Proposal
 from plb.energy.terms import ExpectedFailovers
+from plb.registry import register_constraint
+from plb.risk.admission import Admission
 from plb.testing import configuration_of
 
 NODES, LIMIT, HISTORY, WARMUP = 3, 40.0, 8, 3
@@ -242,3 +245,37 @@ def test_limits_are_refused_outside_their_range():
     """Like loads."""
     with pytest.raises(InvalidValueError, match=r"service s: limits\[cpu\] = -1"):
         Service("s", limits={"cpu": -1.0})
+
+
+def test_admission_asks_whether_a_replica_still_fits():
+    """A new replica goes where it fits, and nowhere once it fits nowhere; those that stand are left alone."""
+    register_constraint(Admission(0.05))
+    engine = engine_with(f"gaussian:{WINDOW}", ["n0", "n1"], [[(50, 20), (20, 20), (80, 20)] * 2] * 2)
+    engine.configure(_with(engine.config, own_constraints=["admission"], policy="best_fit_max"))
+    engine.update_service(Service("new", stateful=False, target_replicas=1, limits={"cpu": 60.0, "disk": 60.0}))
+    engine.update_partition(Partition("new/0", service="new"))
+    chances = engine.violation_probabilities(partition="new/0")
+    assert chances["n0"] > 0.05 > chances["n2"] == 0.0
+    plan = engine.place("new/0", now=1.0)
+    assert [move.target for move in plan.moves] == ["n2"], "best fit would have taken a fuller one"
+    engine.apply(plan)
+    with pytest.raises(ConflictError, match="new/0: misses no replica"):
+        engine.violation_probabilities(partition="new/0")
+    engine.update_partition(Partition("new/1", service="new"))
+    plan = engine.place("new/1", now=2.0)
+    assert not plan.moves
+    assert plan.unplaced[0].partition == "new/1"
+    assert "admission" in plan.explain("new/1")
+    assert not engine.repair(now=3.0).moves
+
+
+def test_single_and_bulk_reports_show_the_same():
+    """A sample is what a replica carries after a report, whichever way it comes."""
+    loads = np.random.default_rng(1).integers(0, 50, size=(HISTORY, 3, 2)).astype(float)
+    single = engine_with(SPECS[0], ["n0"] * 3, loads.transpose(1, 0, 2).tolist())
+    bulk = engine_with(SPECS[0], ["n0"] * 3, [[], [], []])
+    index = [bulk.replicas(f"p{number}")[0].index for number in range(3)]
+    for step in loads:
+        bulk.report_loads(index, step)
+    assert bulk.violation_probabilities() == single.violation_probabilities()
+    assert 0.0 < bulk.violation_probabilities()["n0"] < 1.0

@@ -1,0 +1,111 @@
+"""Estimators of risk beside one another: Monte Carlo [1], Gaussian [2] and peak predictors [5] in the same cluster.
+
+Each drives the violation probabilities that PrV-WorstFit asks for, and the expected failovers of the annealing engine.
+Their parameters are those of the papers, in samples of ten minutes: nothing was tuned here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from cluster.studies.arms import MODIFIED, Arm
+from cluster.studies.claims import Claim, Table
+from cluster.studies.figures import Violations
+
+DAYS, REPEATS = 10.0, 2
+MONTE_CARLO = "monte-carlo"
+ESTIMATORS: Mapping[str, str] = {
+    MONTE_CARLO: "monte-carlo",
+    "gaussian": "gaussian:warmup=12,history=144",
+    "n-sigma": "n-sigma:n=5,warmup=12,history=60",
+    "rc-like": "rc-like:percentile=99,warmup=12,history=60",
+    "borg-default": "borg-default:phi=0.9",
+    "max": "max(n-sigma:n=5,warmup=12,history=60;rc-like:percentile=99,warmup=12,history=60)",
+}
+"""By label. Two hours of warm-up and ten of history ([5] section 5.3); the Gaussian looks at a day."""
+PLACEMENT = "prv_worst_fit"
+ANNEALING = MODIFIED.name
+DRIVEN = (PLACEMENT, ANNEALING)
+"""Policies that each estimator drives."""
+COMPARED = f"{PLACEMENT}, {MONTE_CARLO}"
+
+
+def driven_by(policy: str, label: str, **engine: Any) -> Arm:
+    """Return a policy that an estimator drives."""
+    return Arm(f"{policy}, {label}", policy, engine={"estimator": ESTIMATORS[label], **engine})
+
+
+ARMS = tuple(driven_by(policy, label) for policy in DRIVEN for label in ESTIMATORS)
+
+
+def claims(found: Violations) -> list[Claim]:
+    """Return the violations under each estimator by those under Monte Carlo, and the densities reached."""
+    ratios = [
+        Claim(f"{policy}: {label} / {MONTE_CARLO}", "", found.ratio([f"{policy}, {label}"], f"{policy}, {MONTE_CARLO}"))
+        for policy in DRIVEN
+        for label in ESTIMATORS
+        if label != MONTE_CARLO
+    ]
+    return [*ratios, *_density_claims(found)]
+
+
+def table(found: Violations) -> Table:
+    """Return the mean violations by setting under PrV-WorstFit."""
+    columns = {label: found.means(f"{PLACEMENT}, {label}") for label in ESTIMATORS}
+    return Table(found.settings, columns, {}, "gaussian", MONTE_CARLO)
+
+
+def decision_claims(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping[str, Any]]) -> list[Claim]:
+    """Return how long the placement of a tenant takes under each estimator; rows and timings are of the same runs."""
+    found = []
+    for arm in ARMS:
+        times = [
+            1000.0 * timing["placement"] / row["tenants"]
+            for row, timing in zip(rows, timings, strict=True)
+            if row["arm"] == arm.name and row["tenants"]
+        ]
+        if times:
+            found.append(Claim(f"placement of a tenant, {arm.name}", "", f"{np.mean(times):.2f} ms"))
+    return found
+
+
+@attrs.frozen
+class _Reached:
+    """Densities at which an arm has as many violations as Monte Carlo has at one, in some of the workloads."""
+
+    ratios: list[float]
+    workloads: int
+
+
+def _density_claims(found: Violations) -> list[Claim]:
+    """Return which density each estimator reaches at the violations that Monte Carlo has in the middle."""
+    claims = []
+    for policy in DRIVEN:
+        for label in ESTIMATORS:
+            reached = _reached(found, f"{policy}, {label}", f"{policy}, {MONTE_CARLO}")
+            if label == MONTE_CARLO or not reached.workloads:
+                continue
+            mean = f"{np.mean(reached.ratios):.3f}" if reached.ratios else "-"
+            ours = f"{mean} ({len(reached.ratios)} of {reached.workloads} workloads)"
+            claims.append(Claim(f"{policy}: density at equal violations, {label} / {MONTE_CARLO}", "", ours))
+    return claims
+
+
+def _reached(found: Violations, arm: str, compared: str) -> _Reached:
+    ratios, workloads = [], 0
+    for workload in dict.fromkeys((one.workload, one.vcores) for one in found.settings):
+        of_workload = found.where(lambda one, workload=workload: (one.workload, one.vcores) == workload)  # type: ignore[misc]
+        order = np.argsort([one.density for one in of_workload.settings])
+        densities = np.array([one.density for one in of_workload.settings])[order]
+        if len(densities) < 2:
+            continue
+        workloads += 1
+        own, other = (np.maximum.accumulate(of_workload.means(name)[order]) for name in (arm, compared))
+        mark = float(np.median(other))
+        if own[0] <= mark <= own[-1]:
+            ratios.append(float(np.interp(mark, own, densities) / np.interp(mark, other, densities)))
+    return _Reached(ratios, workloads)
