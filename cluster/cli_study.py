@@ -12,7 +12,7 @@ import typer
 from cluster.console import FAILED, clear_errors, output
 
 if TYPE_CHECKING:
-    from cluster.studies.running import Report
+    from cluster.studies.wanted import Report
 
 
 class Study(StrEnum):
@@ -24,10 +24,11 @@ class Study(StrEnum):
     OVERHEAD = "overhead"
     CONFIGURATIONS = "configurations"
     SENSITIVITY = "sensitivity"
+    RISK = "risk"
     DENSITIES = "densities"
 
 
-OF_ARMS = (Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS, Study.SENSITIVITY)
+OF_ARMS = (Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS, Study.SENSITIVITY, Study.RISK)
 """Those that compare arms in many runs."""
 ONLY_OF = {
     "quick": (*OF_ARMS, Study.COMPRESSION, Study.OVERHEAD),
@@ -35,11 +36,11 @@ ONLY_OF = {
     "full": (Study.POLICIES,),
     "oracle": (Study.POLICIES,),
     "initial_demand": (Study.POLICIES,),
-    "density": (Study.ANNEALING, Study.POLICIES, Study.OVERHEAD, Study.CONFIGURATIONS),
+    "density": (Study.ANNEALING, Study.POLICIES, Study.OVERHEAD, Study.CONFIGURATIONS, Study.RISK),
     "days": (*OF_ARMS, Study.OVERHEAD),
     "repeats": OF_ARMS,
     "region": tuple(study for study in Study if study is not Study.CONFIGURATIONS),
-    "scenario": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS),
+    "scenario": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS, Study.RISK),
     "jobs": (*OF_ARMS, Study.COMPRESSION, Study.DENSITIES),
     "scheduler": (*OF_ARMS, Study.COMPRESSION, Study.DENSITIES),
 }
@@ -54,6 +55,7 @@ def study_command(
             help="compression: figure 7. annealing: figure 8. policies: figure 9. overhead: section 8.5. "
             "configurations: which settings of the engine leave the fewest violations. "
             "sensitivity: what the results owe to the choice of tenants. "
+            "risk: Monte Carlo, Gaussian and peak predictors beside one another. "
             "densities: at which densities the others look.",
             show_default=False,
         ),
@@ -106,7 +108,8 @@ def study_command(
     from cluster.results import check_file, write_json
     from cluster.studies.base import base_of
     from cluster.studies.carrying_out import Place
-    from cluster.studies.running import RUN, Wanted
+    from cluster.studies.running import RUN
+    from cluster.studies.wanted import Wanted
 
     given = {
         "quick": quick,

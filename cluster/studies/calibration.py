@@ -7,7 +7,6 @@ moment: whether their demand reaches a threshold at one of the next meterings, a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -134,7 +133,7 @@ class Calibration:
 def calibration_of(label: str, rows: Sequence[Mapping[str, Any]]) -> Calibration:
     """Return the calibration over the runs of one estimator."""
     looks, predicted, ahead, at_next = (
-        np.sum([_listed(row[name]) for row in rows], axis=0) for name in ("looks", "predicted", "ahead", "next")
+        np.sum([row[name] for row in rows], axis=0) for name in ("looks", "predicted", "ahead", "next")
     )
     total = float(looks.sum())
     errors = [sum(row[f"squared_error_{name}"] for row in rows) / total for name in ("ahead", "next")]
@@ -143,7 +142,3 @@ def calibration_of(label: str, rows: Sequence[Mapping[str, Any]]) -> Calibration
     return Calibration(
         label, looks, means, shares, errors[0], errors[1], float(ahead.sum() / total), float(at_next.sum() / total)
     )
-
-
-def _listed(cell: Any) -> list[float]:
-    return json.loads(cell) if isinstance(cell, str) else cell  # type: ignore[no-any-return]

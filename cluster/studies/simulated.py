@@ -21,21 +21,26 @@ NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 
 
 def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Simulate what a task of `cluster.studies.design.Design` describes; return the totals, and the timings apart.
-
-    What several runs have in common is kept for the next one: the demand history, and the tenants.
-    """
+    """Simulate what a task of `cluster.studies.design.Design` describes; return the totals, and the timings apart."""
     from cluster.simulation import simulate
 
-    tables, repeat = arguments["scenario"], int(arguments["repeat"])
-    scenario = scenario_from(tables)
-    # one search at a time, as there is a process a core
-    scenario = attrs.evolve(scenario, engine={"threads": 1, **scenario.engine})
-    source, tenants = _source(_origin(tables)), _tenants(_common(tables), repeat)
+    scenario, source, tenants, repeat = prepared(arguments)
     result = simulate(scenario, source, tenants, scenario.run.policies[0], repeat)
     if not result.complete:  # a run that was cut short would count as one of fewer violations
         raise KeyboardInterrupt
     return {"totals": result.totals, "timings": result.timings}
+
+
+def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequence, int]:
+    """Return the scenario of a task, where its tenants come from, the tenants themselves, and the number of the repeat.
+
+    What several runs have in common is kept for the next one: the demand history, and the tenants.
+    """
+    tables, repeat = arguments["scenario"], int(arguments["repeat"])
+    scenario = scenario_from(tables)
+    # one search at a time, as there is a process a core
+    scenario = attrs.evolve(scenario, engine={"threads": 1, **scenario.engine})
+    return scenario, _source(_origin(tables)), _tenants(_common(tables), repeat), repeat
 
 
 def _common(tables: Mapping[str, Any]) -> str:

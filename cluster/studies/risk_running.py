@@ -1,0 +1,132 @@
+"""The study of risk from what is wanted to its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import polars as pl
+from rich.table import Table as RichTable
+
+from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.studies import calibration, risk
+from cluster.studies.arms import Arm
+from cluster.studies.calibration import EDGES, Calibration, Floats, calibration_of, run_calibration
+from cluster.studies.carrying_out import TIMINGS, Row, carry_out
+from cluster.studies.densities import LADDERS
+from cluster.studies.design import Setting
+from cluster.studies.report import counts_as_json, table_of_claims
+from cluster.studies.wanted import Report, Wanted, of_policies
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def run_risk(wanted: Wanted) -> Report:
+    """Let every estimator drive placement and annealing on the same tenants; hold what it says against what comes."""
+    design = wanted.design(LADDERS[:1], risk.ARMS, repeats=risk.REPEATS, days=risk.DAYS)
+    report = of_policies("risk", design, wanted.place, risk, "risk.png")
+    held = _calibrations(wanted, design.settings)
+    figures = {**report.figures, "calibration": [_as_json(one) for one in held.found]}
+    tables = [*report.tables]
+    if report.tables:
+        folder = wanted.place.folder
+        rows, timings = (pl.read_parquet(folder / name).to_dicts() for name in ("runs.parquet", TIMINGS))
+        decisions = risk.decision_claims(rows, timings)
+        figures["counts"] = {**figures.get("counts", {}), **counts_as_json(decisions)}
+        tables.append(
+            table_of_claims(decisions, "risk: time per decision", "means over runs; other work slows them down")
+        )
+    if held.found:
+        tables.append(table_of_calibrations(held.found))
+        save_calibrations(wanted.place.folder / "calibration.png", held.found)
+    return Report(tables, figures, (*report.failed, *held.failed))
+
+
+@attrs.frozen(eq=False)
+class _Held:
+    """The calibrations that were found, and the tasks that failed."""
+
+    found: Sequence[Calibration]
+    failed: Sequence[Any]
+
+
+def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
+    """Hold every estimator against what comes, at the middle density of each workload."""
+    chosen: dict[tuple[str, float], list[Setting]] = {}
+    for one in settings:
+        chosen.setdefault((one.workload, one.vcores), []).append(one)
+    middle = [of_workload[len(of_workload) // 2] for of_workload in chosen.values()]
+    asked = {"w_failovers": 0.1, "w_overload": 0.0}
+    arms = [
+        Arm(label, calibration.POLICY, engine={"estimator": spec, **asked}) for label, spec in risk.ESTIMATORS.items()
+    ]
+    design = wanted.design_at(middle, arms, repeats=1, days=calibration.DAYS, engine=LADDERS[0].engine)
+    place = attrs.evolve(wanted.place, folder=wanted.place.folder / "calibration")
+    finished = carry_out("calibration", run_calibration, design.tasks(), place, design.described())
+    by_label: dict[str, list[Row]] = {}
+    for row in finished.rows:
+        by_label.setdefault(row["arm"], []).append(row)
+    found = [calibration_of(label, rows) for label, rows in by_label.items() if any(sum(row["looks"]) for row in rows)]
+    return _Held(found, finished.failed)
+
+
+def table_of_calibrations(found: Sequence[Calibration]) -> RichTable:
+    """Return what came, by what each estimator said."""
+    first = found[0]
+    caption = (
+        f"share of the nodes in violation within {calibration.HORIZON_HOURS} hours, of so many looks, by probability; "
+        f"in all {first.base_rate:.3f}, at the next metering {first.base_rate_next:.4f}"
+    )
+    shown = RichTable(title="risk: what came, by what was said", caption=caption)
+    shown.add_column("")
+    for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True):
+        shown.add_column(f"{low:g} to {high:g}", justify="right")
+    for heading in ("Brier score", "... next"):
+        shown.add_column(heading, justify="right")
+    for one in found:
+        cells = [
+            f"{came:.3f} ({int(looks)})" if looks else "-" for came, looks in zip(one.came, one.looks, strict=True)
+        ]
+        shown.add_row(one.label, *cells, f"{one.brier:.4f}", f"{one.brier_next:.4f}")
+    return shown
+
+
+def plot_calibrations(ax: Axes, found: Sequence[Calibration]) -> None:
+    """Draw the share of violations over the mean probability, a line for each estimator; larger points: more looks."""
+    for number, one in enumerate(found):
+        some = one.looks > 0
+        colour = COLOURS[number % len(COLOURS)]
+        ax.plot(one.predicted[some], one.came[some], color=colour, linewidth=1.0, alpha=0.7)
+        sizes = 12.0 + 60.0 * np.sqrt(one.looks[some] / one.looks.max())
+        ax.scatter(one.predicted[some], one.came[some], s=sizes, color=colour, label=one.label, alpha=0.8)
+    ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
+    ax.set(xlabel="predicted probability of a violation", ylabel="observed share of violations")
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def save_calibrations(path: Path, found: Sequence[Calibration]) -> None:
+    """Draw all estimators into one plot."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.6, 6.0), layout="constrained")
+    ax = figure.subplots()
+    plot_calibrations(ax, found)
+    figure.suptitle(f"what came within {calibration.HORIZON_HOURS} hours, by what was said")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    figure.savefig(path, dpi=DOTS_PER_INCH)
+
+
+def _as_json(one: Calibration) -> Mapping[str, Any]:
+    """Return a calibration as plain values; nothing where a bin has no look."""
+
+    def listed(values: Floats) -> list[float | None]:
+        return [None if np.isnan(value) else float(value) for value in values]
+
+    values = attrs.asdict(one, recurse=False)
+    return {**values, "predicted": listed(one.predicted), "came": listed(one.came), "looks": one.looks.tolist()}
