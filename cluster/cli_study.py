@@ -1,14 +1,19 @@
-"""``plb study NAME``: the experiments of paper 1, with its figures beside ours."""
+"""``plb study NAME``: the experiments of paper 1, with its figures beside ours; `cluster.cli_studies` has them all."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cluster.console import FAILED, clear_errors, output
+
+if TYPE_CHECKING:
+    from cluster.studies.carrying_out import Place
+    from cluster.studies.running import Report
 
 
 class Study(StrEnum):
@@ -23,6 +28,15 @@ class Study(StrEnum):
     DENSITIES = "densities"
 
 
+HELP: Mapping[Study, str] = {
+    Study.COMPRESSION: "[1] figure 7: does compressing traces change the probability of a violation?",
+    Study.ANNEALING: "[1] figure 8: violations of the original and the modified energy.",
+    Study.POLICIES: "[1] figure 9: placement one replica at a time.",
+    Study.OVERHEAD: "[1] section 8.5: what violation probabilities cost.",
+    Study.CONFIGURATIONS: "Which settings of the engine leave the fewest violations.",
+    Study.SENSITIVITY: "What the results owe to the choice of tenants.",
+    Study.DENSITIES: "At which densities the others look.",
+}
 OF_ARMS = (Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS, Study.SENSITIVITY)
 """Those that compare arms in many runs."""
 ONLY_OF = {
@@ -44,16 +58,7 @@ ONLY_OF = {
 
 @clear_errors
 def study_command(
-    study: Annotated[
-        Study,
-        typer.Argument(
-            help="compression: figure 7. annealing: figure 8. policies: figure 9. overhead: section 8.5. "
-            "configurations: which settings of the engine leave the fewest violations. "
-            "sensitivity: what the results owe to the choice of tenants. "
-            "densities: at which densities the others look.",
-            show_default=False,
-        ),
-    ],
+    study: Study,
     quick: Annotated[bool, typer.Option("--quick", help="A small part, in minutes.")] = False,
     full: Annotated[
         bool, typer.Option("--full", help="policies: all variants, 20 repeats. A night; otherwise the core, 5 repeats.")
@@ -99,7 +104,7 @@ def study_command(
 
     What is finished is kept: after Ctrl-C the same command goes on where it stood.
     """
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file
     from cluster.studies.base import base_of
     from cluster.studies.carrying_out import Place
     from cluster.studies.running import RUN, Wanted
@@ -141,19 +146,25 @@ def study_command(
         days=days,
         seed=seed,
     )
-    report = RUN[study.value](wanted)
-    console = output(quiet=quiet)
+    show(RUN[study.value](wanted), wanted.place, json)
+
+
+def show(report: Report, place: Place, json: Path | None) -> None:
+    """Print the tables of a study and write its figures; end with exit code 1 if a run failed."""
+    from cluster.results import write_json
+
+    console = output(quiet=place.quiet)
     for table in report.tables:
         console.print(table)
     if json is not None:
         write_json(json, report.figures)
-    console.print(f"Runs, timings and plots: {wanted.place.folder}", highlight=False)
+    console.print(f"Runs, timings and plots: {place.folder}", highlight=False)
     if report.failed:
         task, outcome = report.failed[0]
         runs = "1 run" if len(report.failed) == 1 else f"{len(report.failed)} runs"
         typer.echo(
             f"plb: {runs} failed, the first: {task.key}: {outcome.last_line}; see "
-            f"{_failures(wanted.place.folder)}. The same command tries again.",
+            f"{_failures(place.folder)}. The same command tries again.",
             err=True,
         )
         raise typer.Exit(FAILED)

@@ -93,11 +93,13 @@ class TaskSamples:
         float32 array of shape (N', K, R).
         """
         chosen = np.asarray(tasks, np.int64)
-        lengths = np.diff(self.start)[chosen].astype(np.uint64)[:, np.newaxis]
-        words = rng.integers(0, 2**32, (len(chosen), realisations), dtype=np.uint32).astype(np.uint64)
-        words *= lengths
-        words >>= np.uint64(32)  # the high word of a product: a sample of the task, each as likely up to 2^-32
-        return np.asarray(self.values[self.start[chosen, np.newaxis] + words.astype(np.int64)])
+        drawn = np.empty((len(chosen), realisations, self.values.shape[1]), np.float32)
+        for place, task in enumerate(chosen.tolist()):
+            first, after = self.start[task], self.start[task + 1]
+            words = rng.integers(0, 2**32, realisations, dtype=np.uint32).astype(np.uint64)
+            row = (words * np.uint64(after - first)) >> np.uint64(32)  # each as likely as another, up to 2^-32
+            drawn[place] = self.values[first:after][row.astype(np.int64)]
+        return drawn
 
     def averaged(self, samples: int) -> TaskSamples:
         """Return what a coarser measurement would show: means of so many samples in a row.
