@@ -29,6 +29,22 @@ INSTANCE, TOTALS = 0, 1
 """Tell the random streams of the two kinds of runs apart."""
 
 
+COLUMNS: Mapping[str, Any] = {
+    "instance": pl.Int64,
+    "test": pl.String,
+    "fit": pl.String,
+    "capacity": pl.Float64,
+    "clairvoyance": pl.Float64,
+    "averaged": pl.Boolean,
+    "rebalanced": pl.Boolean,
+    "machines": pl.Int64,
+    "m": pl.Float64,
+    "q": pl.Float64,
+    "oversized": pl.Int64,
+}
+"""Of the table of packings."""
+
+
 def choose_tasks(samples: TaskSamples, tasks: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
     """Return random tasks, each once; where there are too few, each may be taken several times."""
     return rng.choice(samples.tasks, tasks, replace=tasks > samples.tasks)
@@ -114,4 +130,4 @@ def packings_frame(rows: Sequence[Row]) -> pl.DataFrame:
         for index, case in enumerate(described):
             values = {name: row[name][index] for name in ("machines", "m", "q", "oversized")}
             found.append({"instance": row["part"], **case, **values})
-    return pl.DataFrame(found, infer_schema_length=None)
+    return pl.DataFrame(found, schema=COLUMNS)

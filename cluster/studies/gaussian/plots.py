@@ -128,13 +128,13 @@ def figure_11(packings: pl.DataFrame) -> Figure:
     """Draw overload by capacity, with and without rebalancing."""
     chosen = packings.filter(pl.col("fit") == "best", pl.col("clairvoyance") == 1.0, ~pl.col("averaged"))
     figure = _figure(11.0, 5.5, "overload by capacity, with rebalancing (above) and without (below)")
-    axes = figure.subplots(2, len(BY_CAPACITY), squeeze=False, sharey="col")
+    axes = figure.subplots(2, len(BY_CAPACITY), sharey="col")
     for row, on in enumerate((True, False)):
         for ax, test in zip(axes[row], BY_CAPACITY, strict=True):
             of_panel = chosen.filter(pl.col("test") == test.name, pl.col("rebalanced") == on)
             boxes(ax, _by(of_panel, "capacity", "q"))
             ax.set(title=test.name, xlabel="capacity", ylabel="q")
-            ax.label_outer()
+            ax.set_ylim(bottom=0.0)
     return figure
 
 
