@@ -67,14 +67,16 @@ def gaussian_command(
 
     check_file(json)
     found = of.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
+    drawn = instances or (of.QUICK_INSTANCES if quick else of.INSTANCES)
     design = of.GaussianDesign(
         traces=traces,
         resources=tuple(metric.name for metric in found.resources),
         capacity=of.capacities_of(found, capacity),
-        instances=instances or (of.QUICK_INSTANCES if quick else of.INSTANCES),
+        instances=drawn,
         tasks=tasks,
         realisations=realisations,
         samples=samples or (of.QUICK_SAMPLES if quick else of.SAMPLES),
+        periods=of.periods_of(found, drawn, seed),
         averaged=averaged,
         seed=seed,
     )

@@ -1,7 +1,8 @@
 """Realisations of usage from the samples of public traces, for the fit tests of [2] (`plb.risk.gaussian`).
 
 A task is a row of samples: its empirical distribution. Realisations are drawn from it, each task's by itself ([2]
-section 3.1), so whatever two tasks have in common in time is lost. The resources of a task are drawn together.
+section 3.1), so whatever two tasks have in common in time is lost; `TaskSamples.simultaneous` keeps it. The resources
+of a task are drawn together.
 
 What a task is depends on the trace:
 
@@ -60,12 +61,16 @@ class TaskSamples:
         int64 (N + 1,): bounds of the tasks in `values`.
     left_out
         How many tasks of the file were left out as too short or without usage.
+    period
+        int64 (N,): in which period, such as a day, a task was measured. Tasks of one period with the most samples were
+        measured at the same times. None: nothing is known of that.
     """
 
     resources: tuple[MetricInfo, ...]
     values: Samples
     start: Ints
     left_out: int = 0
+    period: Ints | None = None
 
     @property
     def tasks(self) -> int:
@@ -101,6 +106,27 @@ class TaskSamples:
             drawn[place] = self.values[first:after][row.astype(np.int64)]
         return drawn
 
+    def simultaneous(self, period: int) -> tuple[Ints, Samples]:
+        """Return the tasks that were measured throughout a period, and their usage at the same times.
+
+        Returns
+        -------
+        tuple
+            Indices of N' tasks, and a float32 array of shape (N', K, R): the K samples of each in the order of time.
+
+        Raises
+        ------
+        InvalidValueError
+            No task is of this period.
+        """
+        of_period = np.flatnonzero(self.period == period) if self.period is not None else np.zeros(0, np.int64)
+        if not len(of_period):
+            raise InvalidValueError("samples", "period", period, "a period of some task")
+        lengths = np.diff(self.start)[of_period]
+        whole = of_period[lengths == lengths.max()]
+        rows = self.start[whole, np.newaxis] + np.arange(lengths.max())
+        return whole, self.values[rows]
+
     def averaged(self, samples: int) -> TaskSamples:
         """Return what a coarser measurement would show: means of so many samples in a row.
 
@@ -114,7 +140,7 @@ class TaskSamples:
         within = np.arange(start[-1]) - spread(start[:-1], start)
         first = spread(self.start[:-1], start) + within * samples
         averages = mean(self.values, np.append(first, self.start[-1])).astype(np.float32)
-        return attrs.evolve(self, values=averages, start=start)
+        return TaskSamples(self.resources, averages, start, self.left_out)
 
 
 def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> TaskSamples:
@@ -154,12 +180,13 @@ def _planetlab(file: Path, resources: Sequence[str] | None) -> TaskSamples:
     if "cpu_pct" not in table.columns or not isinstance(table["cpu_pct"].dtype, pl.List):
         check.add(f"columns {', '.join(table.columns)}", "a column of lists of numbers", column="cpu_pct")
         check.raise_problems()
-    lists = table["cpu_pct"].drop_nulls()
-    lists = lists.filter(lists.list.len() > 0)
+    table = table.filter(pl.col("cpu_pct").list.len() > 0)
+    lists = table["cpu_pct"]
     flat = lists.explode().to_frame()
     _check_numbers(check, flat, ["cpu_pct"])
     values = flat["cpu_pct"].to_numpy().astype(np.float32)[:, np.newaxis]
-    return TaskSamples(known, values, bounds_of(lists.list.len().to_numpy()))
+    days = table["day"].rank("dense").to_numpy().astype(np.int64) if "day" in table.columns else None
+    return TaskSamples(known, values, bounds_of(lists.list.len().to_numpy()), period=days)
 
 
 def _bitbrains(file: Path, resources: Sequence[str] | None) -> TaskSamples:
@@ -172,10 +199,11 @@ def _bitbrains(file: Path, resources: Sequence[str] | None) -> TaskSamples:
     running = pl.scan_parquet(file, glob=False).filter(pl.col("cores") > 0)
     table = check.collect(running.select("vm", "bin", *columns).sort("vm", "bin"))
     _check_numbers(check, table, columns)
-    day = table["vm"].to_numpy().astype(np.int64) * 2**20 + table["bin"].to_numpy() // BINS_A_DAY
-    start = np.concatenate([[0], np.flatnonzero(np.diff(day)) + 1, [len(day)]]) if len(day) else np.zeros(1)
+    day = table["bin"].to_numpy().astype(np.int64) // BINS_A_DAY
+    key = table["vm"].to_numpy().astype(np.int64) * 2**20 + day
+    first = np.flatnonzero(np.diff(key, prepend=-1))
     values = np.stack([table[name].to_numpy().astype(np.float32) for name in columns], axis=1)
-    return TaskSamples(known, values, start.astype(np.int64))
+    return TaskSamples(known, values, np.append(first, len(key)).astype(np.int64), period=day[first])
 
 
 def _own(file: Path, resources: Sequence[str] | None) -> TaskSamples:
@@ -219,4 +247,5 @@ def _without_small(file: Path, found: TaskSamples) -> TaskSamples:
         found.values[spread(keep, found.start)],
         bounds_of(lengths[keep]),
         int((~keep).sum()),
+        None if found.period is None else found.period[keep],
     )

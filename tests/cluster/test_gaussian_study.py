@@ -26,6 +26,7 @@ from cluster.studies.gaussian.design import (
 )
 from cluster.studies.gaussian.figures import findings, rebalancing
 from cluster.studies.gaussian.packings import Instance, packings_frame
+from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.totals import CRITICAL, anderson_darling, is_gaussian
 from plb import PlbError
 from plb.risk.gaussian import GPA, PAPER_TESTS, MeanTimes
@@ -39,7 +40,9 @@ def traces(tmp_path: Path) -> Path:
     """Return a file of skewed tasks in whole percent, like PlanetLab's."""
     rng = np.random.default_rng(4)
     rows = [rng.gamma(1.0, scale, 96).clip(0, 100).astype(int).tolist() for scale in rng.uniform(2, 20, TASKS)]
-    pl.DataFrame({"cpu_pct": rows}).write_parquet(tmp_path / "planetlab.parquet")
+    pl.DataFrame({"day": ["20110303", "20110306"] * (TASKS // 2), "cpu_pct": rows}).write_parquet(
+        tmp_path / "planetlab.parquet"
+    )
     return tmp_path / "planetlab.parquet"
 
 
@@ -108,6 +111,22 @@ def test_coarser_measurement_is_observed_and_the_finer_evaluated() -> None:
     assert fine["q"] < 0.05 < coarse["q"]
 
 
+def test_tasks_that_rise_together_overload_machines_more_often_than_independent_ones(tmp_path: Path) -> None:
+    """The packing is the same; only the second evaluation keeps what the tasks have in common."""
+    rng = np.random.default_rng(6)
+    common = rng.integers(0, 20, 96)
+    rows = [(common + rng.integers(0, 20, 96)).tolist() for _ in range(80)]
+    pl.DataFrame({"cpu_pct": rows, "day": ["a"] * 80}).write_parquet(tmp_path / "planetlab.parquet")
+    arguments = {"traces": str(tmp_path), "resources": ["cpu"], "capacity": [400.0], "realisations": 2000}
+    found = run_simultaneous({**arguments, "seed": 1, "part": 1})
+    frame = simultaneous_frame([{"part": 1, **found["totals"]}])
+    gpa = frame.filter(pl.col("test") == "GPA 0.05").row(0, named=True)
+    assert gpa["q_independent"] < 0.05
+    assert gpa["q"] > 0.15
+    totals = np.array(rows).sum(axis=0)
+    assert gpa["variance_ratio"] == pytest.approx(totals.var() / np.var(rows, axis=1).sum())
+
+
 def test_capacity_makes_the_mean_task_that_of_the_paper(traces: Path) -> None:
     """Five hundred tasks use 13.69 machines, as in [2] table 1; a given capacity is taken as it is."""
     samples = read_samples(traces)
@@ -155,12 +174,18 @@ def test_figures_come_from_the_runs() -> None:
 def test_study_from_end_to_end(traces: Path, tmp_path: Path) -> None:
     """Tables, plots, Parquet and JSON; more instances make only the new runs."""
     result, figures = run(traces, tmp_path / "out")
-    for words in ("beside [2] table 1", "q by clairvoyance level", "60 tasks in the trace, 0 left out"):
+    for words in (
+        "beside [2] table 1",
+        "are tasks independent?",
+        "q by clairvoyance level",
+        "60 tasks in the trace, 0 left out",
+    ):
         assert words in re.sub(r"\s+", " ", result.stdout)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {f"figure{number}.png" for number in range(6, 14)} <= names
     assert len(pl.read_parquet(tmp_path / "out/packings.parquet")) == 2 * len(cases(200))
     assert len(pl.read_parquet(tmp_path / "out/totals.parquet")) == 3 * 7
+    assert len(pl.read_parquet(tmp_path / "out/simultaneous.parquet")) == 2 * 7
     assert figures["study"] == "gaussian"
     assert (len(figures["settings"]), len(figures["totals"])) == (len(cases(200)), 7)
     assert_order_of_the_paper(figures)

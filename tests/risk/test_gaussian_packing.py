@@ -19,6 +19,7 @@ from plb.risk.gaussian import (
     Cantelli,
     Demands,
     FitTest,
+    Machines,
     MeanTimes,
     Packing,
     Percentile,
@@ -181,6 +182,21 @@ def test_a_resource_that_is_always_free_changes_nothing(tasks: Tasks, overload: 
     alone = pack(one, capacity=CAPACITY, test=GPA(overload), fit=fit)
     beside = pack(two, capacity=[CAPACITY, 5.0], test=GPA(overload), fit=fit)
     assert alone.machine.tolist() == beside.machine.tolist()
+
+
+@settings(deadline=None, max_examples=40)
+@given(MOMENTS, OVERLOADS, st.sampled_from(["first", "best"]))
+def test_machines_take_tasks_one_at_a_time(tasks: Tasks, overload: float, fit: str) -> None:
+    """As `pack` gives them away; before each, `fits` says where it would do."""
+    known, test = statistics_of(tasks), GPA(overload)
+    demands = test.demands(known)
+    machines = Machines(CAPACITY, test, fit)
+    place = []
+    for size, variance in zip(demands.size, demands.variance, strict=True):
+        fitting = machines.fits(size, variance)
+        place.append(machines.place(size, variance))
+        assert fitting[place[-1]] if place[-1] < len(fitting) else not fitting.any()
+    assert place == pack(known, capacity=CAPACITY, test=test, fit=fit, max_failures=0).machine.tolist()
 
 
 def test_the_scarcest_resource_decides() -> None:

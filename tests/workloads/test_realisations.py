@@ -70,6 +70,7 @@ def test_bitbrains_has_a_task_a_machine_and_day_of_several_resources(tmp_path: P
     assert (found.tasks, found.left_out) == (2, 1)
     assert found.values[:, 1].tolist() == [*range(100, 124), *range(50, 74)]
     assert set(found.values[:, 0].tolist()) == {7.0}
+    assert found.period.tolist() == [1, 0]
     assert [metric.name for metric in read_samples(folder).resources] == ["cpu"]
 
 
@@ -108,6 +109,22 @@ def test_resources_of_a_task_are_drawn_together() -> None:
     pair = TaskSamples(METRICS, np.column_stack([values, 3 * values]), np.array([0, 30]))
     drawn = pair.draw([0], 100, np.random.default_rng(1))
     assert (drawn[..., 1] == 3 * drawn[..., 0]).all()
+
+
+def test_tasks_of_a_day_ran_at_the_same_times(tmp_path: Path) -> None:
+    """Those with the most samples of the day, sample by sample; of a trace without a clock nothing is known."""
+    rows = [[k % 7 for k in range(30)], [1] * 24, [k % 5 for k in range(30)], [2] * 24]
+    planetlab(tmp_path, rows)
+    table = pl.read_parquet(tmp_path / PLANETLAB_FILE).with_columns(day=pl.Series(["1", "1", "1", "2"]))
+    table.write_parquet(tmp_path / PLANETLAB_FILE)
+    found = read_samples(tmp_path)
+    tasks, usage = found.simultaneous(1)
+    assert tasks.tolist() == [0, 2]
+    assert usage[:, :, 0].tolist() == [rows[0], rows[2]]
+    assert found.simultaneous(2)[1].shape == (1, 24, 1)
+    for other in (found.simultaneous, samples_of([[1.0]]).simultaneous):
+        with pytest.raises(InvalidValueError, match="a period of some task"):
+            other(3)
 
 
 @settings(deadline=None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 
 from cluster.studies.design import digest
 from cluster.sweep import Task
@@ -34,6 +35,8 @@ CAPACITIES = (0.5, 0.8, 1.0, 2.0, 5.0)
 """[2] section 5.4."""
 CLAIRVOYANCE = (0.001, 0.01, 0.1, 0.3, 0.5, 0.8, 1.0)
 """[2] section 5.5."""
+INSTANCE, TOTALS, PERIODS, SIMULTANEOUS = range(4)
+"""Tell the random streams of a seed apart."""
 LEAST_OBSERVED = 2
 """Of fewer realisations there is no standard deviation."""
 MEANS: tuple[FitTest, ...] = tuple(MeanTimes(factor) for factor in (1.0, 1.25, 2.0))
@@ -103,6 +106,8 @@ class GaussianDesign:
         Instances, tasks of each, realisations of each task.
     samples
         Samples of tasks for each size of table 1 and figure 6.
+    periods
+        Periods of the trace whose tasks are also packed as they ran at the same times.
     averaged
         Samples in a row whose mean is the coarser measurement of figure 10.
     seed
@@ -116,6 +121,7 @@ class GaussianDesign:
     tasks: int = TASKS
     realisations: int = REALISATIONS
     samples: int = SAMPLES
+    periods: tuple[int, ...] = ()
     averaged: int = AVERAGED
     seed: int = 0
 
@@ -128,13 +134,14 @@ class GaussianDesign:
             check_number("study", f"capacity[{name}]", capacity, low_open=True)
 
     def sweep_tasks(self) -> list[Task]:
-        """Return the runs: one an instance, then some samples of all sizes each."""
+        """Return the runs: one an instance, some samples of all sizes each, and one a period."""
         parts = range(0, self.samples, SAMPLES_A_RUN)
         runs = [{"kind": "packing", "part": part} for part in range(self.instances)]
         runs += [
             {"kind": "totals", "part": part, "samples": min(SAMPLES_A_RUN, self.samples - first)}
             for part, first in enumerate(parts)
         ]
+        runs += [{"kind": "simultaneous", "part": period} for period in self.periods]
         known = digest(self.described(), _digests(self.traces), {"sizes": SIZES})
         return [
             Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {known}", run | self._common()) for run in runs
@@ -174,6 +181,15 @@ def capacities_of(samples: TaskSamples, given: Sequence[float] | None) -> tuple[
     if unused:
         raise PlbError(f"study: no task uses {unused[0]}; leave it out or give its capacity")
     return tuple((means / MEAN_TASK).tolist())
+
+
+def periods_of(samples: TaskSamples, most: int, seed: int) -> tuple[int, ...]:
+    """Return periods of a trace, ascending, random ones where there are more than `most`; none where none is known."""
+    if samples.period is None:
+        return ()
+    periods = np.unique(samples.period)
+    chosen = np.random.default_rng([seed, PERIODS]).permutation(periods)[:most]
+    return tuple(sorted(chosen.tolist()))
 
 
 def _digests(traces: Path) -> Mapping[str, str]:

@@ -149,12 +149,19 @@ def findings(packings: pl.DataFrame) -> list[Finding]:
     return found
 
 
-def as_json(packings: pl.DataFrame, totals: pl.DataFrame) -> dict[str, Any]:
+def mean_simultaneous(simultaneous: pl.DataFrame) -> pl.DataFrame:
+    """Return the mean over periods of every test."""
+    found = pl.mean("machines", "q", "q_independent", "variance_ratio")
+    return simultaneous.group_by("test", maintain_order=True).agg(found)
+
+
+def as_json(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFrame) -> dict[str, Any]:
     """Return the figures under the keys of design section 13."""
     return {
         "study": "gaussian",
         "settings": means(packings).to_dicts(),
         "totals": mean_totals(totals).to_dicts(),
+        "simultaneous": mean_simultaneous(simultaneous).to_dicts(),
         "ratios": {finding.label: attrs.asdict(finding.ours) for finding in findings(packings)},
     }
 

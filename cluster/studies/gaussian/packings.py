@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from cluster.studies.carrying_out import Row
-from cluster.studies.gaussian.design import Case, cases, samples_of
+from cluster.studies.gaussian.design import INSTANCE, Case, cases, samples_of
 from plb.risk.gaussian import (
     MAX_FAILURES,
     PERCENTS,
@@ -25,8 +25,6 @@ from plb.risk.gaussian import (
 from workloads.realisations import TaskSamples
 
 Samples = npt.NDArray[np.float32]
-INSTANCE, TOTALS = 0, 1
-"""Tell the random streams of the two kinds of runs apart."""
 
 
 COLUMNS: Mapping[str, Any] = {

@@ -19,6 +19,7 @@ from cluster.studies.gaussian.figures import (
     averaged_beside_samples,
     base_cases,
     findings,
+    mean_simultaneous,
     mean_totals,
     means,
     rebalancing,
@@ -28,7 +29,7 @@ PAPER_GAIN = "about 7 %"
 """[2] section 5.6, of av and GPA."""
 
 
-def tables(packings: pl.DataFrame, totals: pl.DataFrame) -> list[Table]:
+def tables(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFrame) -> list[Table]:
     """Return all tables; a part without finished runs has none."""
     found = []
     if len(totals):
@@ -36,6 +37,8 @@ def tables(packings: pl.DataFrame, totals: pl.DataFrame) -> list[Table]:
     if len(packings):
         found += [table_of_tests(packings), table_of_changes(packings)]
         found += [table_by_capacity(packings), table_by_clairvoyance(packings), table_of_findings(findings(packings))]
+    if len(simultaneous):
+        found.append(table_of_simultaneous(simultaneous))
     return found
 
 
@@ -126,6 +129,20 @@ def table_by_clairvoyance(packings: pl.DataFrame) -> Table:
     for test in (*MEANS, *GPAS):
         of_row = chosen.filter(pl.col("test") == test.name).sort("clairvoyance")
         shown.add_row(test.name, *(_share(q) for q in of_row["q"]))
+    return shown
+
+
+def table_of_simultaneous(simultaneous: pl.DataFrame) -> Table:
+    """Return q of tasks that are taken as independent, as in [2], and as they ran at the same times."""
+    ratio = mean_simultaneous(simultaneous)["variance_ratio"][0]
+    shown = _table(
+        "are tasks independent? q of the same packings, tasks drawn independently and as they ran at the same times",
+        f"means of {simultaneous['period'].n_unique()} periods; the variance of all tasks together is {ratio:.1f} "
+        "times the sum of theirs, which it would be if they were independent; [2] leaves this to future work",
+        ("test", "machines", "q, independent", "q, same times"),
+    )
+    for row in mean_simultaneous(simultaneous).to_dicts():
+        shown.add_row(row["test"], f"{row['machines']:.1f}", _share(row["q_independent"]), _share(row["q"]))
     return shown
 
 

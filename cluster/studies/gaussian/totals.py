@@ -12,8 +12,8 @@ import numpy.typing as npt
 import polars as pl
 
 from cluster.studies.carrying_out import Row
-from cluster.studies.gaussian.design import SIZES, samples_of
-from cluster.studies.gaussian.packings import TOTALS, choose_tasks
+from cluster.studies.gaussian.design import SIZES, TOTALS, samples_of
+from cluster.studies.gaussian.packings import choose_tasks
 from plb.risk.gaussian import Total, observe
 
 PERCENTS = (95.0, 99.0, 99.9)

@@ -6,8 +6,11 @@ import math
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
-from plb.risk.gaussian.arrays import Bools, Floats
+from plb.risk.gaussian.arrays import Bools, Floats, check_amounts
+from plb.risk.gaussian.fit_tests import FitTest
+from plb.validation import check_kind, check_member
 
 
 class Fit(StrEnum):
@@ -23,28 +26,31 @@ class Machines:
     """The open machines of a packing, all of one capacity.
 
     A machine is two sums for each resource: of the sizes and of the variances of its tasks. Asking whether a task fits
-    costs the same however many tasks a machine has.
+    costs the same however many tasks a machine has. What a task adds is a row of `Demands`: two arrays, (R,) each.
 
     Parameters
     ----------
     capacity
-        Of each machine, (R,).
-    quantile
-        As of a `FitTest`.
+        Of each machine, (R,) or, for one resource, a number.
+    test
+        Says whether a task fits.
+    fit
+        Which of the machines on which it fits takes a task.
     """
 
-    def __init__(self, capacity: Floats, quantile: float | None) -> None:
-        self.capacity = capacity
-        self.quantile = quantile
+    def __init__(self, capacity: npt.ArrayLike, test: FitTest, fit: Fit | str = Fit.BEST) -> None:
+        self.capacity = np.atleast_1d(check_amounts("machine", "capacity", capacity))
+        self.quantile = check_kind("machines", "test", test, FitTest).quantile  # type: ignore[type-abstract]
+        self.fit = check_member("machines", "fit", fit, Fit)
         self._open = 0
-        self._size: Floats = np.zeros((16, len(capacity)))
+        self._size: Floats = np.zeros((16, len(self.capacity)))
         self._variance: Floats = np.zeros_like(self._size)
 
     def __len__(self) -> int:
         return self._open
 
     def fits(self, size: Floats, variance: Floats) -> Bools:
-        """Return on which of the machines a task that adds this, (R,) each, fits; shape (M,)."""
+        """Return on which of the M open machines a task that adds this fits; shape (M,)."""
         free, deviation = self._with(slice(self._open), size, variance)
         return self._enough(free, deviation)
 
@@ -57,13 +63,13 @@ class Machines:
         """Return which of N tasks that add this, (N, R) each, fit on a machine without others; shape (N,)."""
         return self._enough(self.capacity - size, np.sqrt(variance))
 
-    def place(self, size: Floats, variance: Floats, fit: Fit) -> int:
+    def place(self, size: Floats, variance: Floats) -> int:
         """Give a task to a machine, a new one where it fits on none; return which."""
         free, deviation = self._with(slice(self._open), size, variance)
         enough = self._enough(free, deviation).nonzero()[0]
         if not len(enough):
             machine = self._new()
-        elif fit is Fit.FIRST or len(enough) == 1:
+        elif self.fit is Fit.FIRST or len(enough) == 1:
             machine = int(enough[0])
         else:
             machine = int(enough[self._space(free[enough], deviation[enough]).argmin()])

@@ -12,7 +12,7 @@ from plb.risk.gaussian.arrays import Bools, Ints, check_capacity
 from plb.risk.gaussian.fit_tests import Demands, FitTest
 from plb.risk.gaussian.machines import Fit, Machines
 from plb.risk.gaussian.observation import TaskStatistics
-from plb.validation import check_count, check_kind, check_member
+from plb.validation import check_count
 
 MAX_FAILURES = 5
 """[2] section 4: failed attempts after which rebalancing ends."""
@@ -68,13 +68,11 @@ def pack(
         An argument is out of range, or capacity and statistics have different resources.
     """
     limit = check_capacity(capacity, statistics.resources)
-    rule = check_member("packing", "fit", fit, Fit)
-    check_kind("packing", "test", test, FitTest)  # type: ignore[type-abstract]
     failures = check_count("packing", "max_failures", max_failures)
+    machines = Machines(limit, test, fit)
     demands = test.demands(statistics)
-    machines = Machines(limit, test.quantile)
     pairs = zip(demands.size, demands.variance, strict=True)
-    place = np.array([machines.place(size, variance, rule) for size, variance in pairs], np.int64)
+    place = np.array([machines.place(size, variance) for size, variance in pairs], np.int64)
     oversized = ~machines.fits_alone(demands.size, demands.variance)
     if failures and len(machines) > 1:
         rebalance(machines, place, demands, failures)
