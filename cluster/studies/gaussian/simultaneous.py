@@ -38,14 +38,14 @@ def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
     independent = samples.draw(tasks[order], arguments["realisations"], rng)
     known, capacity = observe(together), np.array(arguments["capacity"])
     apart = Total.of_independent(known.mean, known.variance).variance
-    ratio = float((Total.of_realisations(together).variance[0] / apart[0]) if apart[0] else 1.0)
+    ratio = np.divide(Total.of_realisations(together).variance, apart, out=np.ones_like(apart), where=apart > 0)
     found = []
     for test in TESTS:
         packing = pack(known, capacity=capacity, test=test)
         same, drawn = (
             float(overload_by_machine(packing, usage, capacity=capacity).mean()) for usage in (together, independent)
         )
-        found.append([packing.machines, same, drawn, ratio])
+        found.append([packing.machines, same, drawn, float(ratio.mean())])
     return {"totals": {"found": found}, "timings": {"seconds": time.perf_counter() - began}}
 
 
