@@ -26,11 +26,12 @@ from cluster.studies.gaussian.design import (
 )
 from cluster.studies.gaussian.figures import findings, rebalancing
 from cluster.studies.gaussian.packings import Instance, packings_frame
+from cluster.studies.gaussian.running import run as run_task
 from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.totals import CRITICAL, anderson_darling, is_gaussian
 from plb import PlbError
 from plb.risk.gaussian import GPA, PAPER_TESTS, MeanTimes
-from workloads.realisations import read_samples
+from workloads.realisation_files import read_samples
 
 TASKS = 60
 
@@ -39,7 +40,7 @@ TASKS = 60
 def traces(tmp_path: Path) -> Path:
     """Return a file of skewed tasks in whole percent, like PlanetLab's."""
     rng = np.random.default_rng(4)
-    rows = [rng.gamma(1.0, scale, 96).clip(0, 100).astype(int).tolist() for scale in rng.uniform(2, 20, TASKS)]
+    rows = [rng.gamma(1.0, scale, 288).clip(0, 100).astype(int).tolist() for scale in rng.uniform(2, 20, TASKS)]
     pl.DataFrame({"day": ["20110303", "20110306"] * (TASKS // 2), "cpu_pct": rows}).write_parquet(
         tmp_path / "planetlab.parquet"
     )
@@ -114,8 +115,8 @@ def test_coarser_measurement_is_observed_and_the_finer_evaluated() -> None:
 def test_tasks_that_rise_together_overload_machines_more_often_than_independent_ones(tmp_path: Path) -> None:
     """The packing is the same; only the second evaluation keeps what the tasks have in common."""
     rng = np.random.default_rng(6)
-    common = rng.integers(0, 20, 96)
-    rows = [(common + rng.integers(0, 20, 96)).tolist() for _ in range(80)]
+    common = rng.integers(0, 20, 288)
+    rows = [(common + rng.integers(0, 20, 288)).tolist() for _ in range(80)]
     pl.DataFrame({"cpu_pct": rows, "day": ["a"] * 80}).write_parquet(tmp_path / "planetlab.parquet")
     arguments = {"traces": str(tmp_path), "resources": ["cpu"], "capacity": [400.0], "realisations": 2000}
     found = run_simultaneous({**arguments, "seed": 1, "part": 1})
@@ -149,6 +150,25 @@ def test_runs_say_all_they_depend_on(traces: Path) -> None:
         assert not set(keys) & {task.key for task in other.sweep_tasks()}
     traces.write_bytes(traces.read_bytes() + b" ")
     assert not set(keys) & {task.key for task in design.sweep_tasks()}
+
+
+def test_runs_depend_on_nothing_but_their_arguments(traces: Path) -> None:
+    """In whatever order and process they are made; each kind has random numbers of its own, and each part."""
+    design = GaussianDesign(
+        traces=traces,
+        resources=("cpu",),
+        capacity=(200.0,),
+        instances=2,
+        tasks=30,
+        realisations=100,
+        samples=101,
+        periods=(1,),
+    )
+    tasks = design.sweep_tasks()
+    first = [run_task(task.arguments)["totals"] for task in tasks if task.arguments.get("samples") != 100]
+    again = [run_task(task.arguments)["totals"] for task in reversed(tasks) if task.arguments.get("samples") != 100]
+    assert first == again[::-1]
+    assert first[0]["q"] != first[1]["q"]
 
 
 def test_figures_come_from_the_runs() -> None:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from plb.errors import InvalidValueError, PlbError, UnknownNameError
 from workloads.errors import TraceError
 from workloads.format import write_traces
-from workloads.realisations import BITBRAINS_FILE, PLANETLAB_FILE, TaskSamples, read_samples
+from workloads.realisation_files import BITBRAINS_FILE, PLANETLAB_FILE, read_samples
+from workloads.realisations import TaskSamples
 from workloads.segments import bounds_of
 from workloads.trace import MetricInfo
 
@@ -70,7 +71,7 @@ def test_bitbrains_has_a_task_a_machine_and_day_of_several_resources(tmp_path: P
     assert (found.tasks, found.left_out) == (2, 1)
     assert found.values[:, 1].tolist() == [*range(100, 124), *range(50, 74)]
     assert set(found.values[:, 0].tolist()) == {7.0}
-    assert found.period.tolist() == [1, 0]
+    assert found.period.tolist() == [-1, -1]
     assert [metric.name for metric in read_samples(folder).resources] == ["cpu"]
 
 
@@ -112,19 +113,29 @@ def test_resources_of_a_task_are_drawn_together() -> None:
 
 
 def test_tasks_of_a_day_ran_at_the_same_times(tmp_path: Path) -> None:
-    """Those with the most samples of the day, sample by sample; of a trace without a clock nothing is known."""
-    rows = [[k % 7 for k in range(30)], [1] * 24, [k % 5 for k in range(30)], [2] * 24]
+    """Those with all samples of the day, sample by sample; when samples are missing, it is not known which."""
+    rows = [[k % 7 for k in range(DAY)], [1] * (DAY - 1), [k % 5 for k in range(DAY)], [2] * DAY]
     planetlab(tmp_path, rows)
     table = pl.read_parquet(tmp_path / PLANETLAB_FILE).with_columns(day=pl.Series(["1", "1", "1", "2"]))
     table.write_parquet(tmp_path / PLANETLAB_FILE)
     found = read_samples(tmp_path)
+    assert found.period.tolist() == [1, -1, 1, 2]
     tasks, usage = found.simultaneous(1)
     assert tasks.tolist() == [0, 2]
     assert usage[:, :, 0].tolist() == [rows[0], rows[2]]
-    assert found.simultaneous(2)[1].shape == (1, 24, 1)
-    for other in (found.simultaneous, samples_of([[1.0]]).simultaneous):
+    assert found.simultaneous(2)[1].shape == (1, DAY, 1)
+    for samples, period in ((found, 3), (found, -1), (samples_of([[1.0]]), -1)):
         with pytest.raises(InvalidValueError, match="a period of some task"):
-            other(3)
+            samples.simultaneous(period)
+
+
+def test_days_of_bitbrains_are_periods(tmp_path: Path) -> None:
+    """Two machines on their second day, one of which was not there on the first."""
+    times = [*range(2 * DAY), *range(DAY, 2 * DAY)]
+    bitbrains(tmp_path, {"vm": [1] * 2 * DAY + [2] * DAY, "bin": times, "cpu_mhz": times})
+    found = read_samples(tmp_path)
+    assert found.period.tolist() == [0, 1, 1]
+    assert found.simultaneous(1)[1][:, :, 0].tolist() == [[*range(DAY, 2 * DAY)]] * 2
 
 
 @settings(deadline=None)

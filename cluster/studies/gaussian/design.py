@@ -16,7 +16,8 @@ from cluster.sweep import Task
 from plb import PlbError
 from plb.risk.gaussian import GPA, OVERLOADS, PAPER_TESTS, Cantelli, Fit, FitTest, MeanTimes
 from plb.validation import check_count, check_number
-from workloads.realisations import TaskSamples, read_samples
+from workloads.realisation_files import read_samples
+from workloads.realisations import UNKNOWN, TaskSamples
 
 MEAN_TASK = 13.69 / 500
 """[2] table 1: 500 tasks use 13.69 machines on average. Capacity 1 is what makes this so of the user's tasks."""
@@ -97,7 +98,7 @@ class GaussianDesign:
     Parameters
     ----------
     traces
-        File or directory; see `workloads.realisations.read_samples`.
+        File or directory; see `workloads.realisation_files.read_samples`.
     resources
         Names of the resources; with several, a task has to fit in all.
     capacity
@@ -185,9 +186,7 @@ def capacities_of(samples: TaskSamples, given: Sequence[float] | None) -> tuple[
 
 def periods_of(samples: TaskSamples, most: int, seed: int) -> tuple[int, ...]:
     """Return periods of a trace, ascending, random ones where there are more than `most`; none where none is known."""
-    if samples.period is None:
-        return ()
-    periods = np.unique(samples.period)
+    periods = np.unique(samples.period[samples.period != UNKNOWN])
     chosen = np.random.default_rng([seed, PERIODS]).permutation(periods)[:most]
     return tuple(sorted(chosen.tolist()))
 
