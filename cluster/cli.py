@@ -6,7 +6,7 @@ import typer
 
 from cluster.cli_bench import bench_app
 from cluster.cli_simulate import simulate_command
-from cluster.cli_study import study_command
+from cluster.cli_studies import study_app
 from cluster.cli_traces import traces_app
 from cluster.cli_warmup import warmup_command
 
@@ -19,8 +19,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("simulate")(simulate_command)
-app.command("study")(study_command)
 app.command("warmup")(warmup_command)
+app.add_typer(study_app, name="study")
 app.add_typer(traces_app, name="traces")
 app.add_typer(bench_app, name="bench")
 

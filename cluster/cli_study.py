@@ -1,17 +1,18 @@
-"""``plb study NAME``: the experiments of paper 1, with its figures beside ours."""
+"""``plb study NAME``: the experiments of paper 1, with its figures beside ours; `cluster.cli_studies` has them all."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cluster.console import FAILED, clear_errors, output
 
 if TYPE_CHECKING:
+    from cluster.studies.carrying_out import Place
     from cluster.studies.wanted import Report
 
 
@@ -28,6 +29,16 @@ class Study(StrEnum):
     DENSITIES = "densities"
 
 
+HELP: Mapping[Study, str] = {
+    Study.COMPRESSION: "[1] figure 7: does compressing traces change the probability of a violation?",
+    Study.ANNEALING: "[1] figure 8: violations of the original and the modified energy.",
+    Study.POLICIES: "[1] figure 9: placement one replica at a time.",
+    Study.OVERHEAD: "[1] section 8.5: what violation probabilities cost.",
+    Study.CONFIGURATIONS: "Which settings of the engine leave the fewest violations.",
+    Study.SENSITIVITY: "What the results owe to the choice of tenants.",
+    Study.RISK: "Monte Carlo, Gaussian and peak predictors beside one another.",
+    Study.DENSITIES: "At which densities the others look.",
+}
 OF_ARMS = (Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS, Study.SENSITIVITY, Study.RISK)
 """Those that compare arms in many runs."""
 ONLY_OF = {
@@ -41,6 +52,7 @@ ONLY_OF = {
     "repeats": OF_ARMS,
     "region": tuple(study for study in Study if study is not Study.CONFIGURATIONS),
     "scenario": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS, Study.RISK),
+    "traces": (Study.COMPRESSION, Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS, Study.RISK),
     "jobs": (*OF_ARMS, Study.COMPRESSION, Study.DENSITIES),
     "scheduler": (*OF_ARMS, Study.COMPRESSION, Study.DENSITIES),
 }
@@ -49,27 +61,17 @@ ONLY_OF = {
 
 @clear_errors
 def study_command(
-    study: Annotated[
-        Study,
-        typer.Argument(
-            help="compression: figure 7. annealing: figure 8. policies: figure 9. overhead: section 8.5. "
-            "configurations: which settings of the engine leave the fewest violations. "
-            "sensitivity: what the results owe to the choice of tenants. "
-            "risk: Monte Carlo, Gaussian and peak predictors beside one another. "
-            "densities: at which densities the others look.",
-            show_default=False,
-        ),
-    ],
+    study: Study,
     quick: Annotated[bool, typer.Option("--quick", help="A small part, in minutes.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="policies: all variants, 20 repeats. A night; otherwise the core, 5 repeats.")
+        bool, typer.Option("--full", help="All variants, 20 repeats. A night; otherwise the core, 5 repeats.")
     ] = False,
-    oracle: Annotated[bool, typer.Option("--oracle", help="policies: also with an oracle.")] = False,
+    oracle: Annotated[bool, typer.Option("--oracle", help="Also with an oracle.")] = False,
     initial_demand: Annotated[
-        bool, typer.Option("--initial-demand", help="policies: also under other percentiles of initial demand.")
+        bool, typer.Option("--initial-demand", help="Also under other percentiles of initial demand.")
     ] = False,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="compression: draws for each number of tenants. Default: 10,000.")
+        int | None, typer.Option(min=1, help="Draws for each number of tenants. Default: 10,000.")
     ] = None,
     region: Annotated[
         list[str] | None, typer.Option(help="Synthetic region; may be given again. Default: all four.")
@@ -105,27 +107,18 @@ def study_command(
 
     What is finished is kept: after Ctrl-C the same command goes on where it stood.
     """
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file
     from cluster.studies.base import base_of
     from cluster.studies.carrying_out import Place
     from cluster.studies.running import RUN
     from cluster.studies.wanted import Wanted
 
-    given = {
-        "quick": quick,
-        "samples": samples,
-        "full": full,
-        "region": region,
-        "oracle": oracle,
-        "initial_demand": initial_demand,
-        "density": density,
-        "days": days,
-        "repeats": repeats,
-        "scenario": scenario,
-        "jobs": jobs,
-        "scheduler": scheduler,
-    }
-    _check_options(study, given, traces)
+    if traces is not None and scenario is None:
+        raise typer.BadParameter("needs --scenario, which says what the nodes are", param_hint="--traces")
+    if region and scenario is not None:
+        raise typer.BadParameter("the scenario file says whose tenants they are", param_hint="--region")
+    if region and len(region) > 1 and study is Study.OVERHEAD:
+        raise typer.BadParameter("overhead measures one region", param_hint="--region")
     check_file(json)
     wanted = Wanted(
         base=base_of(region, scenario, traces, quick=quick),
@@ -140,39 +133,26 @@ def study_command(
         days=days,
         seed=seed,
     )
-    report = RUN[study.value](wanted)
-    console = output(quiet=quiet)
+    show(RUN[study.value](wanted), wanted.place, json)
+
+
+def show(report: Report, place: Place, json: Path | None) -> None:
+    """Print the tables of a study and write its figures; end with exit code 1 if a run failed."""
+    from cluster.results import write_json
+
+    console = output(quiet=place.quiet)
     for table in report.tables:
         console.print(table)
     if json is not None:
         write_json(json, report.figures)
-    console.print(f"Runs, timings and plots: {wanted.place.folder}", highlight=False)
-    _tell_failures(report, wanted.place.folder)
-
-
-def _check_options(study: Study, given: Mapping[str, Any], traces: Path | None) -> None:
-    """Refuse options that the study does not have, or that do not go together."""
-    for name, value in given.items():
-        if value not in (None, False) and study not in ONLY_OF[name]:
-            raise typer.BadParameter(f"the study {study.value} has no such option", param_hint=_option(name))
-    region = given["region"]
-    if traces is not None and given["scenario"] is None:
-        raise typer.BadParameter("needs --scenario, which says what the nodes are", param_hint="--traces")
-    if region and given["scenario"] is not None:
-        raise typer.BadParameter("the scenario file says whose tenants they are", param_hint="--region")
-    if region and len(region) > 1 and study is Study.OVERHEAD:
-        raise typer.BadParameter("overhead measures one region", param_hint="--region")
-
-
-def _tell_failures(report: Report, folder: Path) -> None:
-    """End with an error if a run failed."""
+    console.print(f"Runs, timings and plots: {place.folder}", highlight=False)
     if not report.failed:
         return
     task, outcome = report.failed[0]
     runs = "1 run" if len(report.failed) == 1 else f"{len(report.failed)} runs"
     typer.echo(
         f"plb: {runs} failed, the first: {task.key}: {outcome.last_line}; see "
-        f"{_failures(folder)}. The same command tries again.",
+        f"{_failures(place.folder)}. The same command tries again.",
         err=True,
     )
     raise typer.Exit(FAILED)
@@ -183,7 +163,3 @@ def _failures(folder: Path) -> str:
     from cluster.studies.carrying_out import FAILURES
 
     return " and ".join(map(str, sorted(folder.rglob(FAILURES))))
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

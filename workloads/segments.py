@@ -69,9 +69,9 @@ def minimum(rows: Rows, bounds: Bounds) -> Rows:
 
 
 def mean(rows: Rows, bounds: Bounds) -> npt.NDArray[np.float64]:
-    """Return the mean of every segment, summed in double precision."""
+    """Return the mean of every segment, summed in double precision; `rows` may be (N,) or (N, R)."""
     total = np.add.reduceat(rows, bounds[:-1], axis=0, dtype=np.float64)
-    return np.asarray(total / np.diff(bounds))
+    return np.asarray((total.T / np.diff(bounds)).T)
 
 
 def percentile(rows: Rows, bounds: Bounds, share: float) -> Rows:

@@ -1,0 +1,1 @@
+"""The experiments of [2] on traces that the user has: table 1 and figures 6 to 13."""

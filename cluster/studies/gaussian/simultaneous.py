@@ -1,0 +1,59 @@
+"""What independence costs: the tasks of one period, packed by their own statistics and judged as they ran together.
+
+[2] section 2 takes tasks as independent and leaves their correlation to future work; so does its evaluation, where the
+realisations of each task are drawn by themselves. Here the same packing is also judged on what tasks used at the same
+times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from cluster.studies.carrying_out import Row
+from cluster.studies.gaussian.design import GPAS, MEANS, SIMULTANEOUS, samples_of
+from plb.risk.gaussian import FitTest, Total, observe, overload_by_machine, pack
+
+TESTS: tuple[FitTest, ...] = (*GPAS, *MEANS)
+FIGURES: Mapping[str, Any] = {
+    "machines": pl.Int64,
+    "q": pl.Float64,
+    "q_independent": pl.Float64,
+    "variance_ratio": pl.Float64,
+}
+
+
+def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Pack all tasks of a period; return by test the overload at the same times, and that of independent draws."""
+    began = time.perf_counter()
+    samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
+    rng = np.random.default_rng([arguments["seed"], SIMULTANEOUS, arguments["part"]])
+    tasks, together = samples.simultaneous(arguments["part"])
+    order = rng.permutation(len(tasks))
+    together = together[order]
+    independent = samples.draw(tasks[order], arguments["realisations"], rng)
+    known, capacity = observe(together), np.array(arguments["capacity"])
+    apart = Total.of_independent(known.mean, known.variance).variance
+    ratio = np.divide(Total.of_realisations(together).variance, apart, out=np.ones_like(apart), where=apart > 0)
+    found = []
+    for test in TESTS:
+        packing = pack(known, capacity=capacity, test=test)
+        same, drawn = (
+            float(overload_by_machine(packing, usage, capacity=capacity).mean()) for usage in (together, independent)
+        )
+        found.append([packing.machines, same, drawn, float(ratio.mean())])
+    return {"totals": {"found": found}, "timings": {"seconds": time.perf_counter() - began}}
+
+
+def simultaneous_frame(rows: Sequence[Row]) -> pl.DataFrame:
+    """Return a row for each period and test, from the runs of the sweep."""
+    found = [
+        {"period": row["part"], "test": test.name, **dict(zip(FIGURES, values, strict=True))}
+        for row in rows
+        for test, values in zip(TESTS, row["found"], strict=True)
+    ]
+    return pl.DataFrame(found, schema={"period": pl.Int64, "test": pl.String, **FIGURES})

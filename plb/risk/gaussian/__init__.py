@@ -1,0 +1,45 @@
+"""Gaussian Percentile Approximation: colocating tasks by a probabilistic fit test.
+
+[2]: Janus and Rzadca, *SLO-aware Colocation of Data Center Tasks Based on Instantaneous Processor Requirements*, SoCC
+2017. Usage is given as realisations, an array of tasks × realisations × resources, or as means and variances alone.
+"""
+
+from plb.risk.gaussian.fit_tests import (
+    GPA,
+    OVERLOADS,
+    PAPER_TESTS,
+    PERCENTS,
+    Cantelli,
+    Demands,
+    FitTest,
+    MeanTimes,
+    Percentile,
+)
+from plb.risk.gaussian.machines import Fit, Machines
+from plb.risk.gaussian.observation import TaskStatistics, observe, split_observations
+from plb.risk.gaussian.packing import MAX_FAILURES, Packing, pack
+from plb.risk.gaussian.quality import normalised_machines, overload_by_machine
+from plb.risk.gaussian.total import Total
+
+__all__ = [
+    "GPA",
+    "MAX_FAILURES",
+    "OVERLOADS",
+    "PAPER_TESTS",
+    "PERCENTS",
+    "Cantelli",
+    "Demands",
+    "Fit",
+    "FitTest",
+    "Machines",
+    "MeanTimes",
+    "Packing",
+    "Percentile",
+    "TaskStatistics",
+    "Total",
+    "normalised_machines",
+    "observe",
+    "overload_by_machine",
+    "pack",
+    "split_observations",
+]

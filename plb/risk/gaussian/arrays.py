@@ -1,0 +1,74 @@
+"""The arrays of this package at its door: as floats, or refused with item, field and range."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.errors import ConflictError, InvalidValueError
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def check_amounts(item: str, field: str, values: npt.ArrayLike, *, low: float = 0.0) -> Floats:
+    """Return values as an array of 64-bit floats if all are finite and at least `low`, else raise."""
+    array = _numbers(item, field, values)
+    _check_range(item, field, array, low)
+    return array.astype(np.float64)
+
+
+def check_realisations(values: npt.ArrayLike) -> Array:
+    """Return realisations of usage, (N, K) or (N, K, R), as (N, K, R), floats as they are.
+
+    Raises
+    ------
+    InvalidValueError
+        A value is negative or not finite; the message names task, realisation and resource.
+    ConflictError
+        The shape is another one, or there is no task, realisation or resource.
+    """
+    array = _numbers("realisations", "usage", values)
+    if array.dtype.kind != "f":
+        array = array.astype(np.float64)
+    shaped = array[:, :, np.newaxis] if array.ndim == 2 else array
+    if shaped.ndim != 3 or not shaped.size:
+        allowed = "(tasks, realisations) or (tasks, realisations, resources), none of them 0"
+        raise ConflictError(f"realisations: shape {array.shape}, expected {allowed}")
+    _check_range("realisations", "usage", shaped, 0.0)
+    return shaped
+
+
+def check_capacity(capacity: npt.ArrayLike, resources: int) -> Floats:
+    """Return the capacity of a machine as (R,); a single number serves for one resource."""
+    given = check_amounts("machine", "capacity", capacity)
+    if given.shape not in ((resources,), ()) or (given.ndim == 0 and resources > 1):
+        raise ConflictError(f"machine: capacity has shape {given.shape}, expected a number for each of {resources}")
+    return given.reshape(resources)
+
+
+def _numbers(item: str, field: str, values: npt.ArrayLike) -> Array:
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise ConflictError(f"{item}: {field} is no array of numbers: {error}") from None
+    if array.dtype.kind not in "iuf":
+        raise ConflictError(f"{item}: {field} is no array of numbers, but of {array.dtype}")
+    return array
+
+
+def _check_range(item: str, field: str, array: Array, low: float) -> None:
+    """Raise unless all values lie in [low, ∞); the extremes tell, so that no mask is made of a large array."""
+    if array.size and low <= array.min() and array.max() < math.inf:  # a NaN is neither
+        return
+    refused = np.argwhere(~((array >= low) & (array < math.inf)))
+    if len(refused):
+        at = tuple(int(index) for index in refused[0])
+        place = f"{field}{list(at)}" if at else field
+        bound = f"a finite number >= {low:g}" if math.isfinite(low) else "a finite number"
+        raise InvalidValueError(item, place, float(array[at]), bound)

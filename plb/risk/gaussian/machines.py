@@ -1,0 +1,111 @@
+"""Machines that take tasks one after the other: First Fit and Best Fit ([2] section 4, algorithm 1)."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.risk.gaussian.arrays import Bools, Floats, check_amounts
+from plb.risk.gaussian.fit_tests import FitTest
+from plb.validation import check_kind, check_member
+
+
+class Fit(StrEnum):
+    """Which of the machines that a task fits on takes it."""
+
+    FIRST = "first"
+    """The first."""
+    BEST = "best"
+    """The fullest: the least ``FitBin`` of algorithm 1, or the least space left; of equals, the first."""
+
+
+class Machines:
+    """The open machines of a packing, all of one capacity.
+
+    A machine is two sums for each resource: of the sizes and of the variances of its tasks. Asking whether a task fits
+    costs the same however many tasks a machine has. What a task adds is a row of `Demands`: two arrays, (R,) each.
+
+    Parameters
+    ----------
+    capacity
+        Of each machine, (R,) or, for one resource, a number.
+    test
+        Says whether a task fits.
+    fit
+        Which of the machines on which it fits takes a task.
+    """
+
+    def __init__(self, capacity: npt.ArrayLike, test: FitTest, fit: Fit | str = Fit.BEST) -> None:
+        self.capacity = np.atleast_1d(check_amounts("machine", "capacity", capacity))
+        self.quantile = check_kind("machines", "test", test, FitTest).quantile  # type: ignore[type-abstract]
+        self.fit = check_member("machines", "fit", fit, Fit)
+        self._open = 0
+        self._size: Floats = np.zeros((16, len(self.capacity)))
+        self._variance: Floats = np.zeros_like(self._size)
+
+    def __len__(self) -> int:
+        return self._open
+
+    def fits(self, size: Floats, variance: Floats) -> Bools:
+        """Return on which of the M open machines a task that adds this fits; shape (M,)."""
+        free, deviation = self._with(slice(self._open), size, variance)
+        return self._enough(free, deviation)
+
+    def fits_on(self, machine: int, size: Floats, variance: Floats) -> bool:
+        """Return whether a task that adds this fits on one machine."""
+        free, deviation = self._with(slice(machine, machine + 1), size, variance)
+        return bool(self._enough(free, deviation)[0])
+
+    def fits_alone(self, size: Floats, variance: Floats) -> Bools:
+        """Return which of N tasks that add this, (N, R) each, fit on a machine without others; shape (N,)."""
+        return self._enough(self.capacity - size, np.sqrt(variance))
+
+    def place(self, size: Floats, variance: Floats) -> int:
+        """Give a task to a machine, a new one where it fits on none; return which."""
+        free, deviation = self._with(slice(self._open), size, variance)
+        enough = self._enough(free, deviation).nonzero()[0]
+        if not len(enough):
+            machine = self._new()
+        elif self.fit is Fit.FIRST or len(enough) == 1:
+            machine = int(enough[0])
+        else:
+            machine = int(enough[self._space(free[enough], deviation[enough]).argmin()])
+        self.add(machine, size, variance)
+        return machine
+
+    def add(self, machine: int, size: Floats, variance: Floats) -> None:
+        """Add a task to a machine, whether it fits or not."""
+        self._size[machine] += size
+        self._variance[machine] += variance
+
+    def _with(self, machines: slice, size: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return what machines would have free on average, and their standard deviations, with a task more."""
+        free = self.capacity - (self._size[machines] + size)
+        return free, np.sqrt(self._variance[machines] + variance)
+
+    def _enough(self, free: Floats, deviation: Floats) -> Bools:
+        needed = 0.0 if self.quantile is None else self.quantile * deviation
+        return np.asarray((free >= needed).all(axis=1))
+
+    def _space(self, free: Floats, deviation: Floats) -> Floats:
+        """Return how much space machines would have, in the resource that has least; Best Fit takes the least of all.
+
+        ``FitBin`` is ``F(z) − (1 − ρ)`` with z = (c − μ')/σ'. It grows with z, and z still tells apart machines for
+        which F is 1 to the last digit.
+        """
+        if self.quantile is None:
+            space = np.divide(free, self.capacity, out=np.full_like(free, math.inf), where=self.capacity > 0)
+        else:
+            space = np.divide(free, deviation, out=np.full_like(free, math.inf), where=deviation > 0)
+        least: Floats = space.min(axis=1)
+        return least
+
+    def _new(self) -> int:
+        if self._open == len(self._size):
+            self._size = np.concatenate([self._size, np.zeros_like(self._size)])
+            self._variance = np.concatenate([self._variance, np.zeros_like(self._variance)])
+        self._open += 1
+        return self._open - 1

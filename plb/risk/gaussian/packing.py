@@ -1,0 +1,126 @@
+"""Packing tasks on machines and moving some of them to the last one ([2] section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.risk.gaussian.arrays import Bools, Ints, check_capacity
+from plb.risk.gaussian.fit_tests import Demands, FitTest
+from plb.risk.gaussian.machines import Fit, Machines
+from plb.risk.gaussian.observation import TaskStatistics
+from plb.validation import check_count
+
+MAX_FAILURES = 5
+"""[2] section 4: failed attempts after which rebalancing ends."""
+
+
+@attrs.frozen(eq=False)
+class Packing:
+    """Which task stands on which machine.
+
+    Parameters
+    ----------
+    machine
+        Of each task, in the order in which machines were opened, shape (N,).
+    machines
+        Number of machines, m_abs.
+    oversized
+        Tasks that do not fit on a machine even alone, shape (N,). Each opened a machine all the same, as algorithm 1
+        of [2] says.
+    """
+
+    machine: Ints
+    machines: int
+    oversized: Bools
+
+
+def pack(
+    statistics: TaskStatistics,
+    *,
+    capacity: npt.ArrayLike,
+    test: FitTest,
+    fit: Fit | str = Fit.BEST,
+    max_failures: int = MAX_FAILURES,
+) -> Packing:
+    """Pack tasks, in the order in which they are given, on as few machines as the heuristics finds.
+
+    Parameters
+    ----------
+    statistics
+        What is known of the N tasks.
+    capacity
+        Of each machine, (R,) or, for one resource, a number; in the units of the statistics.
+    test
+        Says whether a task fits.
+    fit
+        Which of the machines on which it fits takes a task.
+    max_failures
+        Failed attempts after which the rebalancing at the end ends; 0: no rebalancing, and no task moves once it is
+        placed.
+
+    Raises
+    ------
+    InvalidValueError, ConflictError
+        An argument is out of range, or capacity and statistics have different resources.
+    """
+    limit = check_capacity(capacity, statistics.resources)
+    failures = check_count("packing", "max_failures", max_failures)
+    machines = Machines(limit, test, fit)
+    demands = test.demands(statistics)
+    pairs = zip(demands.size, demands.variance, strict=True)
+    place = np.array([machines.place(size, variance) for size, variance in pairs], np.int64)
+    oversized = ~machines.fits_alone(demands.size, demands.variance)
+    if failures and len(machines) > 1:
+        rebalance(machines, place, demands, failures)
+    return Packing(place, len(machines), oversized)
+
+
+def rebalance(machines: Machines, place: Ints, demands: Demands, max_failures: int) -> None:
+    """Move tasks to the machine that was opened last, which mostly has much space left, until that failed some times.
+
+    In turn each of the other machines is asked for its first task, the one that it has had longest, be it that the
+    attempt before failed or not. Attempts that fail are counted over all machines ([2] section 4).
+
+    Parameters
+    ----------
+    machines
+        As packing left them; the sums of the last one are kept up.
+    place
+        Machine of each task; changed here.
+    demands
+        Of the tasks.
+    max_failures
+        Failed attempts after which it ends.
+    """
+    last = len(machines) - 1
+    waiting = _tasks_by_machine(place, last)
+    failed = 0
+    while failed < max_failures and waiting:
+        for machine in list(waiting):
+            task = waiting[machine][-1]
+            if machines.fits_on(last, demands.size[task], demands.variance[task]):
+                machines.add(last, demands.size[task], demands.variance[task])
+                place[task] = last
+                _drop_last(waiting, machine)
+            else:
+                failed += 1
+                if failed == max_failures:
+                    return
+
+
+def _tasks_by_machine(place: Ints, machines: int) -> dict[int, list[int]]:
+    """Return the tasks of each of the first machines, the first task last."""
+    order = np.argsort(place, kind="stable")
+    bounds = np.searchsorted(place[order], np.arange(machines + 1))
+    pieces: Iterator[Ints] = (order[bounds[j] : bounds[j + 1]][::-1] for j in range(machines))
+    return {j: tasks.tolist() for j, tasks in enumerate(pieces)}
+
+
+def _drop_last(waiting: dict[int, list[int]], machine: int) -> None:
+    waiting[machine].pop()
+    if not waiting[machine]:
+        del waiting[machine]

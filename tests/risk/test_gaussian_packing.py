@@ -1,0 +1,301 @@
+"""Packing against algorithm 1 of [2] in plain Python, and what every packing fulfils."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.risk.gaussian import (
+    GPA,
+    PAPER_TESTS,
+    PERCENTS,
+    Cantelli,
+    Demands,
+    FitTest,
+    Machines,
+    MeanTimes,
+    Packing,
+    Percentile,
+    TaskStatistics,
+    observe,
+    overload_by_machine,
+    pack,
+)
+
+CAPACITY = 30.0
+MARGIN = 1e-12
+"""Examples in which the paper's arithmetic and ours might round to different sides are left out."""
+
+Tasks = list[tuple[float, float]]
+MOMENTS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 6)), min_size=1, max_size=25)
+"""Mean and standard deviation of each task."""
+OVERLOADS = st.sampled_from([0.1, 0.05, 0.01, 0.001])
+
+
+def fit_bin(tasks: Tasks, members: list[int], task: int, overload: float) -> float:
+    """Return FitBin of algorithm 1, lines 1 to 4."""
+    together = [*members, task]
+    mean = sum(tasks[i][0] for i in together)
+    deviation = math.sqrt(sum(tasks[i][1] ** 2 for i in together))
+    below = NormalDist(mean, deviation).cdf(CAPACITY) if deviation else float(mean <= CAPACITY)
+    return overload - (1.0 - below)
+
+
+def algorithm_1(tasks: Tasks, overload: float, fit: str, failures: int) -> list[int]:
+    """Return the machine of each task, as [2] section 4 says, word by word."""
+    machines: list[list[int]] = []
+    for task in range(len(tasks)):
+        found = {j: fit_bin(tasks, members, task, overload) for j, members in enumerate(machines)}
+        assume(all(abs(value) > MARGIN for value in found.values()))
+        fitting = {j: value for j, value in found.items() if value >= 0}
+        if not fitting:
+            machines.append([task])
+        elif fit == "first":
+            machines[min(fitting)].append(task)
+        else:
+            least = min(fitting.values())
+            assume(sum(value - least < MARGIN for value in fitting.values()) == 1)
+            machines[min(fitting, key=lambda j: fitting[j])].append(task)
+    migrate(tasks, machines, overload, failures)
+    place = {task: j for j, members in enumerate(machines) for task in members}
+    return [place[task] for task in range(len(tasks))]
+
+
+def migrate(tasks: Tasks, machines: list[list[int]], overload: float, failures: int) -> None:
+    """Move first tasks to the last machine, round robin, until so many attempts failed."""
+    turn, failed = 0, 0
+    while failed < failures and any(machines[:-1]):
+        members = machines[turn % (len(machines) - 1)]
+        turn += 1
+        if members:
+            value = fit_bin(tasks, machines[-1], members[0], overload)
+            assume(abs(value) > MARGIN)
+            if value >= 0:
+                machines[-1].append(members.pop(0))
+            else:
+                failed += 1
+
+
+def statistics_of(tasks: Tasks) -> TaskStatistics:
+    """Return what `observe` would say of such tasks."""
+    moments = np.array(tasks, np.float64)
+    return TaskStatistics(moments[:, 0], moments[:, 1] ** 2)
+
+
+@settings(deadline=None)
+@given(MOMENTS, OVERLOADS, st.sampled_from(["first", "best"]), st.integers(0, 6))
+def test_packing_by_gpa_is_that_of_algorithm_1(tasks: Tasks, overload: float, fit: str, failures: int) -> None:
+    """First Fit and Best Fit, with and without rebalancing."""
+    found = pack(statistics_of(tasks), capacity=CAPACITY, test=GPA(overload), fit=fit, max_failures=failures)
+    assert found.machine.tolist() == algorithm_1(tasks, overload, fit, failures)
+    alone = [fit_bin(tasks, [], task, overload) < 0 for task in range(len(tasks))]
+    assert found.oversized.tolist() == alone
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.sampled_from(["first", "best"]))
+def test_packing_by_sizes_is_first_and_best_fit(sizes: list[int], fit: str) -> None:
+    """Whole sizes add up exactly: a machine may be filled to the brim; of equally full ones the first takes a task."""
+    machines: list[int] = []
+    expected = []
+    for size in sizes:
+        fitting = [j for j, load in enumerate(machines) if load + size <= CAPACITY]
+        chosen = len(machines)
+        if fitting:
+            chosen = fitting[0] if fit == "first" else max(fitting, key=lambda j: (machines[j], -j))
+        else:
+            machines.append(0)
+        machines[chosen] += size
+        expected.append(chosen)
+    known = TaskStatistics(np.array(sizes, float), np.ones(len(sizes)))
+    found = pack(known, capacity=CAPACITY, test=MeanTimes(1.0), fit=fit, max_failures=0)
+    assert found.machine.tolist() == expected
+    assert found.machines == len(machines)
+    assert found.oversized.tolist() == [size > CAPACITY for size in sizes]
+
+
+def together(test: FitTest, known: TaskStatistics, members: np.ndarray, capacity: np.ndarray) -> bool:
+    """Return whether tasks fit on a machine, from scratch."""
+    demands = test.demands(known)
+    needed = demands.size[members].sum(axis=0)
+    if test.quantile is not None:
+        needed = needed + test.quantile * np.sqrt(demands.variance[members].sum(axis=0))
+    return bool((needed <= capacity * (1.0 + 1e-12)).all())
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 40),
+    st.integers(1, 3),
+    st.sampled_from(PAPER_TESTS),
+    st.sampled_from(["first", "best"]),
+    st.integers(0, 2**32),
+)
+def test_every_machine_passes_the_test(tasks: int, resources: int, test: FitTest, fit: str, seed: int) -> None:
+    """In every resource, also after rebalancing; a task that fits on no machine stands alone."""
+    values = np.random.default_rng(seed).exponential(5.0, (tasks, 20, resources))
+    known = observe(values, PERCENTS)
+    capacity = np.full(resources, CAPACITY)
+    found = pack(known, capacity=capacity, test=test, fit=fit)
+    assert sorted(set(found.machine.tolist())) == list(range(found.machines))
+    for machine in range(found.machines):
+        members = np.flatnonzero(found.machine == machine)
+        if found.oversized[members].any():
+            assert len(members) == 1
+        else:
+            assert together(test, known, members, capacity)
+
+
+@settings(deadline=None)
+@given(MOMENTS, OVERLOADS)
+def test_packing_without_rebalancing_is_on_line(tasks: Tasks, overload: float) -> None:
+    """Once a task is placed, later ones do not move it ([2] section 7)."""
+    whole = pack(statistics_of(tasks), capacity=CAPACITY, test=GPA(overload), max_failures=0)
+    part = pack(statistics_of(tasks[: len(tasks) // 2 + 1]), capacity=CAPACITY, test=GPA(overload), max_failures=0)
+    assert whole.machine[: len(part.machine)].tolist() == part.machine.tolist()
+
+
+@settings(deadline=None)
+@given(MOMENTS, OVERLOADS, st.integers(1, 8))
+def test_rebalancing_moves_tasks_to_the_last_machine_only(tasks: Tasks, overload: float, failures: int) -> None:
+    """Machines become neither more nor fewer, and only the last one gets tasks."""
+    known = statistics_of(tasks)
+    before = pack(known, capacity=CAPACITY, test=GPA(overload), max_failures=0)
+    after = pack(known, capacity=CAPACITY, test=GPA(overload), max_failures=failures)
+    moved = before.machine != after.machine
+    assert (after.machine[moved] == before.machines - 1).all()
+    assert len(set(after.machine.tolist())) == after.machines == before.machines
+
+
+@settings(deadline=None, max_examples=40)
+@given(MOMENTS, OVERLOADS, st.sampled_from(["first", "best"]))
+def test_a_resource_that_is_always_free_changes_nothing(tasks: Tasks, overload: float, fit: str) -> None:
+    """Each resource has a test of its own, and all have to pass ([2] section 6)."""
+    one = statistics_of(tasks)
+    two = TaskStatistics(np.hstack([one.mean, 0 * one.mean]), np.hstack([one.variance, 0 * one.variance]))
+    alone = pack(one, capacity=CAPACITY, test=GPA(overload), fit=fit)
+    beside = pack(two, capacity=[CAPACITY, 5.0], test=GPA(overload), fit=fit)
+    assert alone.machine.tolist() == beside.machine.tolist()
+
+
+@settings(deadline=None, max_examples=40)
+@given(MOMENTS, OVERLOADS, st.sampled_from(["first", "best"]))
+def test_machines_take_tasks_one_at_a_time(tasks: Tasks, overload: float, fit: str) -> None:
+    """As `pack` gives them away; before each, `fits` says where it would do."""
+    known, test = statistics_of(tasks), GPA(overload)
+    demands = test.demands(known)
+    machines = Machines(CAPACITY, test, fit)
+    place = []
+    for size, variance in zip(demands.size, demands.variance, strict=True):
+        fitting = machines.fits(size, variance)
+        place.append(machines.place(size, variance))
+        assert fitting[place[-1]] if place[-1] < len(fitting) else not fitting.any()
+    assert place == pack(known, capacity=CAPACITY, test=test, fit=fit, max_failures=0).machine.tolist()
+
+
+def test_the_scarcest_resource_decides() -> None:
+    """Two tasks that fit in one resource are parted by the other."""
+    known = TaskStatistics(np.array([[1.0, 8.0], [1.0, 8.0]]), np.zeros((2, 2)))
+    assert pack(known, capacity=[10.0, 10.0], test=GPA(0.05)).machines == 2
+    assert pack(known, capacity=[10.0, 16.0], test=GPA(0.05)).machines == 1
+
+
+def test_example_of_the_paper() -> None:
+    """[2] section 1: two tasks of constant 0.5 and one uniform in [0, 1] on two machines."""
+    uniform = (np.arange(1000) + 0.5) / 1000.0
+    values = np.array([np.full(1000, 0.5), uniform, np.full(1000, 0.5)])
+    known = observe(values)
+    by_means = pack(known, capacity=1.0, test=MeanTimes(1.0), max_failures=0)
+    assert by_means.machine.tolist() == [0, 0, 1]
+    assert overload_by_machine(by_means, values, capacity=1.0).tolist() == [0.5, 0.0]
+    by_gpa = pack(known, capacity=1.0, test=GPA(0.05))
+    assert by_gpa.machine.tolist() == [0, 1, 0]
+    assert overload_by_machine(by_gpa, values, capacity=1.0).tolist() == [0.0, 0.0]
+
+
+def test_sizes_are_those_of_section_5_1() -> None:
+    """μ + b·σ, f·μ and the percentile, of each task and resource."""
+    values = np.random.default_rng(1).exponential(3.0, (4, 101, 2))
+    known = observe(values, [50.0, 95.0, 100.0])
+    for task in range(4):
+        for resource in range(2):
+            row = sorted(values[task, :, resource].tolist())
+            mean = sum(row) / 101
+            deviation = math.sqrt(sum((value - mean) ** 2 for value in row) / 101)
+            found = [
+                test.demands(known).size[task, resource]
+                for test in (Cantelli(1.7), MeanTimes(1.25), Percentile(50), Percentile(95.0), Percentile(100.0))
+            ]
+            assert found == pytest.approx([mean + 1.7 * deviation, 1.25 * mean, row[50], row[95], row[100]])
+
+
+class HalfOfTheMaximum:
+    """A test of a user's own."""
+
+    name = "half of the maximum"
+    quantile = None
+
+    def demands(self, statistics: TaskStatistics) -> Demands:
+        """Return half of each maximum."""
+        sizes = statistics.percentiles[100.0] / 2.0
+        return Demands(sizes, np.zeros_like(sizes))
+
+
+def test_a_test_of_the_users_own_packs() -> None:
+    """It needs a name, a quantile and what each task adds."""
+    values = np.array([[1.0, 4.0], [2.0, 6.0], [1.0, 8.0]])
+    found = pack(observe(values, [100.0]), capacity=5.0, test=HalfOfTheMaximum())
+    assert found.machine.tolist() == [0, 0, 1]
+
+
+KNOWN = TaskStatistics(np.ones((2, 2)), np.ones((2, 2)))
+REFUSED: dict[str, tuple[Any, type[PlbError], str]] = {
+    "a frequency of one": (lambda: GPA(1.0), InvalidValueError, "overload = 1.0.*< 1"),
+    "no frequency": (lambda: GPA(0.0), InvalidValueError, "overload = 0.0.*> 0"),
+    "negative deviations": (lambda: Cantelli(-1.0), InvalidValueError, "deviations"),
+    "a factor of 0": (lambda: MeanTimes(0.0), InvalidValueError, "factor"),
+    "a percentile above 100": (lambda: Percentile(101.0), InvalidValueError, "percent"),
+    "capacities of other resources": (
+        lambda: pack(KNOWN, capacity=[1.0], test=GPA(0.1)),
+        ConflictError,
+        r"capacity has shape \(1,\).*each of 2",
+    ),
+    "one capacity for two resources": (lambda: pack(KNOWN, capacity=1.0, test=GPA(0.1)), ConflictError, "capacity"),
+    "a negative capacity": (
+        lambda: pack(KNOWN, capacity=[1.0, -1.0], test=GPA(0.1)),
+        InvalidValueError,
+        r"capacity\[1\] = -1.0",
+    ),
+    "an unknown fit": (lambda: pack(KNOWN, capacity=[1, 1], test=GPA(0.1), fit="worst"), InvalidValueError, "first"),
+    "no test": (lambda: pack(KNOWN, capacity=[1, 1], test="GPA"), InvalidValueError, "a FitTest"),
+    "negative failures": (
+        lambda: pack(KNOWN, capacity=[1, 1], test=GPA(0.1), max_failures=-1),
+        InvalidValueError,
+        "max_failures",
+    ),
+    "a percentile that was not kept": (
+        lambda: pack(KNOWN, capacity=[1, 1], test=Percentile(95.0)),
+        ConflictError,
+        r"percentile 95 is not known.*kept: none",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_bad_arguments_are_refused(call: Any, kind: type[PlbError], message: str) -> None:
+    """By item, field and range."""
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_no_task_needs_no_machine() -> None:
+    """An empty packing is one."""
+    found = pack(TaskStatistics(np.zeros((0, 1)), np.zeros((0, 1))), capacity=1.0, test=GPA(0.1))
+    assert isinstance(found, Packing)
+    assert (found.machines, len(found.machine), len(found.oversized)) == (0, 0, 0)

@@ -1,0 +1,219 @@
+"""Realisations of usage: what a task is in each trace, and what is drawn from it."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb.errors import InvalidValueError, PlbError, UnknownNameError
+from workloads.errors import TraceError
+from workloads.format import write_traces
+from workloads.realisation_files import BITBRAINS_FILE, PLANETLAB_FILE, read_samples
+from workloads.realisations import TaskSamples
+from workloads.segments import bounds_of
+from workloads.trace import MetricInfo
+
+from .trace_strategies import METRICS, one_tenant
+
+DATA = Path(os.environ.get("PLB_DATA", "/work/shared/data"))
+DAY = 288
+
+
+def planetlab(folder: Path, rows: list[Any]) -> Path:
+    """Write a file like PlanetLab's with these lists."""
+    names = [f"vm{index}" for index in range(len(rows))]
+    pl.DataFrame({"day": ["20110303"] * len(rows), "vm": names, "cpu_pct": rows}).write_parquet(folder / PLANETLAB_FILE)
+    return folder
+
+
+def bitbrains(folder: Path, rows: dict[str, Any]) -> Path:
+    """Write a file like that of Bitbrains with these columns."""
+    length = len(rows["bin"])
+    rest = {name: [0] * length for name in ("disk_rd_kbs", "disk_wr_kbs", "net_rx_kbs", "net_tx_kbs")}
+    base = {"vm": [1] * length, "cores": [2] * length, "cpu_mhz": [100] * length, "mem_mb": [7] * length}
+    pl.DataFrame(base | rest | rows).write_parquet(folder / BITBRAINS_FILE)
+    return folder
+
+
+def samples_of(parts: list[list[float]]) -> TaskSamples:
+    """Return tasks with these samples of one resource."""
+    values = np.array([value for part in parts for value in part], np.float32)[:, np.newaxis]
+    return TaskSamples((MetricInfo("cpu", "%"),), values, bounds_of(np.array([len(part) for part in parts])))
+
+
+def test_planetlab_has_a_task_a_machine_and_day(tmp_path: Path) -> None:
+    """Percent stay percent; a short row and one without any usage are left out and counted."""
+    rows = [[*range(24)], [0] * 24, [5] * 23, [7] * 30]
+    found = read_samples(planetlab(tmp_path, rows))
+    assert found.resources == (MetricInfo("cpu", "%", trend=False),)
+    assert (found.tasks, found.left_out) == (2, 2)
+    assert found.values[:, 0].tolist() == [*range(24), *[7] * 30]
+    assert found.mean()[:, 0].tolist() == [11.5, 7.0]
+
+
+def test_bitbrains_has_a_task_a_machine_and_day_of_several_resources(tmp_path: Path) -> None:
+    """Midnight ends a task; rows come in any order; hours in which a machine is off are no usage."""
+    order = [*range(DAY, DAY + 24), *range(24), *range(24)]
+    vm = [1] * 48 + [2] * 24
+    cpu = [*range(100, 124), *range(24), *range(50, 74)]
+    cores = [2] * 47 + [0] + [2] * 24
+    folder = bitbrains(tmp_path, {"vm": vm, "bin": order, "cpu_mhz": cpu, "cores": cores})
+    found = read_samples(folder, ["memory", "cpu"])
+    assert [metric.name for metric in found.resources] == ["memory", "cpu"]
+    assert (found.tasks, found.left_out) == (2, 1)
+    assert found.values[:, 1].tolist() == [*range(100, 124), *range(50, 74)]
+    assert set(found.values[:, 0].tolist()) == {7.0}
+    assert found.period.tolist() == [-1, -1]
+    assert [metric.name for metric in read_samples(folder).resources] == ["cpu"]
+
+
+def test_own_format_has_a_task_a_series(tmp_path: Path) -> None:
+    """Any metric may be a resource; without a word it is the CPU."""
+    traces = one_tenant([float(k) for k in range(24)], cpu=[2.0] * 24)
+    write_traces(traces, tmp_path)
+    assert read_samples(tmp_path, ["disk"]).values[:, 0].tolist() == [float(k) for k in range(24)]
+    assert read_samples(tmp_path / "traces.parquet").resources == METRICS[:1]
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=5), st.integers(0, 2**32))
+def test_realisations_are_samples_of_their_task(parts: list[list[int]], seed: int) -> None:
+    """And the same seed draws the same."""
+    given_samples = samples_of([[10.0 * task + value for value in part] for task, part in enumerate(parts)])
+    drawn = given_samples.draw(range(len(parts)), 50, np.random.default_rng(seed))
+    assert drawn.shape == (len(parts), 50, 1)
+    for task, part in enumerate(parts):
+        assert set(drawn[task, :, 0].tolist()) <= {10.0 * task + value for value in part}
+    again = given_samples.draw(range(len(parts)), 50, np.random.default_rng(seed))
+    assert again.tolist() == drawn.tolist()
+
+
+def test_every_sample_is_drawn_as_often() -> None:
+    """The draws of a task follow its empirical distribution, and two draws of a task are independent."""
+    drawn = samples_of([[0.0, 1.0, 2.0, 2.0]]).draw([0, 0], 40_000, np.random.default_rng(5))[:, :, 0]
+    shares = [(drawn == value).mean() for value in range(3)]
+    assert shares == pytest.approx([0.25, 0.25, 0.5], abs=0.01)
+    assert np.corrcoef(drawn)[0, 1] == pytest.approx(0.0, abs=0.02)
+
+
+def test_resources_of_a_task_are_drawn_together() -> None:
+    """What a task needs of two resources at one time stays together."""
+    values = np.arange(30, dtype=np.float32)
+    pair = TaskSamples(METRICS, np.column_stack([values, 3 * values]), np.array([0, 30]))
+    drawn = pair.draw([0], 100, np.random.default_rng(1))
+    assert (drawn[..., 1] == 3 * drawn[..., 0]).all()
+
+
+def test_tasks_of_a_day_ran_at_the_same_times(tmp_path: Path) -> None:
+    """Those with all samples of the day, sample by sample; when samples are missing, it is not known which."""
+    rows = [[k % 7 for k in range(DAY)], [1] * (DAY - 1), [k % 5 for k in range(DAY)], [2] * DAY]
+    planetlab(tmp_path, rows)
+    table = pl.read_parquet(tmp_path / PLANETLAB_FILE).with_columns(day=pl.Series(["1", "1", "1", "2"]))
+    table.write_parquet(tmp_path / PLANETLAB_FILE)
+    found = read_samples(tmp_path)
+    assert found.period.tolist() == [1, -1, 1, 2]
+    tasks, usage = found.simultaneous(1)
+    assert tasks.tolist() == [0, 2]
+    assert usage[:, :, 0].tolist() == [rows[0], rows[2]]
+    assert found.simultaneous(2)[1].shape == (1, DAY, 1)
+    for samples, period in ((found, 3), (found, -1), (samples_of([[1.0]]), -1)):
+        with pytest.raises(InvalidValueError, match="a period of some task"):
+            samples.simultaneous(period)
+
+
+def test_days_of_bitbrains_are_periods(tmp_path: Path) -> None:
+    """Two machines on their second day, one of which was not there on the first."""
+    times = [*range(2 * DAY), *range(DAY, 2 * DAY)]
+    bitbrains(tmp_path, {"vm": [1] * 2 * DAY + [2] * DAY, "bin": times, "cpu_mhz": times})
+    found = read_samples(tmp_path)
+    assert found.period.tolist() == [0, 1, 1]
+    assert found.simultaneous(1)[1][:, :, 0].tolist() == [[*range(DAY, 2 * DAY)]] * 2
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=30), min_size=1, max_size=4), st.integers(1, 12))
+def test_averages_are_means_of_samples_in_a_row(parts: list[list[int]], width: int) -> None:
+    """The rest of a task joins the last mean; no task loses its mean usage where the blocks are whole."""
+    found = samples_of([[float(value) for value in part] for part in parts]).averaged(width)
+    for task, part in enumerate(parts):
+        blocks = max(1, len(part) // width)
+        bounds = [*range(0, blocks * width, width), len(part)]
+        expected = [sum(part[a:b]) / (b - a) for a, b in pairwise(bounds)]
+        start, stop = found.start[task : task + 2]
+        np.testing.assert_allclose(found.values[start:stop, 0], expected, rtol=1e-6)
+
+
+def refused(folder: Path, case: str) -> Any:
+    """Read something that cannot be read."""
+    if case == "nothing there":
+        return read_samples(folder / "none")
+    if case == "an empty directory":
+        return read_samples(folder)
+    if case == "no usage":
+        return read_samples(planetlab(folder, [[0] * 30]))
+    if case == "a percentage below 0":
+        return read_samples(planetlab(folder, [[5.0] * 24, [5.0, -1.0] * 12]))
+    if case == "a percentage that is missing":
+        return read_samples(planetlab(folder, [[5, None] * 12]))
+    if case == "another column":
+        pl.DataFrame({"cpu": [[1]]}).write_parquet(folder / PLANETLAB_FILE)
+        return read_samples(folder)
+    if case == "a damaged file":
+        (folder / BITBRAINS_FILE).write_bytes(b"PAR1 not")
+        return read_samples(folder)
+    if case == "a missing column":
+        pl.DataFrame({"vm": [1], "bin": [0]}).write_parquet(folder / BITBRAINS_FILE)
+        return read_samples(folder)
+    if case == "an unknown resource":
+        return read_samples(planetlab(folder, [[5] * 24]), ["memory"])
+    if case == "a resource twice":
+        return read_samples(bitbrains(folder, {"bin": range(24)}), ["cpu", "cpu"])
+    return samples_of([[1.0]]).averaged(0)
+
+
+REFUSED: dict[str, tuple[type[PlbError], str]] = {
+    "nothing there": (TraceError, "none: found no such trace; expected planetlab.parquet"),
+    "an empty directory": (TraceError, "found no such trace"),
+    "no usage": (TraceError, "1 tasks, none with usage and 24 samples"),
+    "a percentage below 0": (TraceError, r"row 26, column cpu_pct: found -1; expected a finite number >= 0"),
+    "a percentage that is missing": (TraceError, "row 2, column cpu_pct: found None"),
+    "another column": (TraceError, "column cpu_pct: found columns cpu; expected a column of lists"),
+    "a damaged file": (TraceError, "damaged contents"),
+    "a missing column": (TraceError, "column cores"),
+    "an unknown resource": (UnknownNameError, "unknown resource 'memory'"),
+    "a resource twice": (InvalidValueError, "names that differ"),
+    "averages of nothing": (InvalidValueError, "a whole number >= 1"),
+}
+
+
+@pytest.mark.parametrize(("case", "kind", "message"), [(case, *rest) for case, rest in REFUSED.items()])
+def test_what_cannot_be_used_is_refused(tmp_path: Path, case: str, kind: type[PlbError], message: str) -> None:
+    """By file, row, column and what was expected."""
+    with pytest.raises(kind, match=message):
+        refused(tmp_path, case)
+
+
+@pytest.mark.skipif(not (DATA / "planetlab").is_dir(), reason="the PlanetLab traces are not here")
+def test_shared_planetlab() -> None:
+    """11,746 machines and days of 288 samples, as its SOURCE.md says."""
+    found = read_samples(DATA / "planetlab")
+    assert found.tasks + found.left_out == 11_746
+    assert set(np.diff(found.start).tolist()) == {DAY}
+    assert found.values.max() <= 100
+
+
+@pytest.mark.skipif(not (DATA / "bitbrains_rnd").is_dir(), reason="the Bitbrains traces are not here")
+def test_shared_bitbrains() -> None:
+    """No task is longer than a day; most of 500 machines and 89 days are there."""
+    found = read_samples(DATA / "bitbrains_rnd", ["cpu", "memory"])
+    assert 40_000 < found.tasks < 500 * 91
+    assert np.diff(found.start).max() <= DAY
+    assert len(found.values) > 11_900_000

@@ -1,0 +1,156 @@
+"""Reading tasks from traces, for `workloads.realisations`.
+
+What a task is depends on the trace:
+
+- PlanetLab: a machine on one day, 288 samples, in percent of its CPU.
+- Bitbrains: a machine on one day, up to 288 samples; CPU in MHz, memory in MB, disk and network in KB/s.
+- This project's format: a series, that is a tenant and role.
+
+As in [2] section 3.1, short tasks are left out, with fewer than 24 samples, and those that never used anything. Values
+stay as they stand in the file: whole numbers add up exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from plb.errors import InvalidValueError, UnknownNameError
+from workloads.checks import Checker
+from workloads.format import TRACES_FILE, read_traces
+from workloads.realisations import UNKNOWN, Ints, TaskSamples
+from workloads.segments import bounds_of, maximum, spread
+from workloads.trace import MetricInfo
+
+PLANETLAB_FILE, BITBRAINS_FILE = "planetlab.parquet", "rnd_5min.parquet"
+LEAST_SAMPLES = 24
+"""[2] section 3.1: tasks of two hours or longer, at 5 minutes a sample."""
+BINS_A_DAY = 288
+BITBRAINS_COLUMNS = {
+    "cpu_mhz": MetricInfo("cpu", "MHz", trend=False),
+    "mem_mb": MetricInfo("memory", "MB"),
+    "disk_rd_kbs": MetricInfo("disk_read", "KB/s", trend=False),
+    "disk_wr_kbs": MetricInfo("disk_write", "KB/s", trend=False),
+    "net_rx_kbs": MetricInfo("network_in", "KB/s", trend=False),
+    "net_tx_kbs": MetricInfo("network_out", "KB/s", trend=False),
+}
+
+
+def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> TaskSamples:
+    """Read the samples of a trace.
+
+    Parameters
+    ----------
+    path
+        ``planetlab.parquet``, ``rnd_5min.parquet`` (Bitbrains) or a directory with one of them or with traces in this
+        project's format.
+    resources
+        Names of the resources to read. Default: ``cpu`` where there is one, else the first.
+
+    Raises
+    ------
+    TraceError
+        There is no such file, it is damaged, or no task is left.
+    UnknownNameError
+        The trace has no such resource.
+    """
+    given = Path(path)
+    for name, read in ((PLANETLAB_FILE, _planetlab), (BITBRAINS_FILE, _bitbrains), (TRACES_FILE, _own)):
+        file = given / name if given.is_dir() else given
+        if file.name == name and file.is_file():
+            return _without_small(file, read(file, resources))
+    check = Checker(given)
+    check.add("no such trace", f"{PLANETLAB_FILE}, {BITBRAINS_FILE} or {TRACES_FILE}, or a directory with one of them")
+    check.raise_problems()
+    raise AssertionError
+
+
+def _planetlab(file: Path, resources: Sequence[str] | None) -> TaskSamples:
+    known = (MetricInfo("cpu", "%", trend=False),)
+    _chosen(known, resources, file)
+    check = Checker(file)
+    table = check.read()
+    if "cpu_pct" not in table.columns or not isinstance(table["cpu_pct"].dtype, pl.List):
+        check.add(f"columns {', '.join(table.columns)}", "a column of lists of numbers", column="cpu_pct")
+        check.raise_problems()
+    table = table.filter(pl.col("cpu_pct").list.len() > 0)
+    lists = table["cpu_pct"]
+    flat = lists.explode().to_frame()
+    _check_numbers(check, flat, ["cpu_pct"])
+    values = flat["cpu_pct"].to_numpy().astype(np.float32)[:, np.newaxis]
+    lengths = lists.list.len().to_numpy()
+    days = table["day"].rank("dense").to_numpy() if "day" in table.columns else np.full(len(table), UNKNOWN)
+    return TaskSamples(known, values, bounds_of(lengths), period=_whole(lengths, BINS_A_DAY, days))
+
+
+def _bitbrains(file: Path, resources: Sequence[str] | None) -> TaskSamples:
+    known = _chosen(tuple(BITBRAINS_COLUMNS.values()), resources, file)
+    columns = [name for metric in known for name, info in BITBRAINS_COLUMNS.items() if info == metric]
+    check = Checker(file)
+    empty = check.collect(pl.scan_parquet(file, glob=False).head(0))
+    check.columns(empty, dict.fromkeys(("vm", "bin", "cores", *columns), "number"))
+    check.raise_problems()
+    running = pl.scan_parquet(file, glob=False).filter(pl.col("cores") > 0)
+    table = check.collect(running.select("vm", "bin", *columns).sort("vm", "bin"))
+    _check_numbers(check, table, columns)
+    day = table["bin"].to_numpy().astype(np.int64) // BINS_A_DAY
+    key = table["vm"].to_numpy().astype(np.int64) * 2**20 + day
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    values = np.stack([table[name].to_numpy().astype(np.float32) for name in columns], axis=1)
+    start = np.append(first, len(key)).astype(np.int64)
+    return TaskSamples(known, values, start, period=_whole(np.diff(start), BINS_A_DAY, day[first]))
+
+
+def _own(file: Path, resources: Sequence[str] | None) -> TaskSamples:
+    traces = read_traces(file.parent)
+    known = _chosen(traces.metrics, resources, file)
+    place = [traces.metrics.index(metric) for metric in known]
+    return TaskSamples(known, np.ascontiguousarray(traces.values[:, place]), traces.series_start)
+
+
+def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) -> Ints:
+    """Return the periods of tasks with all their samples; of the others it is not known which are missing."""
+    return np.where(lengths == samples, period.astype(np.int64), UNKNOWN)
+
+
+def _chosen(known: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Path) -> tuple[MetricInfo, ...]:
+    """Return the resources of these names, in the order of the names."""
+    of_name = {metric.name: metric for metric in known}
+    wanted = list(names) if names else ["cpu" if "cpu" in of_name else known[0].name]
+    for name in wanted:
+        if name not in of_name:
+            raise UnknownNameError("resource", name, of_name, str(file))
+    if len(set(wanted)) < len(wanted):
+        raise InvalidValueError("traces", "resources", wanted, "names that differ")
+    return tuple(of_name[name] for name in wanted)
+
+
+def _check_numbers(check: Checker, table: pl.DataFrame, columns: Sequence[str]) -> None:
+    check.columns(table, dict.fromkeys(columns, "number"))
+    check.raise_problems()
+    check.numbers(table, list(columns))
+    check.raise_problems()
+
+
+def _without_small(file: Path, found: TaskSamples) -> TaskSamples:
+    """Leave out tasks that are too short, or never used any of the resources."""
+    lengths = np.diff(found.start)
+    keep = lengths >= LEAST_SAMPLES
+    if found.tasks:
+        keep &= (maximum(found.values, found.start) > 0).any(axis=1)
+    if not keep.any():
+        check = Checker(file)
+        check.add(f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples", "at least one such task")
+        check.raise_problems()
+    return TaskSamples(
+        found.resources,
+        found.values[spread(keep, found.start)],
+        bounds_of(lengths[keep]),
+        int((~keep).sum()),
+        found.period[keep],
+    )
