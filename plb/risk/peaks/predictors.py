@@ -1,0 +1,202 @@
+"""Peak predictors and the peak oracle of [5] (Bashir et al., EuroSys 2021): what they are told, not how they compute.
+
+Every predictor but `BorgDefault` has a *warm-up*: a task counts at its limit until it was seen in so many steps in a
+row, and never fewer than two, as in the authors' released simulator. It has a *history*: the newest samples of each
+task, the present one included. And it has a *cap*: usage above the limit of the same sample counts as that limit.
+
+The defaults are those of [5] section 5.3: 24 samples of five minutes are two hours, 120 are ten.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar, TypeAlias
+
+import attrs
+
+from plb.errors import InvalidValueError
+from plb.validation import check_count, check_items, check_member, check_number, check_switch
+
+LEAST_SEEN = 2
+"""The first sample of a task never counts as warm, whatever the warm-up."""
+
+
+class Form(StrEnum):
+    """The two forms of N-sigma."""
+
+    RELEASED = "released"
+    """Of the released simulator: usage by limit of the tasks that are warm now, at most 1, times their limits now."""
+    PAPER = "paper"
+    """As [5] section 4 prints it: of the summed usage of the machine, tasks that have left it included."""
+
+
+@attrs.frozen(kw_only=True)
+class BorgDefault:
+    """A fixed fraction of the summed limits, ``phi · sum L`` ([5] section 4).
+
+    Parameters
+    ----------
+    phi
+        The fraction, in [0, 1]; 1 is no over-commitment ([5] section 5.2: 0.9).
+    """
+
+    kind: ClassVar[str] = "borg-default"
+    phi: float = 0.9
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "phi", check_number(self.kind, "phi", self.phi, high=1.0))
+
+
+@attrs.frozen(kw_only=True)
+class RcLike:
+    """The sum of a percentile of each task's usage ([5] section 4), here of usage by limit, times the present limit.
+
+    Percentiles are interpolated as NumPy does by default. A sample with limit 0 has the ratio 0.
+
+    Parameters
+    ----------
+    percentile
+        In [0, 100].
+    warmup
+        Samples until a task is warm.
+    history
+        Samples of each task that are kept, at least 1.
+    cap
+        Whether usage above the limit counts as the limit.
+    """
+
+    kind: ClassVar[str] = "rc-like"
+    percentile: float = 99.0
+    warmup: int = 24
+    history: int = 120
+    cap: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        _check_window(self, self.kind)
+        object.__setattr__(self, "percentile", check_number(self.kind, "percentile", self.percentile, high=100.0))
+
+
+@attrs.frozen(kw_only=True)
+class MachinePercentile:
+    """A percentile of the machine's usage by limit, at most 1, times the present limits; of the released simulator.
+
+    As in the released form of N-sigma, only the tasks that are warm now count in the past.
+
+    Parameters
+    ----------
+    percentile, warmup, history, cap
+        See `RcLike`.
+    """
+
+    kind: ClassVar[str] = "per-machine-percentile"
+    percentile: float = 99.0
+    warmup: int = 24
+    history: int = 120
+    cap: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        _check_window(self, self.kind)
+        object.__setattr__(self, "percentile", check_number(self.kind, "percentile", self.percentile, high=100.0))
+
+
+@attrs.frozen(kw_only=True)
+class NSigma:
+    """The mean of the machine's usage and n standard deviations ([5] section 4); sample deviations, in both forms.
+
+    In the paper's form the past of the machine is the summed usage of all tasks that were on it, but for those that are
+    cold now and count at their limits. Nothing bounds it from above, as nothing in [5] does. While no task is warm, the
+    prediction is the summed limit in both forms.
+
+    Parameters
+    ----------
+    n
+        Number of standard deviations, at least 0.
+    warmup, cap
+        See `RcLike`.
+    history
+        Samples that are kept, at least 2: fewer have no deviation.
+    form
+        See `Form`.
+    """
+
+    kind: ClassVar[str] = "n-sigma"
+    n: float = 5.0
+    warmup: int = 24
+    history: int = 120
+    form: Form = Form.RELEASED
+    cap: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        _check_window(self, self.kind, least_history=2)
+        object.__setattr__(self, "n", check_number(self.kind, "n", self.n))
+        object.__setattr__(self, "form", check_member(self.kind, "form", self.form, Form))
+
+
+@attrs.frozen
+class Maximum:
+    """The largest of several predictions ([5] section 4); each predictor keeps its own warm-up, history and cap.
+
+    Parameters
+    ----------
+    of
+        At least one predictor.
+    """
+
+    kind: ClassVar[str] = "max"
+    of: tuple[Predictor, ...]
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "of", tuple(check_items(self.kind, "of", self.of, object)))
+        for one in self.of:
+            if not isinstance(one, Predictor):
+                raise InvalidValueError(self.kind, "of", one, "a peak predictor; the oracle is none")
+        if not self.of:
+            raise InvalidValueError(self.kind, "of", self.of, "at least one predictor")
+
+
+@attrs.frozen(kw_only=True)
+class PeakOracle:
+    """The largest usage to come of the tasks that are present now ([5] section 3.1), within a horizon.
+
+    As in the released simulator the present step is not looked at, tasks that come later are not counted, a task that
+    has left adds 0, and usage to come is capped at the limit of now. Steps are counted in time: where a machine has
+    gaps, the window holds fewer samples. The last steps of a machine, whose horizon its trace does not cover, have no
+    value; where that is all of them, the first has, over what there is. Where nothing is to come, the value is the
+    summed limit.
+
+    Parameters
+    ----------
+    horizon
+        Steps to look ahead ([5] section 5.2: 24 hours, 288 steps of five minutes).
+    percentile
+        Of the usage to come, in [0, 100]; 100 is its maximum.
+    cap
+        Whether usage above the limit of now counts as that limit.
+    """
+
+    kind: ClassVar[str] = "oracle"
+    horizon: int = 288
+    percentile: float = 100.0
+    cap: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        check_count(self.kind, "horizon", self.horizon)
+        object.__setattr__(self, "percentile", check_number(self.kind, "percentile", self.percentile, high=100.0))
+        check_switch(self.kind, "cap", self.cap)
+
+
+Windowed: TypeAlias = RcLike | MachinePercentile | NSigma
+"""What keeps a window of samples of each task."""
+Predictor: TypeAlias = BorgDefault | Windowed | Maximum
+"""What predicts from the past alone."""
+
+
+def least_seen(predictor: Windowed) -> int:
+    """Return the number of samples in a row from which on a task is warm."""
+    return max(LEAST_SEEN, predictor.warmup)
+
+
+def _check_window(predictor: Windowed, item: str, least_history: int = 1) -> None:
+    check_count(item, "warmup", predictor.warmup)
+    check_count(item, "history", predictor.history, low=least_history)
+    check_switch(item, "cap", predictor.cap)

@@ -1,0 +1,112 @@
+"""Predictors as text: ``n-sigma:n=5,warmup=24``, ``max(rc-like:percentile=99;n-sigma)``, ``oracle:horizon=288``.
+
+A kind, then its parameters after a colon, separated by commas; what is not said keeps its default. ``max(...)`` holds
+predictors separated by semicolons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, TypeAlias
+
+import attrs
+
+from plb.errors import InvalidValueError, UnknownNameError
+from plb.risk.peaks.predictors import BorgDefault, MachinePercentile, Maximum, NSigma, PeakOracle, Predictor, RcLike
+
+Teller: TypeAlias = Predictor | PeakOracle
+"""A predictor or the oracle."""
+KINDS: dict[str, type[Any]] = {one.kind: one for one in (BorgDefault, RcLike, NSigma, MachinePercentile, PeakOracle)}
+SWITCH = {"true": True, "false": False}
+
+
+def parse(text: str) -> Teller:
+    """Return the predictor, or oracle, that a text describes.
+
+    Raises
+    ------
+    UnknownNameError
+        A kind or a parameter does not exist; the message names those that do.
+    InvalidValueError
+        A value, or the text as a whole, is not allowed.
+    """
+    wanted = text.strip()
+    if wanted.startswith(f"{Maximum.kind}("):
+        if not wanted.endswith(")"):
+            raise _malformed(text, "a closing bracket at the end")
+        return Maximum(tuple(_parse_member(one) for one in _members(wanted[len(Maximum.kind) + 1 : -1], text)))
+    kind, colon, rest = wanted.partition(":")
+    kind = kind.strip()
+    if kind not in KINDS:
+        raise UnknownNameError("predictor", kind, [*KINDS, f"{Maximum.kind}(...)"])
+    if colon and not rest.strip():
+        raise _malformed(text, "parameters after the colon, such as warmup=24")
+    given: dict[str, Any] = {}
+    for part in rest.split(",") if rest else ():
+        name, equals, value = (one.strip() for one in part.partition("="))
+        if not equals or not name or not value:
+            raise _malformed(text, "parameters such as warmup=24, separated by commas")
+        if name in given:
+            raise _malformed(text, f"each parameter once; {name} is there twice")
+        given[name] = _value(KINDS[kind], kind, name, value)
+    return KINDS[kind](**given)  # type: ignore[no-any-return]
+
+
+def spec(teller: Teller) -> str:
+    """Return the text that describes a predictor or the oracle, with all its parameters."""
+    if isinstance(teller, Maximum):
+        return f"{teller.kind}({';'.join(spec(one) for one in teller.of)})"
+    values = {field.name: getattr(teller, field.name) for field in attrs.fields(type(teller))}
+    return f"{teller.kind}:{','.join(f'{name}={_shown(value)}' for name, value in values.items())}"
+
+
+def _parse_member(text: str) -> Predictor:
+    found = parse(text)
+    if isinstance(found, PeakOracle):
+        raise InvalidValueError(Maximum.kind, "of", text.strip(), "a peak predictor; the oracle is none")
+    return found
+
+
+def _members(inside: str, text: str) -> Iterator[str]:
+    """Yield what stands between semicolons that are in no bracket."""
+    depth, begun = 0, 0
+    for place, letter in enumerate(inside):
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            break
+        if letter == ";" and depth == 0:
+            yield inside[begun:place]
+            begun = place + 1
+    if depth != 0:
+        raise _malformed(text, "a closing bracket for each that opens")
+    yield inside[begun:]
+
+
+def _value(cls: type[Any], kind: str, name: str, text: str) -> object:
+    """Return a parameter's value as its default's type has it; ranges are checked by the class."""
+    fields = {field.name: field for field in attrs.fields(cls)}
+    if name not in fields:
+        raise UnknownNameError("parameter", name, fields, kind)
+    default = fields[name].default
+    if isinstance(default, bool):
+        if text.lower() not in SWITCH:
+            raise InvalidValueError(kind, name, text, "true or false")
+        return SWITCH[text.lower()]
+    if isinstance(default, Enum):
+        return text
+    wanted = "a whole number" if isinstance(default, int) else "a number"
+    try:
+        return int(text) if isinstance(default, int) else float(text)
+    except ValueError:
+        raise InvalidValueError(kind, name, text, wanted) from None
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _malformed(text: str, expected: str) -> InvalidValueError:
+    return InvalidValueError("predictor", "spec", text, expected)
