@@ -16,6 +16,8 @@ from plb.validation import check_count
 STEP_SECONDS = 300
 """Of the Google trace, on which [5] measures, seconds."""
 ITEM = "samples"
+LARGEST_AMOUNT = 1e100
+"""Usage and limits lie below, so that sums and squares are finite."""
 LONGEST = 2**62
 """From the first time to the last, so that differences and horizons are whole numbers of 64 bits."""
 
@@ -91,7 +93,7 @@ class TaskSamples:
         time
             Whole numbers in any unit. Samples of a machine at the same time are one step of it.
         usage, limit
-            Numbers of at least 0, in the same unit.
+            Numbers of at least 0 and below 1e100, in the same unit.
         step
             Length of a step, in the unit of `time`; the oracle's horizon counts these.
 
@@ -115,7 +117,7 @@ class TaskSamples:
         if order is not None:
             keys, amounts = [column[order] for column in keys], [column[order] for column in amounts]
         numbers, tasks, times = keys
-        twice = np.flatnonzero(_same_as_above(*keys))
+        twice = np.flatnonzero(same_as_above(*keys))
         if len(twice):
             pair = sorted((twice[0], twice[0] + 1) if order is None else order[twice[0] : twice[0] + 2].tolist())
             raise ConflictError(f"samples: rows {pair[0]} and {pair[1]} are of one machine, task and time")
@@ -183,7 +185,8 @@ def _back(machine: Int, task: Int, time: Int) -> npt.NDArray[np.bool_]:
     return later
 
 
-def _same_as_above(*columns: Int) -> npt.NDArray[np.bool_]:
+def same_as_above(*columns: Int) -> npt.NDArray[np.bool_]:
+    """Return which rows but the first have what the row above them has."""
     return np.asarray(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]))
 
 
@@ -212,7 +215,9 @@ def _amounts(name: str, values: npt.ArrayLike) -> Float:
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iuf"):
         raise InvalidValueError(ITEM, name, f"{column.dtype} {column.shape}", "one column of numbers")
     numbers = np.ascontiguousarray(column, np.float64)
-    bad = np.flatnonzero(~((numbers >= 0.0) & (numbers < np.inf)))
+    bad = np.flatnonzero(~((numbers >= 0.0) & (numbers < LARGEST_AMOUNT)))
     if len(bad):
-        raise InvalidValueError(ITEM, f"{name}[{bad[0]}]", float(numbers[bad[0]]), "a finite number >= 0")
+        raise InvalidValueError(
+            ITEM, f"{name}[{bad[0]}]", float(numbers[bad[0]]), f"a number >= 0 and < {LARGEST_AMOUNT:g}"
+        )
     return numbers

@@ -11,6 +11,7 @@ from plb.arrays import Float
 from plb.errors import ConflictError, InvalidValueError
 from plb.risk.peaks.predictors import BorgDefault, Form, Maximum, NSigma, Predictor, RcLike, Windowed, least_seen
 from plb.risk.peaks.recent import RecentSamples
+from plb.risk.peaks.samples import LARGEST_AMOUNT
 from plb.risk.peaks.windows import (
     mean_and_deviations,
     oldest_age,
@@ -65,7 +66,7 @@ class MachinePeak:
         tasks
             Names of the tasks that are there, or whatever else tells them apart and sorts: sums go in this order.
         usage, limit
-            Of each task, at least 0.
+            Of each task, at least 0 and below 1e100.
 
         Raises
         ------
@@ -79,12 +80,16 @@ class MachinePeak:
         if len(set(tasks)) < len(tasks):
             raise ConflictError("step: a task is named twice")
         order = sorted(range(len(tasks)), key=tasks.__getitem__)
-        used = np.array([check_number(ITEM, f"usage of {tasks[i]!r}", usage[i]) for i in order])
-        allowed = np.array([check_number(ITEM, f"limit of {tasks[i]!r}", limit[i]) for i in order])
+        used = np.array([_amount(f"usage of {tasks[i]!r}", usage[i]) for i in order])
+        allowed = np.array([_amount(f"limit of {tasks[i]!r}", limit[i]) for i in order])
         capped, rows = np.minimum(used, allowed), np.arange(len(order))
         whole = sum_of(rows, 0, len(rows), allowed)
         peak = self._part.update(_Step([tasks[i] for i in order], used, capped, allowed, whole))
         return PeakAt(peak, whole, sum_of(rows, 0, len(rows), capped))
+
+
+def _amount(field: str, value: float) -> float:
+    return check_number(ITEM, field, value, high=LARGEST_AMOUNT, high_open=True)
 
 
 class _Step(NamedTuple):
