@@ -46,7 +46,7 @@ def predict_command(
         typer.Option(
             help="File of the predictions, CSV or Parquet: machine, time_s, predictor, predicted_peak, limit, usage."
         ),
-    ] = Path("predictions.parquet"),
+    ] = Path("results/predictions.parquet"),
     step: Annotated[float, typer.Option(help="Seconds of a step; the oracle's horizon counts these.")] = 300.0,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Results are the same for any number. Default: one a core.")

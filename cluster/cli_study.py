@@ -1,4 +1,4 @@
-"""``plb study NAME``: the experiments of paper 1, with its figures beside ours."""
+"""``plb study NAME``: the experiments of papers 1 and 5."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class Study(StrEnum):
     CONFIGURATIONS = "configurations"
     SENSITIVITY = "sensitivity"
     DENSITIES = "densities"
+    PEAKS = "peaks"
 
 
 OF_ARMS = (Study.ANNEALING, Study.POLICIES, Study.CONFIGURATIONS, Study.SENSITIVITY)
 """Those that compare arms in many runs."""
 ONLY_OF = {
-    "quick": (*OF_ARMS, Study.COMPRESSION, Study.OVERHEAD),
+    "quick": (*OF_ARMS, Study.COMPRESSION, Study.OVERHEAD, Study.PEAKS),
     "samples": (Study.COMPRESSION,),
     "full": (Study.POLICIES,),
     "oracle": (Study.POLICIES,),
@@ -50,7 +51,8 @@ def study_command(
             help="compression: figure 7. annealing: figure 8. policies: figure 9. overhead: section 8.5. "
             "configurations: which settings of the engine leave the fewest violations. "
             "sensitivity: what the results owe to the choice of tenants. "
-            "densities: at which densities the others look.",
+            "densities: at which densities these look. "
+            "peaks: predictions of peak usage, figures 1 and 6 to 12 of Bashir et al., EuroSys 2021.",
             show_default=False,
         ),
     ],
@@ -72,7 +74,11 @@ def study_command(
         Path | None, typer.Option(help="Scenario file whose cluster and tenants are used instead of the regions.")
     ] = None,
     traces: Annotated[
-        Path | None, typer.Option(help="Directory of the traces, instead of that in the scenario file.")
+        Path | None,
+        typer.Option(
+            help="Directory of the traces, instead of that in the scenario file. "
+            "peaks: file of samples as `plb predict` reads it, or directory of the Google 2019 sample."
+        ),
     ] = None,
     density: Annotated[
         list[float] | None, typer.Option(help="Tenant density; may be given again. Default: see `densities`.")
@@ -95,7 +101,7 @@ def study_command(
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Repeat an experiment of König et al., PVLDB 2022, and print its figures beside theirs.
+    """Repeat an experiment of König et al., PVLDB 2022, or of Bashir et al., EuroSys 2021.
 
     What is finished is kept: after Ctrl-C the same command goes on where it stood.
     """
@@ -121,8 +127,10 @@ def study_command(
     for name, value in given.items():
         if value not in (None, False) and study not in ONLY_OF[name]:
             raise typer.BadParameter(f"the study {study.value} has no such option", param_hint=_option(name))
-    if traces is not None and scenario is None:
+    if traces is not None and scenario is None and study is not Study.PEAKS:
         raise typer.BadParameter("needs --scenario, which says what the nodes are", param_hint="--traces")
+    if region and traces is not None and study is Study.PEAKS:
+        raise typer.BadParameter("the traces say what the tasks are", param_hint="--region")
     if region and scenario is not None:
         raise typer.BadParameter("the scenario file says whose tenants they are", param_hint="--region")
     if region and len(region) > 1 and study is Study.OVERHEAD:
@@ -130,6 +138,7 @@ def study_command(
     check_file(json)
     wanted = Wanted(
         base=base_of(region, scenario, traces, quick=quick),
+        traces=traces,
         place=Place(out or Path("results") / f"study-{study.value}", jobs, scheduler, restart, quiet),
         quick=quick,
         full=full,

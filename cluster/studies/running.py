@@ -11,7 +11,7 @@ import polars as pl
 from rich.table import Table as RichTable
 
 from cluster.errors import DensityError
-from cluster.studies import annealing, compression, configurations, overhead, policies, sensitivity
+from cluster.studies import annealing, compression, configurations, overhead, peaks_report, policies, sensitivity
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import TIMINGS, Finished, Place, Row, carry_out
@@ -57,6 +57,8 @@ class Wanted:
         Further arms, and more repeats, of the study of policies.
     samples
         Of the study of compression.
+    traces
+        Of the study of peaks: samples of tasks, instead of the regions.
     densities, repeats, days
         Of each setting.
     seed
@@ -70,6 +72,7 @@ class Wanted:
     oracle: bool = False
     initial_demand: bool = False
     samples: int | None = None
+    traces: Path | None = None
     densities: Sequence[float] | None = None
     repeats: int | None = None
     days: float | None = None
@@ -254,6 +257,13 @@ def run_densities(wanted: Wanted) -> Report:
     return Report((table_of_densities(found),), {"study": "densities", "densities": found}, ())
 
 
+def run_peaks(wanted: Wanted) -> Report:
+    """Draw the figures of [5]."""
+    cells = peaks_report.cells_of(wanted.traces, wanted.base.workloads, quick=wanted.quick, seed=wanted.seed)
+    table, figures = peaks_report.carry_out_peaks(cells, wanted.place, wanted.seed)
+    return Report((table,), figures, ())
+
+
 RUN: Mapping[str, Callable[[Wanted], Report]] = {
     "annealing": run_annealing,
     "policies": run_policies,
@@ -262,6 +272,7 @@ RUN: Mapping[str, Callable[[Wanted], Report]] = {
     "configurations": run_configurations,
     "sensitivity": run_sensitivity,
     "densities": run_densities,
+    "peaks": run_peaks,
 }
 """The studies by name."""
 
