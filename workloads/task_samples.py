@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.risk.peaks import Predictions, TaskSamples
-from plb.risk.peaks.samples import LARGEST_AMOUNT, order_of, same_as_above
+from plb.risk.peaks.samples import AMOUNTS, allowed_amounts, order_of, same_as_above
 from workloads.checks import Checker
 
 CSV, PARQUET = ".csv", ".parquet"
@@ -30,8 +30,7 @@ EXPECTED = {
     "machine": "a name or a whole number",
     "task": "a name or a whole number",
     "time_s": f"seconds, from {-LATEST:g} to {LATEST:g}",
-    "usage": f"a number >= 0 and < {LARGEST_AMOUNT:g}",
-    "limit": f"a number >= 0 and < {LARGEST_AMOUNT:g}",
+    **AMOUNTS,
 }
 
 Numbers = npt.NDArray[np.float64]
@@ -84,6 +83,7 @@ def read_task_samples(path: str | Path, *, step_seconds: float = 300.0) -> Sampl
     if not check.problems and not len(frame):
         check.add("no rows", "at least one sample")
     check.raise_problems()
+    frame = frame.select("time_s")  # names take more memory than all else
     machines, machine = codes["machine"]
     _, task = codes["task"]
     time = _microseconds(frame["time_s"], columns["time_s"])
@@ -197,7 +197,7 @@ def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Numbers:
         return np.zeros(len(frame))
     numbers = (given.cast(pl.String) if is_text else given).cast(pl.Float64, strict=False)
     values = numbers.fill_null(float("nan")).to_numpy()
-    good = np.abs(values) <= LATEST if name == "time_s" else (values >= 0.0) & (values < LARGEST_AMOUNT)
+    good = np.abs(values) <= LATEST if name == "time_s" else allowed_amounts(name, values)
     check.bad_rows(~good, name, given, EXPECTED[name])
     return values
 

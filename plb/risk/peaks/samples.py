@@ -16,8 +16,13 @@ from plb.validation import check_count
 STEP_SECONDS = 300
 """Of the Google trace, on which [5] measures, seconds."""
 ITEM = "samples"
-LARGEST_AMOUNT = 1e100
-"""Usage and limits lie below, so that sums and squares are finite."""
+LARGEST, SMALLEST_LIMIT = 1e50, 1e-50
+"""Usage and limits lie below, and limits that are not 0 are not smaller, so that squares of ratios are finite."""
+AMOUNTS = {
+    "usage": f"a number >= 0 and < {LARGEST:g}",
+    "limit": f"0, or a number >= {SMALLEST_LIMIT:g} and < {LARGEST:g}",
+}
+"""What usage and limits may be, in words."""
 LONGEST = 2**62
 """From the first time to the last, so that differences and horizons are whole numbers of 64 bits."""
 
@@ -93,7 +98,7 @@ class TaskSamples:
         time
             Whole numbers in any unit. Samples of a machine at the same time are one step of it.
         usage, limit
-            Numbers of at least 0 and below 1e100, in the same unit.
+            See `AMOUNTS`; in the same unit.
         step
             Length of a step, in the unit of `time`; the oracle's horizon counts these.
 
@@ -143,8 +148,8 @@ class TaskSamples:
         seen = np.arange(1, len(rows) + 1) - np.repeat(run_start[:-1], np.diff(run_start))
         return MachineSamples(
             time,
-            self.usage[chosen],
-            self.limit[chosen],
+            self.usage[chosen].copy(),  # kernels are compiled anew for an array that is read-only, as a host's may be
+            self.limit[chosen].copy(),
             snapshot.astype(np.int64, copy=False),
             run_start,
             np.append(np.flatnonzero(new_task), len(rows)),
@@ -152,6 +157,12 @@ class TaskSamples:
             seen[rows],
             np.append(0, np.bincount(snapshot).cumsum()),
         )
+
+
+def allowed_amounts(name: str, values: Float) -> npt.NDArray[np.bool_]:
+    """Return which values may be a usage or a limit, see `AMOUNTS`."""
+    least = SMALLEST_LIMIT if name == "limit" else 0.0
+    return np.asarray((values == 0.0) | ((values >= least) & (values < LARGEST)))
 
 
 def order_of(machine: Int, task: Int, time: Int) -> Int | None:
@@ -207,6 +218,8 @@ def _whole(name: str, values: npt.ArrayLike) -> Int:
     column: npt.NDArray[Any] = np.asarray(values)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
         raise InvalidValueError(ITEM, name, f"{column.dtype} {column.shape}", "one column of whole numbers")
+    if column.size and column.max() >= 2**63:
+        raise InvalidValueError(ITEM, name, int(column.max()), "whole numbers below 2^63")
     return np.ascontiguousarray(column, np.int64)
 
 
@@ -215,9 +228,7 @@ def _amounts(name: str, values: npt.ArrayLike) -> Float:
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iuf"):
         raise InvalidValueError(ITEM, name, f"{column.dtype} {column.shape}", "one column of numbers")
     numbers = np.ascontiguousarray(column, np.float64)
-    bad = np.flatnonzero(~((numbers >= 0.0) & (numbers < LARGEST_AMOUNT)))
+    bad = np.flatnonzero(~allowed_amounts(name, numbers))
     if len(bad):
-        raise InvalidValueError(
-            ITEM, f"{name}[{bad[0]}]", float(numbers[bad[0]]), f"a number >= 0 and < {LARGEST_AMOUNT:g}"
-        )
+        raise InvalidValueError(ITEM, f"{name}[{bad[0]}]", float(numbers[bad[0]]), AMOUNTS[name])
     return numbers

@@ -11,7 +11,7 @@ from plb.arrays import Float
 from plb.errors import ConflictError, InvalidValueError
 from plb.risk.peaks.predictors import BorgDefault, Form, Maximum, NSigma, Predictor, RcLike, Windowed, least_seen
 from plb.risk.peaks.recent import RecentSamples
-from plb.risk.peaks.samples import LARGEST_AMOUNT
+from plb.risk.peaks.samples import AMOUNTS, allowed_amounts
 from plb.risk.peaks.windows import (
     mean_and_deviations,
     oldest_age,
@@ -66,7 +66,7 @@ class MachinePeak:
         tasks
             Names of the tasks that are there, or whatever else tells them apart and sorts: sums go in this order.
         usage, limit
-            Of each task, at least 0 and below 1e100.
+            Of each task; see `plb.risk.peaks.samples.AMOUNTS`.
 
         Raises
         ------
@@ -80,16 +80,20 @@ class MachinePeak:
         if len(set(tasks)) < len(tasks):
             raise ConflictError("step: a task is named twice")
         order = sorted(range(len(tasks)), key=tasks.__getitem__)
-        used = np.array([_amount(f"usage of {tasks[i]!r}", usage[i]) for i in order])
-        allowed = np.array([_amount(f"limit of {tasks[i]!r}", limit[i]) for i in order])
+        used, allowed = (_amounts(name, tasks, column, order) for name, column in (("usage", usage), ("limit", limit)))
         capped, rows = np.minimum(used, allowed), np.arange(len(order))
         whole = sum_of(rows, 0, len(rows), allowed)
         peak = self._part.update(_Step([tasks[i] for i in order], used, capped, allowed, whole))
         return PeakAt(peak, whole, sum_of(rows, 0, len(rows), capped))
 
 
-def _amount(field: str, value: float) -> float:
-    return check_number(ITEM, field, value, high=LARGEST_AMOUNT, high_open=True)
+def _amounts(name: str, tasks: Sequence[Any], values: Sequence[float], order: Sequence[int]) -> Float:
+    """Return the values of the tasks in an order, or refuse them with the task."""
+    numbers = np.array([check_number(ITEM, f"{name} of {tasks[place]!r}", values[place]) for place in order])
+    bad = np.flatnonzero(~allowed_amounts(name, numbers))
+    if len(bad):
+        raise InvalidValueError(ITEM, f"{name} of {tasks[order[bad[0]]]!r}", float(numbers[bad[0]]), AMOUNTS[name])
+    return numbers
 
 
 class _Step(NamedTuple):

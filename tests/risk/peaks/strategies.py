@@ -23,7 +23,8 @@ from .reference import Sample
 STEP = 300
 NO_DEADLINE = settings(deadline=None, max_examples=150)
 """The first example compiles kernels, so a deadline would measure the compiler."""
-amounts = st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]) | st.floats(0.0, 3.0, allow_subnormal=False)
+usages = st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]) | st.floats(0.0, 3.0, allow_subnormal=False)
+limits = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(1e-50, 3.0)
 percentiles = st.sampled_from([0.0, 50.0, 80.0, 99.0, 100.0]) | st.floats(0.0, 100.0, allow_subnormal=False)
 windows = {"warmup": st.integers(0, 6), "history": st.integers(2, 7), "cap": st.booleans()}
 
@@ -36,7 +37,7 @@ def machines(draw: st.DrawFn) -> list[Sample]:
     if not any(there):
         there[0] = 1
     return [
-        (task, STEP * step, draw(amounts), draw(amounts))
+        (task, STEP * step, draw(usages), draw(limits))
         for step, present in enumerate(there)
         for task in range(4)
         if present >> task & 1
