@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from cluster.cli_bench import bench_app
+from cluster.cli_predict import predict_command
 from cluster.cli_simulate import simulate_command
 from cluster.cli_studies import study_app
 from cluster.cli_traces import traces_app
@@ -12,13 +13,15 @@ from cluster.cli_warmup import warmup_command
 
 app = typer.Typer(
     name="plb",
-    help="Placement and load balancing for over-subscribed clusters: simulate, check traces, repeat studies, time it.",
+    help="Placement and load balancing for over-subscribed clusters: simulate, predict peaks, check traces, "
+    "repeat studies, time it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("simulate")(simulate_command)
+app.command("predict")(predict_command)
 app.command("warmup")(warmup_command)
 app.add_typer(study_app, name="study")
 app.add_typer(traces_app, name="traces")

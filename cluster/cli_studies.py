@@ -12,6 +12,7 @@ from collections.abc import Callable
 import typer
 
 from cluster.cli_gaussian import gaussian_command
+from cluster.cli_peaks import peaks_command
 from cluster.cli_study import HELP, ONLY_OF, Study, study_command
 
 study_app = typer.Typer(help="Repeat the papers' experiments, with their figures beside ours.", no_args_is_help=True)
@@ -37,3 +38,4 @@ for _study in Study:
 study_app.command("gaussian", short_help="[2] table 1 and figures 6 to 13: GPA on traces of your own.")(
     gaussian_command
 )
+study_app.command("peaks", short_help="[5] figures 1 and 6 to 12: peak predictors and what they save.")(peaks_command)

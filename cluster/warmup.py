@@ -8,10 +8,13 @@ import attrs
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory
+from plb.risk.peaks import TaskSamples, parse, predict
+
+PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "oracle")
 
 
 def warm_up(report: Callable[[str], None] = lambda _step: None) -> None:
-    """Make small plans that need every kernel of the engine; a second run in the same environment takes a second.
+    """Make small plans and predictions that need every kernel; a second run in the same environment takes a second.
 
     Parameters
     ----------
@@ -34,6 +37,9 @@ def warm_up(report: Callable[[str], None] = lambda _step: None) -> None:
     engine.configure(attrs.evolve(engine.config, policy="prv_worst_fit"))
     engine.place()
     engine.repair()
+    report("peak predictions")
+    samples = TaskSamples.from_columns(machine=[0] * 3, task=[0] * 3, time=range(3), usage=[1.0] * 3, limit=[2.0] * 3)
+    predict(samples, [parse(text) for text in PREDICTORS], threads=1)
 
 
 def _tiny_engine() -> PlacementAndLoadBalancing:

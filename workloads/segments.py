@@ -51,7 +51,7 @@ def maximum(rows: Rows, bounds: Bounds) -> Rows:
     return np.asarray(np.maximum.reduceat(rows, bounds[:-1], axis=0))
 
 
-def highest_ahead(rows: Rows, bounds: Bounds, steps: int) -> Rows:
+def highest_ahead(rows: npt.NDArray[Any], bounds: Bounds, steps: int) -> npt.NDArray[Any]:
     """Return the largest of every row and the `steps` rows that follow it in its segment, of the shape of `rows`."""
     last = spread(bounds[1:] - 1, bounds)
     place = np.arange(len(rows))

@@ -90,7 +90,7 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
     described
         What is said of the study in ``study.json``.
     """
-    _check_study(place.folder / STUDY, name)
+    check_study(place.folder / STUDY, name)
     if place.restart:
         (place.folder / JOURNAL).unlink(missing_ok=True)
     with Journal(place.folder / JOURNAL) as journal:
@@ -107,7 +107,7 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
     return finished
 
 
-def _check_study(path: Path, name: str) -> None:
+def check_study(path: Path, name: str) -> None:
     """Refuse a directory with the results of another study."""
     if path.exists():
         there = json.loads(path.read_text(encoding="utf-8")).get("study")

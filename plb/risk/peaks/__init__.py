@@ -1,0 +1,51 @@
+"""Peak prediction: how much will the tasks of a machine use at the most? ([5], Bashir et al., EuroSys 2021)."""
+
+from plb.risk.peaks.bulk import Predictions, predict
+from plb.risk.peaks.metrics import (
+    CellMetrics,
+    MachineMetrics,
+    cell_metrics,
+    machine_metrics,
+    savings_ratio,
+    violation_severity,
+    violations,
+)
+from plb.risk.peaks.predictors import (
+    BorgDefault,
+    Form,
+    MachinePercentile,
+    Maximum,
+    NSigma,
+    PeakOracle,
+    Predictor,
+    RcLike,
+)
+from plb.risk.peaks.samples import TaskSamples
+from plb.risk.peaks.specs import Teller, parse, spec
+from plb.risk.peaks.streaming import MachinePeak, PeakAt
+
+__all__ = [
+    "BorgDefault",
+    "CellMetrics",
+    "Form",
+    "MachineMetrics",
+    "MachinePeak",
+    "MachinePercentile",
+    "Maximum",
+    "NSigma",
+    "PeakAt",
+    "PeakOracle",
+    "Predictions",
+    "Predictor",
+    "RcLike",
+    "TaskSamples",
+    "Teller",
+    "cell_metrics",
+    "machine_metrics",
+    "parse",
+    "predict",
+    "savings_ratio",
+    "spec",
+    "violation_severity",
+    "violations",
+]

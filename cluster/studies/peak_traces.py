@@ -1,0 +1,115 @@
+"""What the study of peaks reads off the samples of a cell, without any prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.risk.peaks import TaskSamples
+from workloads.cells import Cell
+from workloads.segments import highest_ahead
+from workloads.task_samples import MICROSECONDS
+
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
+
+WEEK, HOUR = 7 * 86400 * MICROSECONDS, 3600 * MICROSECONDS
+PERCENTILES = (50.0, 80.0, 90.0, 95.0, 99.0, 100.0)
+"""Of a task's usage within an hour; their sums approximate the peak of the machine."""
+
+
+def weeks_of(cell: Cell) -> list[int]:
+    """Return the whole weeks of a cell that have samples, from 0; the first counts even if it is not whole."""
+    since = cell.samples.time - cell.samples.time.min()
+    whole = (int(since.max()) + cell.samples.step) // WEEK
+    return [number for number in np.unique(since // WEEK).tolist() if number < max(1, whole)]
+
+
+def week(samples: TaskSamples, number: int) -> TaskSamples:
+    """Return the samples of a week."""
+    begin = samples.time.min() + number * WEEK
+    chosen = (samples.time >= begin) & (samples.time < begin + WEEK)
+    return TaskSamples.from_columns(
+        machine=machine_of_row(samples)[chosen],
+        task=samples.task[chosen],
+        time=samples.time[chosen],
+        usage=samples.usage[chosen],
+        limit=samples.limit[chosen],
+        step=samples.step,
+    )
+
+
+def machine_of_row(samples: TaskSamples) -> Whole:
+    """Return the machine of every sample."""
+    return np.repeat(samples.machine, np.diff(samples.start))
+
+
+def usage_by_limit(samples: TaskSamples) -> Floats:
+    """Return the ratio of every sample with a limit."""
+    limited = samples.limit > 0.0
+    return np.asarray(samples.usage[limited] / samples.limit[limited])
+
+
+def run_times(samples: TaskSamples) -> Floats:
+    """Return how long every task was on a machine, hours."""
+    start = _starts(machine_of_row(samples), samples.task)
+    last = np.append(start[1:], len(samples)) - 1
+    return np.asarray((samples.time[last] - samples.time[start] + samples.step) / HOUR)
+
+
+def task_level_peaks(samples: TaskSamples, horizon: int) -> Floats:
+    """Return the sum of the largest usage to come of each task by itself, a value for each machine and step.
+
+    In the order of `plb.risk.peaks.Predictions`. As of the oracle, now does not count and usage is capped at the limit
+    of now. The horizon is counted in samples of the task.
+    """
+    sums = []
+    for machine in samples.machines():
+        start = machine.task_start
+        is_last = np.zeros(len(machine.usage), np.bool_)
+        is_last[start[1:] - 1] = True
+        highest = highest_ahead(machine.usage, start, horizon - 1)
+        to_come = np.where(is_last, 0.0, np.roll(highest, -1))
+        sums.append(np.bincount(machine.snapshot, np.minimum(to_come, machine.limit)))
+    return np.concatenate(sums)
+
+
+def peak_differences(samples: TaskSamples) -> dict[str, Floats]:
+    """Return by how much sums of the tasks' percentiles within an hour miss the machine's peak in it, by that peak.
+
+    [5] has the usage within five minutes; samples do not say it, so an hour of samples stands for it here.
+    """
+    machine, hour = machine_of_row(samples), samples.time // HOUR
+    step, step_of_row = _groups(machine, samples.time)
+    _, hour_of_row = _groups(machine, hour)
+    actual = np.zeros(hour_of_row.max() + 1)
+    np.maximum.at(actual, hour_of_row[step], np.bincount(step_of_row, samples.usage))
+    start = _starts(machine, samples.task, hour)
+    piece = np.repeat(np.arange(len(start)), np.diff(np.append(start, len(samples))))
+    usage = samples.usage[np.lexsort((samples.usage, piece))]
+    used = actual > 0.0
+    differences = {}
+    for percentile in PERCENTILES:
+        sums = np.bincount(hour_of_row[start], _percentiles(usage, start, percentile))
+        differences[f"{percentile:g}th percentile"] = (sums[used] - actual[used]) / actual[used]
+    return differences
+
+
+def _groups(machine: Whole, time: Whole) -> tuple[Whole, Whole]:
+    """Return a row of each machine and time, and the group of each row."""
+    times, place = np.unique(time, return_inverse=True)
+    _, first, group = np.unique(machine * len(times) + place, return_index=True, return_inverse=True)
+    return first, group
+
+
+def _percentiles(usage: Floats, start: Whole, percentile: float) -> Floats:
+    """Return the percentile of every run of ascending values, on a straight line between two."""
+    place = (np.diff(np.append(start, len(usage))) - 1) * (percentile / 100.0)
+    lower, upper = usage[start + np.floor(place).astype(np.int64)], usage[start + np.ceil(place).astype(np.int64)]
+    return lower + (upper - lower) * (place % 1.0)
+
+
+def _starts(*columns: Whole) -> Whole:
+    """Return the rows that differ from the one above in any column, the first included."""
+    new = np.logical_or.reduce([np.diff(column, prepend=column[0] - 1) != 0 for column in columns])
+    return np.flatnonzero(new)

@@ -1,0 +1,251 @@
+"""[5] figures 1 and 6 to 12: how well peaks are predicted, and how that depends on the predictors' parameters.
+
+Every panel holds distributions, one a label, as their quantiles. The first cell and its first week stand for cell a of
+[5]; the other cells for its other cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from cluster.studies.peak_traces import (
+    peak_differences,
+    run_times,
+    task_level_peaks,
+    usage_by_limit,
+    week,
+    weeks_of,
+)
+from plb.risk.peaks import (
+    BorgDefault,
+    CellMetrics,
+    MachineMetrics,
+    Maximum,
+    NSigma,
+    PeakOracle,
+    Predictions,
+    RcLike,
+    TaskSamples,
+    Teller,
+    cell_metrics,
+    machine_metrics,
+    predict,
+    spec,
+)
+from workloads.cells import Cell
+from workloads.task_samples import MICROSECONDS
+
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
+
+QUANTILES = np.linspace(0.0, 1.0, 201)
+HORIZON = 24.0
+"""Hours, of the oracle that others are compared with ([5] section 5.2)."""
+HORIZONS, LONGEST_HORIZON = (3.0, 6.0, 12.0, 24.0, 48.0), 72.0
+WARMUP, HISTORY = 2.0, 10.0
+"""Hours ([5] section 5.3)."""
+WARMUPS, HISTORIES = (1.0, 2.0, 3.0), (2.0, 5.0, 10.0)
+DEVIATIONS, PERCENTILES = (2.0, 3.0, 5.0, 10.0), (80.0, 90.0, 95.0, 99.0)
+RATE, SEVERITY, SAVINGS = "violation rate of a machine", "violation severity of a machine", "savings of a machine"
+CELL_SAVINGS = "savings of the cell"
+
+
+@attrs.frozen(eq=False)
+class Panel:
+    """A part of a figure: distributions.
+
+    Parameters
+    ----------
+    figure, letter
+        Its place in [5]; no letter where the figure has one panel.
+    axis
+        What is distributed.
+    curves
+        Quantiles at `QUANTILES` by label.
+    """
+
+    figure: int
+    letter: str
+    axis: str
+    curves: Mapping[str, Floats]
+
+
+class Told:
+    """What predictors and oracles say about a cell, each computed once.
+
+    Parameters
+    ----------
+    samples
+        The cell.
+    tellers
+        All that will be asked for.
+    """
+
+    def __init__(self, samples: TaskSamples, tellers: Sequence[Teller]) -> None:
+        unique = {spec(teller): teller for teller in tellers}
+        self.found: Predictions = predict(samples, list(unique.values()))
+        self._row = {name: row for row, name in enumerate(unique)}
+
+    def peak(self, teller: Teller) -> Floats:
+        """Return its peaks."""
+        return np.asarray(self.found.peak[self._row[spec(teller)]])
+
+    def machines(self, teller: Teller, oracle: Teller) -> MachineMetrics:
+        """Return its metrics by machine."""
+        return machine_metrics(self.found.machine, self.found.limit, self.peak(teller), self.peak(oracle))
+
+    def cell(self, teller: Teller, oracle: Teller) -> CellMetrics:
+        """Return its metrics over all machines, by time."""
+        return cell_metrics(self.found.time, self.found.limit, self.peak(teller), self.peak(oracle))
+
+
+class Family:
+    """The predictors of the study, whose parameters are hours, on samples of some step.
+
+    Parameters
+    ----------
+    step
+        Microseconds.
+    """
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def _steps(self, hours: float) -> int:
+        return max(2, round(hours * 3600 * MICROSECONDS / self._step))
+
+    def oracle(self, horizon: float = HORIZON) -> PeakOracle:
+        """Return the oracle."""
+        return PeakOracle(horizon=self._steps(horizon))
+
+    def sigma(self, n: float = 5.0, warmup: float = WARMUP, history: float = HISTORY) -> NSigma:
+        """Return N-sigma."""
+        return NSigma(n=n, warmup=self._steps(warmup), history=self._steps(history))
+
+    def rc_like(self, percentile: float = 99.0, warmup: float = WARMUP, history: float = HISTORY) -> RcLike:
+        """Return RC-like."""
+        return RcLike(percentile=percentile, warmup=self._steps(warmup), history=self._steps(history))
+
+    def compared(self) -> dict[str, Teller]:
+        """Return the predictors of figure 10 by name."""
+        simple: dict[str, Teller] = {
+            "borg-default": BorgDefault(),
+            "rc-like": self.rc_like(),
+            "n-sigma": self.sigma(),
+        }
+        return {**simple, "max": self.best()}
+
+    def best(self) -> Maximum:
+        """Return the predictor of figures 11 and 12."""
+        return Maximum((self.sigma(), self.rc_like()))
+
+
+def panels(cells: Sequence[Cell], report: Callable[[str], None] = lambda _stage: None) -> Iterator[Panel]:
+    """Yield the panels of all figures.
+
+    Parameters
+    ----------
+    cells
+        At least one; a machine's samples need not all be of the same times.
+    report
+        Called with what is done next.
+    """
+    first = week(cells[0].samples, 0)
+    family = Family(first.step)
+    varied = {8: _varied(family.sigma, "n", DEVIATIONS), 9: _varied(family.rc_like, "percentile", PERCENTILES)}
+    report(f"{cells[0].name}: predictions")
+    further = [teller for groups in varied.values() for group in groups.values() for teller in group.values()]
+    horizons = [family.oracle(hours) for hours in (*HORIZONS, LONGEST_HORIZON)]
+    told = Told(first, [family.oracle(), *horizons, *further, *family.compared().values()])
+    yield _pooling(first, told, family.oracle())
+    report(f"{cells[0].name}: peaks within an hour")
+    yield Panel(6, "", "approximate less actual peak of an hour, by the actual", _quantiles(peak_differences(first)))
+    yield Panel(
+        7, "a", "run time of a task (hours)", _quantiles({c.name: run_times(week(c.samples, 0)) for c in cells})
+    )
+    yield _horizons(told, family)
+    usage = {cell.name: usage_by_limit(week(cell.samples, 0)) for cell in cells}
+    yield Panel(7, "c", "usage by limit", _quantiles(usage))
+    for figure, groups in varied.items():
+        yield from _of_parameters(figure, groups, told, family.oracle())
+    yield from _of_machines(10, {name: told.machines(one, family.oracle()) for name, one in family.compared().items()})
+    savings = {name: told.cell(one, family.oracle()).savings for name, one in family.compared().items()}
+    yield Panel(10, "d", CELL_SAVINGS, _quantiles(savings))
+    report("all cells: predictions")
+    yield from _of_machines(11, {cell.name: _best(week(cell.samples, 0)) for cell in cells})
+    yield from _of_machines(12, {f"week {one + 1}": _best(week(cells[0].samples, one)) for one in weeks_of(cells[0])})
+
+
+def _varied(make: Callable[..., Teller], main: str, values: Sequence[float]) -> dict[str, dict[str, Teller]]:
+    """Return predictors that differ in one parameter, by parameter and label."""
+    return {
+        main: {f"{main} {value:g}": make(**{main: value}) for value in values},
+        "warmup": {f"warm-up {hours:g} h": make(warmup=hours) for hours in WARMUPS},
+        "history": {f"history {hours:g} h": make(history=hours) for hours in HISTORIES},
+    }
+
+
+def _of_parameters(
+    figure: int, groups: Mapping[str, Mapping[str, Teller]], told: Told, oracle: PeakOracle
+) -> Iterator[Panel]:
+    for letter, (parameter, group) in zip("acd", groups.items(), strict=True):
+        rates = {label: told.machines(one, oracle).violation_rate for label, one in group.items()}
+        yield Panel(figure, letter, RATE, _quantiles(rates))
+        if letter == "a":
+            savings = {label: told.cell(one, oracle).savings for label, one in groups[parameter].items()}
+            yield Panel(figure, "b", CELL_SAVINGS, _quantiles(savings))
+
+
+def _of_machines(figure: int, metrics: Mapping[str, MachineMetrics]) -> Iterator[Panel]:
+    for letter, axis, field in (
+        ("a", RATE, "violation_rate"),
+        ("b", SEVERITY, "violation_severity"),
+        ("c", SAVINGS, "savings"),
+    ):
+        yield Panel(figure, letter, axis, _quantiles({label: getattr(one, field) for label, one in metrics.items()}))
+
+
+def _best(samples: TaskSamples) -> MachineMetrics:
+    family = Family(samples.step)
+    return Told(samples, [family.best(), family.oracle()]).machines(family.best(), family.oracle())
+
+
+def _pooling(samples: TaskSamples, told: Told, oracle: PeakOracle) -> Panel:
+    """Return figure 1: peaks of machines and of tasks, summed over the cell, by its limits."""
+    known = ~np.isnan(told.peak(oracle))
+    _, time = np.unique(told.found.time[known], return_inverse=True)
+    limit = _sums(time, told.found.limit[known])
+    peaks = {"peaks of machines": told.peak(oracle), "peaks of tasks": task_level_peaks(samples, oracle.horizon)}
+    return Panel(
+        1,
+        "",
+        "sum of peaks to come, by limits",
+        _quantiles({label: _ratio(_sums(time, one[known]), limit) for label, one in peaks.items()}),
+    )
+
+
+def _horizons(told: Told, family: Family) -> Panel:
+    """Return figure 7 b: how much lower the oracles of shorter horizons are."""
+    longest = told.peak(family.oracle(LONGEST_HORIZON))
+    lower = {}
+    for hours in HORIZONS:
+        shorter = told.peak(family.oracle(hours))
+        both = ~(np.isnan(longest) | np.isnan(shorter))
+        lower[f"{hours:g} h"] = _ratio(longest[both] - shorter[both], longest[both])
+    return Panel(7, "b", f"oracle less than that of {LONGEST_HORIZON:g} h, by it", _quantiles(lower))
+
+
+def _sums(group: Whole, values: Floats) -> Floats:
+    return np.asarray(np.bincount(group, values), np.float64)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0.0)
+
+
+def _quantiles(values: Mapping[str, Floats]) -> dict[str, Floats]:
+    return {label: np.quantile(one, QUANTILES) for label, one in values.items() if len(one)}

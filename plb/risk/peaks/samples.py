@@ -1,0 +1,234 @@
+"""Samples of tasks on machines, as the predictors read them: sorted by machine, task and time, and by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Float, Int
+from plb.errors import ConflictError, InvalidValueError
+from plb.validation import check_count
+
+STEP_SECONDS = 300
+"""Of the Google trace, on which [5] measures, seconds."""
+ITEM = "samples"
+LARGEST, SMALLEST_LIMIT = 1e50, 1e-50
+"""Usage and limits lie below, and limits that are not 0 are not smaller, so that squares of ratios are finite."""
+AMOUNTS = {
+    "usage": f"a number >= 0 and < {LARGEST:g}",
+    "limit": f"0, or a number >= {SMALLEST_LIMIT:g} and < {LARGEST:g}",
+}
+"""What usage and limits may be, in words."""
+LONGEST = 2**62
+"""From the first time to the last, so that differences and horizons are whole numbers of 64 bits."""
+
+
+class MachineSamples(NamedTuple):
+    """The samples of one machine: N samples, S steps in which any task was there, R runs.
+
+    Samples stand by task and time. A run is a task in consecutive steps of the machine: where a whole machine has a
+    gap, runs go on across it, and where a task has a gap of its own, it comes back as a new run.
+    """
+
+    time: Int
+    """Of each step, ascending, (S,)."""
+    usage: Float
+    """Shape (N,)."""
+    limit: Float
+    """Shape (N,)."""
+    snapshot: Int
+    """Step of each sample, (N,)."""
+    run_start: Int
+    """Bounds of the runs, (R + 1,)."""
+    task_start: Int
+    """Bounds of the tasks."""
+    rows: Int
+    """Samples in the order of steps and, within a step, of tasks, (N,)."""
+    seen: Int
+    """Samples in the run up to and with this one, in the order of `rows`, (N,)."""
+    bounds: Int
+    """Bounds of the steps in `rows`, (S + 1,)."""
+
+
+@attrs.frozen(eq=False)
+class TaskSamples:
+    """What tasks used, and might have used, on their machines; make one with `from_columns`.
+
+    Parameters
+    ----------
+    machine
+        Numbers of the machines, ascending, (M,).
+    start
+        Bounds of the machines' samples, (M + 1,).
+    task, time, usage, limit
+        Of each sample, (N,), by machine, task and time.
+    step
+        Length of a step, in the unit of `time`.
+    """
+
+    machine: Int
+    start: Int
+    task: Int
+    time: Int
+    usage: Float
+    limit: Float
+    step: int
+
+    @classmethod
+    def from_columns(
+        cls,
+        *,
+        machine: npt.ArrayLike,
+        task: npt.ArrayLike,
+        time: npt.ArrayLike,
+        usage: npt.ArrayLike,
+        limit: npt.ArrayLike,
+        step: int = STEP_SECONDS,
+    ) -> TaskSamples:
+        """Return samples given as columns of equal length, in any order.
+
+        Parameters
+        ----------
+        machine, task
+            Whole numbers that stand for machines and tasks; sums go over tasks in the order of these.
+        time
+            Whole numbers in any unit. Samples of a machine at the same time are one step of it.
+        usage, limit
+            See `AMOUNTS`; in the same unit.
+        step
+            Length of a step, in the unit of `time`; the oracle's horizon counts these.
+
+        Raises
+        ------
+        InvalidValueError
+            A column has another shape or kind, or a value outside its range; the message names the row.
+        ConflictError
+            A task has two samples of one machine and time, or there is no sample.
+        """
+        keys = [_whole(name, values) for name, values in (("machine", machine), ("task", task), ("time", time))]
+        amounts = [_amounts(name, values) for name, values in (("usage", usage), ("limit", limit))]
+        rows = len(keys[0])
+        for name, column in zip(("task", "time", "usage", "limit"), (*keys[1:], *amounts), strict=True):
+            if len(column) != rows:
+                raise InvalidValueError(ITEM, name, f"{len(column)} rows", f"{rows} rows, as machine has")
+        if not rows:
+            raise ConflictError("samples: there is none")
+        _check_span(keys[2])
+        order = order_of(*keys)
+        if order is not None:
+            keys, amounts = [column[order] for column in keys], [column[order] for column in amounts]
+        numbers, tasks, times = keys
+        twice = np.flatnonzero(same_as_above(*keys))
+        if len(twice):
+            pair = sorted((twice[0], twice[0] + 1) if order is None else order[twice[0] : twice[0] + 2].tolist())
+            raise ConflictError(f"samples: rows {pair[0]} and {pair[1]} are of one machine, task and time")
+        first = np.flatnonzero(_changes(numbers))
+        check_count(ITEM, "step", step, low=1)
+        return cls(numbers[first], np.append(first, rows), tasks, times, amounts[0], amounts[1], step)
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def machines(self) -> Iterator[MachineSamples]:
+        """Yield the samples of each machine."""
+        return (self.of_machine(index) for index in range(len(self.machine)))
+
+    def of_machine(self, index: int) -> MachineSamples:
+        """Return the samples of the machine at a position in `machine`."""
+        chosen = slice(self.start[index], self.start[index + 1])
+        time, snapshot = np.unique(self.time[chosen], return_inverse=True)
+        rows = np.argsort(snapshot.astype(np.uint16) if len(time) <= 2**16 else snapshot, kind="stable")
+        new_task = _changes(self.task[chosen])
+        new_run = new_task | (np.diff(snapshot, prepend=-2) != 1)
+        run_start = np.append(np.flatnonzero(new_run), len(rows))
+        seen = np.arange(1, len(rows) + 1) - np.repeat(run_start[:-1], np.diff(run_start))
+        return MachineSamples(
+            time,
+            self.usage[chosen].copy(),  # kernels are compiled anew for an array that is read-only, as a host's may be
+            self.limit[chosen].copy(),
+            snapshot.astype(np.int64, copy=False),
+            run_start,
+            np.append(np.flatnonzero(new_task), len(rows)),
+            rows,
+            seen[rows],
+            np.append(0, np.bincount(snapshot).cumsum()),
+        )
+
+
+def allowed_amounts(name: str, values: Float) -> npt.NDArray[np.bool_]:
+    """Return which values may be a usage or a limit, see `AMOUNTS`."""
+    least = SMALLEST_LIMIT if name == "limit" else 0.0
+    return np.asarray((values == 0.0) | ((values >= least) & (values < LARGEST)))
+
+
+def order_of(machine: Int, task: Int, time: Int) -> Int | None:
+    """Return the order of rows by machine, task and time; None where they stand in it."""
+    if not (_back(machine, task, time)).any():
+        return None
+    key = _packed(machine, task, time)
+    return np.lexsort((time, task, machine)) if key is None else np.argsort(key, kind="stable")
+
+
+def _packed(*columns: Int) -> Int | None:
+    """Return one number a row that sorts as the columns do, or None where it would be too large."""
+    key = np.zeros(len(columns[0]), np.int64)
+    span = 1
+    for column in columns:
+        low, high = int(column.min()), int(column.max())
+        unit = int(np.gcd.reduce(column - low)) if high - low < 2**63 else 1
+        size = (high - low) // max(unit, 1) + 1
+        span *= size
+        if span >= 2**63:
+            return None
+        key = key * size + (column - low) // max(unit, 1)
+    return key
+
+
+def _back(machine: Int, task: Int, time: Int) -> npt.NDArray[np.bool_]:
+    """Return which rows but the first stand before the row above them."""
+    later = time[1:] < time[:-1]
+    for column in (task, machine):
+        later = (column[1:] < column[:-1]) | ((column[1:] == column[:-1]) & later)
+    return later
+
+
+def same_as_above(*columns: Int) -> npt.NDArray[np.bool_]:
+    """Return which rows but the first have what the row above them has."""
+    return np.asarray(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]))
+
+
+def _changes(column: Int) -> npt.NDArray[np.bool_]:
+    """Return which rows differ from the one above; the first does."""
+    changed = np.ones(len(column), np.bool_)
+    np.not_equal(column[1:], column[:-1], out=changed[1:])
+    return changed
+
+
+def _check_span(time: Int) -> None:
+    low, high = int(time.min()), int(time.max())
+    if high - low >= LONGEST:
+        raise InvalidValueError(ITEM, "time", f"{low} to {high}", "less than 2^62 from first to last")
+
+
+def _whole(name: str, values: npt.ArrayLike) -> Int:
+    column: npt.NDArray[Any] = np.asarray(values)
+    if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
+        raise InvalidValueError(ITEM, name, f"{column.dtype} {column.shape}", "one column of whole numbers")
+    if column.size and column.max() >= 2**63:
+        raise InvalidValueError(ITEM, name, int(column.max()), "whole numbers below 2^63")
+    return np.ascontiguousarray(column, np.int64)
+
+
+def _amounts(name: str, values: npt.ArrayLike) -> Float:
+    column: npt.NDArray[Any] = np.asarray(values)
+    if column.ndim != 1 or (column.size and column.dtype.kind not in "iuf"):
+        raise InvalidValueError(ITEM, name, f"{column.dtype} {column.shape}", "one column of numbers")
+    numbers = np.ascontiguousarray(column, np.float64)
+    bad = np.flatnonzero(~allowed_amounts(name, numbers))
+    if len(bad):
+        raise InvalidValueError(ITEM, f"{name}[{bad[0]}]", float(numbers[bad[0]]), AMOUNTS[name])
+    return numbers

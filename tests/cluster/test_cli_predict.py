@@ -1,0 +1,125 @@
+"""`plb predict`: from a file of samples to a file of predictions, and to figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli import app
+
+SPECS = ("n-sigma:n=1,warmup=2,history=4", "borg-default:phi=0.5", "oracle:horizon=2")
+
+
+def plb(*arguments: Any) -> Any:
+    """Run the command line."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    """Return a file with two machines, one of a task that does not change."""
+    rows = [("m1", "t", 300 * step, 0.5, 1.0) for step in range(6)]
+    rows += [("m2", task, 300 * step, (step + 1) / 8, 1.0) for task in "ab" for step in range(6)]
+    path = tmp_path / "samples.csv"
+    pl.DataFrame(rows, schema=["machine", "task", "time_s", "usage", "limit"], orient="row").write_csv(path)
+    return path
+
+
+def test_predictions_are_written_with_the_text_of_their_predictor(samples: Path, tmp_path: Path):
+    """In either format, the same."""
+    options = [part for text in SPECS for part in ("--predictor", text)]
+    for name in ("out.csv", "out.parquet"):
+        run = plb("predict", samples, *options, "--out", tmp_path / name)
+        assert run.exit_code == 0, run.output
+    found = pl.read_parquet(tmp_path / "out.parquet")
+    assert found.equals(pl.read_csv(tmp_path / "out.csv"))
+    assert found.columns == ["machine", "time_s", "predictor", "predicted_peak", "limit", "usage"]
+    assert set(found["predictor"]) == set(SPECS)
+    first = found.filter(pl.col("machine") == "m1", pl.col("predictor") == SPECS[0])
+    np.testing.assert_allclose(first["predicted_peak"], [1.0, 0.5, 0.5, 0.5, 0.5, 0.5])
+    oracle = found.filter(pl.col("machine") == "m2", pl.col("predictor") == SPECS[2])
+    np.testing.assert_allclose(oracle["predicted_peak"], [0.75, 1.0, 1.25, 1.5])
+
+
+def test_predictors_may_follow_one_another(samples: Path, tmp_path: Path):
+    """With or without the option in front of each."""
+    repeated = plb("predict", samples, "--predictor", SPECS[0], "--predictor", SPECS[1], "--out", tmp_path / "a.csv")
+    listed = plb("predict", samples, "--predictor", SPECS[0], SPECS[1], "--out", tmp_path / "b.csv")
+    assert repeated.exit_code == listed.exit_code == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_figures_compare_predictors_with_the_oracle(samples: Path, tmp_path: Path):
+    """Half of the limits is what the first machine uses, and less than what the other will."""
+    figures = tmp_path / "figures.json"
+    run = plb("predict", samples, *SPECS, "--out", tmp_path / "o.parquet", "--json", figures)
+    assert run.exit_code == 0, run.output
+    assert "violation rate" in run.stdout
+    found = json.loads(figures.read_text())
+    assert (found["samples"], found["machines"], found["rows"]) == (18, 2, 32)
+    half = found["predictors"][SPECS[1]]
+    assert half["savings"] == pytest.approx(0.5)
+    assert half["oracles"][SPECS[2]] == {
+        "steps": 8,
+        "savings": pytest.approx(0.5),
+        "violation_rate": pytest.approx((0.0 + 2 / 4) / 2),
+        "violation_severity": pytest.approx((0.25 / 1.25 + 0.5 / 1.5) / 4 / 2),
+    }
+    assert found["predictors"][SPECS[2]]["oracles"] == {}
+
+
+def test_without_a_predictor_the_best_of_the_paper_is_taken(samples: Path, tmp_path: Path):
+    """Threads change nothing."""
+    for threads, name in (("1", "a.csv"), ("3", "b.csv")):
+        assert plb("predict", samples, "--out", tmp_path / name, "--threads", threads).exit_code == 0
+    assert set(pl.read_csv(tmp_path / "a.csv")["predictor"]) == {"max(n-sigma;rc-like)"}
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_steps_of_another_length_are_pointed_out(samples: Path, tmp_path: Path):
+    """If an oracle counts them."""
+    out = "--out", tmp_path / "o.csv"
+    assert "300 s apart" in plb("predict", samples, "oracle", "--step", "60", *out).stderr
+    assert "apart" not in plb("predict", samples, "oracle", *out).stderr
+    assert "apart" not in plb("predict", samples, "rc-like", "--step", "60", *out).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sigma"], "did you mean 'n-sigma'"),
+        (["rc-like", "rc-like"], "given twice"),
+        (["n-sigma:history=1"], "a whole number >= 2"),
+        (["rc-like", "--step", "0"], "step = 0.0"),
+        (["rc-like", "--out", "predictions.txt"], "a file .csv or .parquet"),
+        (["rc-like", "--out", "{samples}"], "is read"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_written(
+    samples: Path, tmp_path: Path, arguments: list[str], words: str
+):
+    """With exit code 2 and a message."""
+    before = samples.read_bytes()
+    given = [argument.format(samples=samples) for argument in arguments]
+    out = () if "--out" in given else ("--out", tmp_path / "out.csv")
+    run = plb("predict", samples, *given, *out)
+    assert run.exit_code == 2
+    assert words in run.stderr
+    assert samples.read_bytes() == before
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_bad_row_ends_in_its_place(samples: Path, tmp_path: Path):
+    """File, row and column."""
+    with samples.open("a") as file:
+        file.write("m1,t,0,0.5,1.0\n")
+    run = plb("predict", samples, "rc-like", "--out", tmp_path / "out.csv")
+    assert run.exit_code == 2
+    assert f"{samples}, row 19, column time_s: found 0" in run.stderr
+    assert not (tmp_path / "out.csv").exists()

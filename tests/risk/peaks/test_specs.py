@@ -1,0 +1,68 @@
+"""Predictors as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from plb.errors import InvalidValueError, PlbError, UnknownNameError
+from plb.risk.peaks import BorgDefault, Form, MachinePercentile, Maximum, NSigma, PeakOracle, RcLike, parse, spec
+
+from .strategies import oracles, predictors
+
+
+@given(predictors | oracles)
+def test_text_of_a_predictor_makes_the_same_predictor(teller: Any):
+    """Whatever its parameters are."""
+    assert parse(spec(teller)) == teller
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("n-sigma:n=5,warmup=24,history=120,form=released", NSigma()),
+        (" n-sigma : n = 3 , form=paper ", NSigma(n=3.0, form=Form.PAPER)),
+        ("rc-like", RcLike()),
+        ("rc-like:percentile=80,cap=False", RcLike(percentile=80.0, cap=False)),
+        ("per-machine-percentile:history=7", MachinePercentile(history=7)),
+        ("borg-default:phi=0.9", BorgDefault()),
+        ("oracle:horizon=288", PeakOracle()),
+        ("max(rc-like;n-sigma:n=3)", Maximum((RcLike(), NSigma(n=3.0)))),
+        ("max(max( rc-like ); borg-default)", Maximum((Maximum((RcLike(),)), BorgDefault()))),
+    ],
+)
+def test_what_is_not_said_keeps_its_default(text: str, wanted: Any):
+    """Spaces do not matter."""
+    assert parse(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("nsigma", UnknownNameError, "did you mean 'n-sigma'"),
+        ("", UnknownNameError, "known: 'borg-default'"),
+        ("n-sigma:m=3", UnknownNameError, "n-sigma: unknown parameter 'm'"),
+        ("n-sigma:", InvalidValueError, "after the colon"),
+        ("n-sigma:n", InvalidValueError, "warmup=24"),
+        ("n-sigma:n=3,,", InvalidValueError, "separated by commas"),
+        ("n-sigma:n=3,n=4", InvalidValueError, "n is there twice"),
+        ("n-sigma:n=three", InvalidValueError, "n = 'three' is not allowed; expected a number"),
+        ("n-sigma:n=nan", InvalidValueError, "finite number >= 0"),
+        ("n-sigma:history=1", InvalidValueError, "a whole number >= 2"),
+        ("n-sigma:warmup=2.5", InvalidValueError, "a whole number"),
+        ("n-sigma:form=old", InvalidValueError, "one of released, paper"),
+        ("rc-like:cap=yes", InvalidValueError, "true or false"),
+        ("rc-like:percentile=120", InvalidValueError, "<= 100"),
+        ("max(rc-like", InvalidValueError, "closing bracket"),
+        ("max(rc-like))", InvalidValueError, "closing bracket for each"),
+        ("max(max(rc-like)", InvalidValueError, "closing bracket for each"),
+        ("max()", UnknownNameError, "unknown predictor ''"),
+        ("max(rc-like;oracle)", InvalidValueError, "the oracle is none"),
+    ],
+)
+def test_text_that_makes_no_predictor_is_refused(text: str, error: type[PlbError], words: str):
+    """With what is wrong, and what would be right."""
+    with pytest.raises(error, match=words.replace("(", r"\(")):
+        parse(text)

@@ -1,0 +1,68 @@
+"""Cells for peak prediction: of synthetic regions, of files, and of the sample of the Google trace."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from workloads.cells import GOOGLE_FILE, TASKS, cell_of_region, read_cell, read_google
+from workloads.regions import REGIONS
+from workloads.task_samples import MICROSECONDS, write_frame
+
+SHARED = Path(os.environ.get("PLB_GOOGLE2019", "/work/shared/data/google2019_instances"))
+
+
+def test_all_places_of_a_synthetic_cell_are_taken_at_all_times():
+    """By tasks that come and go, and use no more than their limits."""
+    samples = cell_of_region(REGIONS["region1"], machines=3, days=2.0, seed=1).samples
+    assert np.diff(samples.start).tolist() == [TASKS * 2 * 144] * 3
+    for machine in samples.machines():
+        assert np.diff(machine.bounds).tolist() == [TASKS] * 2 * 144
+        assert len(machine.task_start) - 1 > TASKS
+    assert (samples.usage <= samples.limit).all()
+    assert samples.step == 600 * MICROSECONDS
+
+
+def test_a_task_of_a_synthetic_cell_has_one_life():
+    """Without a gap, at one limit; and the cell is fixed by its seed."""
+    one, two, other = (cell_of_region(REGIONS["region2"], machines=2, days=1.0, seed=s).samples for s in (4, 4, 5))
+    np.testing.assert_array_equal(one.usage, two.usage)
+    assert (one.usage != other.usage).any()
+    again = one.task[1:] == one.task[:-1]
+    assert set(np.diff(one.time)[again].tolist()) == {one.step}
+    assert (np.diff(one.limit)[again] == 0.0).all()
+
+
+@pytest.mark.parametrize(("apart", "step"), [(60, 60), (300, 300), (0.5, 0.5)])
+def test_a_step_is_as_long_as_samples_are_apart(tmp_path: Path, apart: float, step: float):
+    """Mostly; a gap changes nothing."""
+    times = [apart * place for place in (0, 1, 2, 7, 8)]
+    frame = pl.DataFrame({"machine": 1, "task": "t", "time_s": times, "usage": 1.0, "limit": 2.0})
+    write_frame(frame, tmp_path / "mine.csv")
+    cell = read_cell(tmp_path / "mine.csv")
+    assert (cell.name, cell.samples.step) == ("mine", step * MICROSECONDS)
+
+
+def test_the_google_sample_is_aligned_as_in_the_simulator(tmp_path: Path):
+    """The largest of a step counts, times are floored, and a missing usage is left out."""
+    rows = [(310, 7, 0, 0.2, 0.5), (599, 7, 0, 0.3, 0.4), (600, 7, 0, -1.0, 0.4), (300, 7, 1, 0.1, 0.6)]
+    schema = ["time", "collection_id", "instance_index", "p90_cpu_usage", "cpu_limit"]
+    frame = pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col("time") * MICROSECONDS)
+    frame.write_parquet(tmp_path / GOOGLE_FILE)
+    samples = read_google(tmp_path, machines=1, seed=0)
+    assert samples.time.tolist() == [300 * MICROSECONDS] * 2
+    assert (samples.usage.tolist(), samples.limit.tolist()) == ([0.3, 0.1], [0.5, 0.6])
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared sample of the Google trace is not here")
+def test_the_shared_google_sample_has_44_instances():
+    """On four machines, at five minutes, for 31 days."""
+    samples = read_cell(SHARED).samples
+    assert len(set(samples.task.tolist())) == 44
+    assert len(samples.machine) == 4
+    assert samples.time.max() - samples.time.min() <= 31 * 86400 * MICROSECONDS
+    assert len(samples) > 77_000

@@ -1,0 +1,238 @@
+"""Samples of tasks on machines, as `plb predict` reads them, and the predictions that it writes: CSV or Parquet.
+
+One row a sample with columns ``machine`` and ``task`` (names or whole numbers), ``time_s`` (seconds), ``usage`` and
+``limit`` (at least 0, in one unit). Rows may stand in any order; further columns are not read. A machine, task and time
+has one row at the most. Times are kept to the microsecond.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from plb.risk.peaks import Predictions, TaskSamples
+from plb.risk.peaks.samples import AMOUNTS, allowed_amounts, order_of, same_as_above
+from workloads.checks import Checker
+
+CSV, PARQUET = ".csv", ".parquet"
+MICROSECONDS = 1_000_000
+LATEST = 1e12
+"""Seconds, some 30,000 years: times are kept as whole microseconds."""
+NAMES, NUMBERS = ("machine", "task"), ("time_s", "usage", "limit")
+EXPECTED = {
+    "machine": "a name or a whole number",
+    "task": "a name or a whole number",
+    "time_s": f"seconds, from {-LATEST:g} to {LATEST:g}",
+    **AMOUNTS,
+}
+
+Numbers = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
+
+
+@attrs.frozen(eq=False)
+class SampleTable:
+    """The samples of a file.
+
+    Parameters
+    ----------
+    samples
+        With codes for machines and tasks, and microseconds for times.
+    machines
+        Names or numbers of the machines by their code.
+    whole_seconds
+        Whether the file has times as whole numbers.
+    """
+
+    samples: TaskSamples
+    machines: pl.Series
+    whole_seconds: bool
+
+    def time_s(self, time: Whole) -> npt.NDArray[Any]:
+        """Return times as the file has them."""
+        return time // MICROSECONDS if self.whole_seconds else time / MICROSECONDS
+
+
+def read_task_samples(path: str | Path, *, step_seconds: float = 300.0) -> SampleTable:
+    """Read samples from a file, CSV or Parquet by its name.
+
+    Parameters
+    ----------
+    path
+        The file.
+    step_seconds
+        Length of a step, which the oracle's horizon counts.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be read, or a row is wrong: it names file, row (from 1, without the header), column and what was
+        expected, all problems at once. Nothing is dropped or repaired.
+    """
+    check = Checker(Path(path))
+    frame = _read(check, Path(path))
+    codes = {name: _codes(check, frame, name) for name in NAMES}
+    columns = {name: _numbers(check, frame, name) for name in NUMBERS}
+    if not check.problems and not len(frame):
+        check.add("no rows", "at least one sample")
+    check.raise_problems()
+    frame = frame.select("time_s")  # names take more memory than all else
+    machines, machine = codes["machine"]
+    _, task = codes["task"]
+    time = _microseconds(frame["time_s"], columns["time_s"])
+    order = order_of(machine, task, time)
+    if order is not None:
+        machine, task, time = machine[order], task[order], time[order]
+    _check_once(check, frame, same_as_above(machine, task, time), order)
+    usage, limit = (columns[name] if order is None else columns[name][order] for name in ("usage", "limit"))
+    step = max(1, round(step_seconds * MICROSECONDS))
+    samples = TaskSamples.from_columns(machine=machine, task=task, time=time, usage=usage, limit=limit, step=step)
+    return SampleTable(samples, machines, frame["time_s"].dtype.is_integer())
+
+
+def prediction_frame(table: SampleTable, found: Predictions, names: Sequence[str]) -> pl.DataFrame:
+    """Return predictions as a table: a row for each machine, time and predictor that says anything, in this order.
+
+    Parameters
+    ----------
+    table
+        The samples.
+    found
+        The predictions.
+    names
+        Of the predictors, in their order.
+    """
+    said = ~np.isnan(found.peak.T)
+    row, who = np.nonzero(said)
+    return pl.DataFrame(
+        {
+            "machine": table.machines.gather(found.machine[row]),
+            "time_s": table.time_s(found.time[row]),
+            "predictor": pl.Series(names, dtype=pl.String).gather(who),
+            "predicted_peak": found.peak.T[said],
+            "limit": found.limit[row],
+            "usage": found.usage[row],
+        }
+    )
+
+
+def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
+    """Write a table, as CSV or Parquet by the name of the file."""
+    check_suffix(path)
+    if Path(path).suffix.lower() == CSV:
+        frame.write_csv(path)
+    else:
+        frame.write_parquet(path)
+
+
+def check_suffix(path: str | Path) -> None:
+    """Raise `TraceError` unless the name of a file says that it is CSV or Parquet."""
+    check = Checker(Path(path))
+    _check_suffix(check, Path(path))
+    check.raise_problems()
+
+
+def _check_suffix(check: Checker, path: Path) -> None:
+    if path.suffix.lower() not in (CSV, PARQUET):
+        check.add(f"a name that ends in {path.suffix or 'nothing'!r}", f"a file {CSV} or {PARQUET}")
+
+
+def _read(check: Checker, path: Path) -> pl.DataFrame:
+    """Return the wanted columns, or raise `TraceError`."""
+    _check_suffix(check, path)
+    if not path.is_file():
+        check.add("no such file", "samples of tasks")
+    check.raise_problems()
+    try:
+        frame = _read_csv(path) if path.suffix.lower() == CSV else pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        row = _overlong_row(path) if path.suffix.lower() == CSV else None
+        if row is None:
+            check.add(f"damaged contents ({str(error)[:200]})", "a file that can be read")
+        else:
+            check.add("more values than columns", "as many as the header has", row)
+        check.raise_problems()
+    for name in (*NAMES, *NUMBERS):
+        if name not in frame.columns:
+            check.add(f"columns {', '.join(frame.columns)}", EXPECTED[name], column=name)
+    check.raise_problems()
+    return frame.select(*NAMES, *NUMBERS)
+
+
+def _read_csv(path: Path) -> pl.DataFrame:
+    names = dict.fromkeys(NAMES, pl.String)
+    frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=names)
+    while len(frame) and all(value is None for value in frame.row(-1)):  # an empty line at the end is no row
+        frame = frame[:-1]
+    return frame.with_columns(_as_numbers(frame[name]) for name in NAMES if name in frame.columns)
+
+
+def _as_numbers(texts: pl.Series) -> pl.Series:
+    """Return whole numbers where all names are, such as 7 but not 007; otherwise the names."""
+    numbers = texts.cast(pl.Int64, strict=False)
+    return numbers if numbers.null_count() == 0 and (numbers.cast(pl.String) == texts).all() else texts
+
+
+def _overlong_row(path: Path) -> int | None:
+    """Return the first row of a CSV file, from 1, that has more values than the header."""
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        rows = csv.reader(file)
+        columns = len(next(rows, []))
+        return next((place for place, values in enumerate(rows, 1) if len(values) > columns), None)
+
+
+def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Numbers:
+    """Return a column of numbers, and note the rows where it has none or one out of range."""
+    given = frame[name]
+    is_text = given.dtype in (pl.String, pl.Categorical, pl.Enum) or given.dtype == pl.Null
+    if not (is_text or given.dtype.is_integer() or given.dtype.is_float()):
+        check.add(f"type {given.dtype}", EXPECTED[name], column=name)
+        return np.zeros(len(frame))
+    numbers = (given.cast(pl.String) if is_text else given).cast(pl.Float64, strict=False)
+    values = numbers.fill_null(float("nan")).to_numpy()
+    good = np.abs(values) <= LATEST if name == "time_s" else allowed_amounts(name, values)
+    check.bad_rows(~good, name, given, EXPECTED[name])
+    return values
+
+
+def _codes(check: Checker, frame: pl.DataFrame, name: str) -> tuple[pl.Series, Whole]:
+    """Return the names of a column in their order, and the code of each row; note the rows without a name."""
+    given = frame[name]
+    if given.dtype in (pl.String, pl.Categorical, pl.Enum):
+        given = given.cast(pl.String)
+        missing = given.is_null() | (given.str.strip_chars() == "")
+    elif given.dtype.is_integer() or given.dtype == pl.Null:
+        missing = given.is_null()
+    else:
+        check.add(f"type {given.dtype}", EXPECTED[name], column=name)
+        return given, np.zeros(len(frame), np.int64)
+    check.bad_rows(missing.fill_null(True).to_numpy(), name, given, EXPECTED[name])
+    names = given.drop_nulls().unique().sort()
+    if given.null_count():
+        return names, np.zeros(len(frame), np.int64)
+    if given.dtype == pl.String:
+        return names, given.cast(pl.Enum(names)).to_physical().cast(pl.Int64).to_numpy()
+    return names, np.searchsorted(names.to_numpy(), given.to_numpy()).astype(np.int64)
+
+
+def _microseconds(given: pl.Series, values: Numbers) -> Whole:
+    if given.dtype.is_integer():
+        return given.cast(pl.Int64).to_numpy() * MICROSECONDS
+    return np.rint(values * MICROSECONDS).astype(np.int64)
+
+
+def _check_once(check: Checker, frame: pl.DataFrame, twice: npt.NDArray[np.bool_], order: Whole | None) -> None:
+    """Raise `TraceError` with the rows whose machine, task and time a row above has."""
+    if twice.any():
+        places = np.flatnonzero(twice) + 1
+        mask = np.zeros(len(frame), np.bool_)
+        mask[places if order is None else order[places]] = True
+        check.bad_rows(mask, "time_s", frame["time_s"], "a machine, task and time that no row above has")
+        check.raise_problems()
