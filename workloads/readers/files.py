@@ -121,7 +121,7 @@ class TextTable:
         """
         plain = streamable(path, scratch)
         numbered = self.scan(plain).with_row_index(ROW, self.header_lines + 1).select(*columns, ROW)
-        yield from _chunks(numbered, rows, lambda error: self._explain(path, plain, error))
+        yield from chunks_of(numbered, rows, lambda error: self._explain(path, plain, error))
         if plain != path:
             plain.unlink()
 
@@ -163,7 +163,7 @@ class TextTable:
 def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
     """Yield columns of a Parquet file and ``row``, the row from 1, some rows at a time."""
     numbered = pl.scan_parquet(path, glob=False).with_row_index(ROW, 1).select(*columns, ROW)
-    yield from _chunks(numbered, rows, lambda error: _damaged(path, error))
+    yield from chunks_of(numbered, rows, lambda error: _damaged(path, error))
 
 
 def schema_of(path: Path) -> pl.Schema:
@@ -181,7 +181,8 @@ def _damaged(path: Path, error: Exception) -> None:
     check.raise_problems()
 
 
-def _chunks(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], None]) -> Chunks:
+def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], None]) -> Chunks:
+    """Yield what a query gives, some rows at a time; `explain` raises what says more of an error of Polars."""
     try:
         yield from query.collect_batches(chunk_size=rows, engine="streaming")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -35,25 +36,24 @@ def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
     Parameters
     ----------
     prefix
-        What the name begins with.
+        What the name begins with; all of it where no size is known.
     sizes
         By the letter that stands before it in the name: the usual size, of an owner's steps.
     """
 
     def classes(steps: pl.DataFrame) -> pl.DataFrame:
         usual = steps.group_by(OWNER).agg(size.alias(letter) for letter, size in sizes.items())
-        known = usual.select(pl.all_horizontal(pl.col(letter) > 0 for letter in sizes).fill_null(value=False))
-        rounded = (pl.lit(2.0).pow(pl.col(letter).log(2).round(9).ceil()).alias(letter) for letter in sizes)
-        names = usual.with_columns(rounded).select(OWNER, *sizes)
-        texts = [
-            "_".join([prefix, *(f"{letter}{value:g}" for letter, value in zip(sizes, row, strict=True))])
-            if good
-            else prefix
-            for row, good in zip(names.select(*sizes).iter_rows(), known.to_series(), strict=True)
-        ]
-        return names.select(OWNER, tenant_class=pl.Series(texts, dtype=pl.String))
+        # the logarithm of a power of two may be a hair more than it says
+        power = [pl.lit(2.0).pow(pl.col(letter).log(2).round(9).ceil()).alias(letter) for letter in sizes]
+        rounded = usual.with_columns(power).select(*sizes).iter_rows()
+        names = ["_".join([prefix, *_sizes(dict(zip(sizes, row, strict=True)))]) for row in rounded]
+        return usual.select(OWNER).with_columns(tenant_class=pl.Series(names, dtype=pl.String))
 
     return classes
+
+
+def _sizes(sizes: dict[str, float | None]) -> list[str]:
+    return [f"{letter}{size:g}" for letter, size in sizes.items() if size is not None and 0 < size < math.inf]
 
 
 def one_class(name: str) -> Classes:

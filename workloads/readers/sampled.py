@@ -163,7 +163,7 @@ class SampledReader:
         """Return one row an owner and step, in order: owner, step, the metrics, and what the owner asked for."""
         names = [metric.name for metric in self.metrics]
         usage = [pl.col(name).mean() if options.aggregate == "mean" else pl.col(name).max() for name in names]
-        limits = [pl.col(f"limit_{name}").max().cast(pl.Float32) for name in names if f"limit_{name}" in rows.columns]
+        limits = [_limit(rows, f"limit_{name}") for name in names]
         others = [pl.col(name).first() for name in ("tenant_class", "end_s") if name in rows.columns]
         step = (pl.col(TIME) // int(self.step_seconds)).alias("step")
         grouped = rows.group_by(OWNER, step, maintain_order=True)
@@ -223,7 +223,7 @@ class SampledReader:
         names = [metric.name for metric in self.metrics]
         values = np.ascontiguousarray(steps.select(names).to_numpy()[windows.rows])
         used = maximum(values, windows.bounds)
-        asked = np.column_stack([_limit(steps, name) for name in names])[windows.rows]
+        asked = steps.select(pl.col(f"limit_{name}").fill_null(np.nan) for name in names).to_numpy()[windows.rows]
         # fmax takes the other where one is not known (NaN), and the first where both are known and the first is larger
         most = np.asarray(np.fmax.reduceat(asked, windows.bounds[:-1], axis=0))
         limits = np.repeat(np.where(np.isnan(most), np.inf, most), windows.lengths, axis=0)
@@ -250,8 +250,7 @@ class SampledReader:
         return np.asarray(final & (step < last_time // self.step_seconds - DAY_SECONDS / self.step_seconds))
 
 
-def _limit(steps: pl.DataFrame, name: str) -> Values:
-    column = f"limit_{name}"
-    if column not in steps.columns:
-        return np.full(len(steps), np.nan, np.float32)
-    return steps[column].cast(pl.Float32).fill_null(np.nan).to_numpy()
+def _limit(rows: pl.DataFrame, name: str) -> pl.Expr:
+    """Return the most that was asked for in a step; null where the source does not say."""
+    asked = pl.col(name).max().cast(pl.Float32) if name in rows.columns else pl.lit(None, pl.Float32)
+    return asked.alias(name)
