@@ -70,30 +70,31 @@ class Part:
 
 
 class Reader(Protocol):
-    """A reader of one public format; readers hold no state.
+    """A reader of one public format; readers hold no state."""
 
-    Attributes
-    ----------
-    name
-        What the command line calls the format.
-    files
-        Which files it expects, for messages.
-    metrics
-        Names, units and trends of what it yields.
-    step_seconds
-        Sampling interval of what it yields, seconds.
-    origin
-        What second 0 of the trace is.
-    request
-        What MaxUsage is in this format.
-    """
+    @property
+    def name(self) -> str:
+        """What the command line calls the format."""
 
-    name: str
-    files: str
-    metrics: tuple[MetricInfo, ...]
-    step_seconds: float
-    origin: str
-    request: str
+    @property
+    def files(self) -> str:
+        """Which files it expects."""
+
+    @property
+    def metrics(self) -> tuple[MetricInfo, ...]:
+        """Names, units and trends of what it yields."""
+
+    @property
+    def step_seconds(self) -> float:
+        """Sampling interval of what it yields, seconds."""
+
+    @property
+    def origin(self) -> str:
+        """What second 0 of the trace is."""
+
+    @property
+    def request(self) -> str:
+        """What MaxUsage is in this format."""
 
     def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
         """Yield all tenants, some at a time, and count on the way.

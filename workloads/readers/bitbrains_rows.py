@@ -1,8 +1,8 @@
 """The rows of the Bitbrains traces: which are refused and counted, and which are errors.
 
 A row whose *measurements* cannot be used is refused with a reason and counted, and the reader treats it as missing.
-A row whose *place* cannot be trusted is an error that names it: one that belongs to no machine or bin, and in the Parquet
-file a usable row of a machine and bin that another usable row has (which one is right cannot be known).
+A row whose *place* cannot be trusted is an error that names it: one that belongs to no machine or bin, and in the
+Parquet file a usable row of a machine and bin that another usable row has (which one is right cannot be known).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from workloads.checks import LARGEST, Checker
-from workloads.readers.chunks import OWNER, ROW, TIME, Frame, first_reason
+from workloads.readers.chunks import OWNER, TIME, Frame, first_reason
 from workloads.readers.files import TextTable, need_files
 
 FILE = "rnd_5min.parquet"

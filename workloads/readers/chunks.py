@@ -1,9 +1,9 @@
-"""The samples of a trace on the way to their owners: sorted files of bounded size, read back a range of owners at a time.
+"""The samples of a trace on the way to their owners: sorted files, read back a range of owners at a time.
 
-Public traces are mostly sorted by time, and a tenant's series stands by itself; so a trace has to be sorted, whatever
-its size. Rows are taken until `Options.rows_in_memory` are held, sorted by owner and time, and written to a file. Then
-the owners are divided into ranges of about as many rows, and each range is read from all the files, of which only the row
-groups are touched that hold owners of the range.
+Public traces are mostly sorted by time, and a tenant's series stands by itself; so a trace has to be sorted,
+whatever its size. Rows are taken until `Options.rows_in_memory` are held, sorted by owner and time, and written to
+a file. Then the owners are divided into ranges of about as many rows, and each range is read from all the files, of
+which only the row groups are touched that hold owners of the range.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class Chunks:
         return pl.scan_parquet(list(self.paths), glob=False)
 
 
-def sort_into_chunks(frames: Iterable[Frame], rows: int, tally: Tally, scratch: Path, places: tuple[str, str]) -> Chunks:
+def sort_into_chunks(
+    frames: Iterable[Frame], rows: int, tally: Tally, scratch: Path, places: tuple[str, str]
+) -> Chunks:
     """Count the rows of all frames, and write those that are kept into sorted files.
 
     Parameters

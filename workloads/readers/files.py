@@ -1,7 +1,7 @@
 """Find and scan the files of public traces: text with or without header, compressed or not, and errors with their row.
 
-Polars reads plain, ``.gz`` and ``.zst`` text as a stream. What it cannot (``.xz``, ``.bz2``) is unpacked into the scratch
-directory first, as a stream too. An archive (``.tar``, ``.zip``) is refused in words.
+Polars reads plain, ``.gz`` and ``.zst`` text as a stream. What it cannot (``.xz``, ``.bz2``) is unpacked into the
+scratch directory first, as a stream too. An archive (``.tar``, ``.zip``) is refused in words.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Pat
 
 
 def streamable(path: Path, scratch: Path) -> Path:
-    """Return a file that Polars can scan as a stream: this one, or what it holds, unpacked into the scratch directory."""
+    """Return a file that Polars can scan as a stream: this one, or one in the scratch directory that it unpacks to."""
     opener = UNPACKED.get(path.suffix)
     if opener is None:
         return path
@@ -188,4 +188,3 @@ def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], Non
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         explain(error)
         raise
-

@@ -1,15 +1,15 @@
 """Reader of Google's cluster trace of May 2019 (v3): usage of the instances of jobs, table ``instance_usage``.
 
-Three forms are read: the published JSON lines (``instance_usage-*.json.gz``), an export of the same table as Parquet
-(with nested ``average_usage``), and a flat Parquet file with the columns of `FLAT`.
+Three forms are read: the published JSON lines (``instance_usage-*.json.gz``), an export of the same table as
+Parquet (with nested ``average_usage``), and a flat Parquet file with the columns of `FLAT`.
 
-- **Metrics.** ``cpu`` in NCU (normalised compute units) and ``memory`` in normalised bytes: both are shares of the largest
-  machine of all cells. With ``--aggregate max`` the maxima of each sample are taken instead of its means.
-- **Tenants**: one an instance, ``<collection>/<index>@<first step>``. A row is a sample of up to 5 minutes; shorter ones,
-  where an instance starts or ends, weigh as much as the others of their step.
-- **MaxUsage**: ``cpu_limit`` and ``memory_limit`` of the flat form; in the published form ``assigned_memory``, and for CPU
-  the largest request in ``instance_events`` files beside, where there are any. Instances may use more than they
-  requested; such values are kept and raise MaxUsage.
+- **Metrics.** ``cpu`` in NCU (normalised compute units) and ``memory`` in normalised bytes: both are shares of the
+  largest machine of all cells. With ``--aggregate max`` the maxima of each sample are taken instead of its means.
+- **Tenants**: one an instance, ``<collection>/<index>@<first step>``. A row is a sample of up to 5 minutes; shorter
+  ones, where an instance starts or ends, weigh as much as the others of their step.
+- **MaxUsage**: ``cpu_limit`` and ``memory_limit`` of the flat form; in the published form ``assigned_memory``, and
+  for CPU the largest request in ``instance_events`` files beside, where there are any. Instances may use more than
+  they requested; such values are kept and raise MaxUsage.
 - **Class**: the usual limits, each rounded up to a power of two.
 - Lifetimes are those of the rows; priority, scheduling class, machine and alloc sets are left out.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -33,7 +34,7 @@ from workloads.trace import MetricInfo
 
 METRICS = (MetricInfo("cpu", "NCU", trend=False), MetricInfo("memory", "normalised bytes"))
 RESOURCES = pl.Struct({"cpus": pl.Float64, "memory": pl.Float64})
-KEYS = {"collection_id": pl.String, "instance_index": pl.String}
+KEYS: dict[str, Any] = {"collection_id": pl.String, "instance_index": pl.String}
 USAGE = pl.Schema(
     {
         "start_time": pl.String,
@@ -107,12 +108,12 @@ def _requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
     """Return the largest CPU request of each instance, where the source has the table of events."""
     files = [] if source.is_file() else find_files(source, EVENT_FILES)
     columns = [_place("collection_id")[0], pl.col("resource_request").struct.field("cpus").alias("limit_cpu")]
-    largest = []
+    largest: list[pl.DataFrame] = []
     for path in files:
         json_lines = ".json" in path.name
         chunks = json_chunks(path, scratch, EVENTS, 1_000_000, columns) if json_lines else None
-        for rows in chunks or parquet_chunks(path, 1_000_000, columns):
-            largest.append(rows.group_by(OWNER).agg(pl.col("limit_cpu").max().cast(pl.Float32)))
+        chunks = chunks or parquet_chunks(path, 1_000_000, columns)
+        largest.extend(rows.group_by(OWNER).agg(pl.col("limit_cpu").max().cast(pl.Float32)) for rows in chunks)
     return pl.concat(largest).group_by(OWNER).agg(pl.col("limit_cpu").max()).lazy() if largest else None
 
 

@@ -45,7 +45,9 @@ def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> No
             first = 1
             while not check.problems and (batch := list(islice(lines, LINES_AT_A_TIME))):
                 if _problem(batch, schema):
-                    number, wrong = next((n, w) for n, line in enumerate(batch, first) if (w := _problem([line], schema)))
+                    number, wrong = next(
+                        (n, w) for n, line in enumerate(batch, first) if (w := _problem([line], schema))
+                    )
                     check.add(wrong, f"a JSON object with {', '.join(schema)}", number)
                 first += len(batch)
     except (OSError, EOFError) as damage:

@@ -59,3 +59,8 @@ def _sizes(sizes: dict[str, float | None]) -> list[str]:
 def one_class(name: str) -> Classes:
     """Return a rule that puts all owners into one class."""
     return lambda steps: steps.select(pl.col(OWNER).unique(maintain_order=True)).with_columns(tenant_class=pl.lit(name))
+
+
+def listed_classes(steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the classes that the table of owners gives."""
+    return steps.group_by(OWNER).agg(pl.col("tenant_class").first())

@@ -1,12 +1,12 @@
 """Reader of the PlanetLab traces (CoMon): CPU utilisation of virtual machines on ten days of March and April 2011.
 
-Two forms are read: the published directories (``20110303/<vm>``, one whole number a line, one line every 5 minutes), and
-a Parquet file with the columns ``day``, ``vm`` and ``cpu_pct`` (a list), one row a machine and day.
+Two forms are read: the published directories (``20110303/<vm>``, one whole number a line, one line every 5
+minutes), and a Parquet file with the columns ``day``, ``vm`` and ``cpu_pct`` (a list), one row a machine and day.
 
-- **Metric.** ``cpu`` in percent of the machine's CPU, whose size is not published: demands of two machines do not add up
-  to cores. There is neither memory nor disk.
-- **Tenants**: one a machine and day, named ``<vm>/<day>@<first step>``; the days of a machine are one family. Lifetimes
-  are not known, so all tenants are censored: each is a day of a machine that lived before and after.
+- **Metric.** ``cpu`` in percent of the machine's CPU, whose size is not published: demands of two machines do not
+  add up to cores. There is neither memory nor disk.
+- **Tenants**: one a machine and day, named ``<vm>/<day>@<first step>``; the days of a machine are one family.
+  Lifetimes are not known, so all tenants are censored: each is a day of a machine that lived before and after.
 - **MaxUsage** is 100 %.
 """
 

@@ -54,9 +54,9 @@ class SampledReader:
     reasons
         All reasons for which rows are refused; the count names them also where no row was refused.
     owners
-        A table with a row an owner, or None: ``owners(source, scratch)``. Columns ``owner`` and any of ``scale_<metric>``
-        (unit of the sample in the metric's unit), ``limit_<metric>``, ``tenant_class``, and ``end_s`` (when the owner
-        ended; null where it did not within the trace).
+        A table with a row an owner, or None: ``owners(source, scratch)``. Columns ``owner`` and any of
+        ``scale_<metric>`` (unit of the sample in the metric's unit), ``limit_<metric>``, ``tenant_class``, and
+        ``end_s`` (when the owner ended; null where it did not within the trace).
     owners_complete
         True: rows of an owner that the table does not list are refused.
     classes
@@ -191,9 +191,7 @@ class SampledReader:
         tally.steps_kept += len(kept.rows)
         return kept
 
-    def _tenants(
-        self, steps: pl.DataFrame, windows: Windows, last_time: int, options: Options, tally: Tally
-    ) -> Part:
+    def _tenants(self, steps: pl.DataFrame, windows: Windows, last_time: int, options: Options, tally: Tally) -> Part:
         first, last = windows.rows[windows.bounds[:-1]], windows.rows[windows.bounds[1:] - 1]
         values, most = self._usage(steps, windows, tally)
         owner, start = steps[OWNER].gather(first), steps["step"].gather(first).to_numpy()

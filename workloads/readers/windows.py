@@ -62,15 +62,30 @@ def cut(owner: Ints, step: Ints, longest_gap: int, longest: int | None) -> Windo
     lengths = np.bincount(series, repeats).astype(np.int64)
     return Windows(
         rows=np.repeat(np.arange(len(step)), repeats),
-        bounds=bounds_of(lengths if longest is None else _pieces(lengths, longest)),
+        bounds=bounds_of(lengths_of_pieces(lengths, longest)[1]),
         gaps_filled=int((joined & (missing > 0)).sum()),
         gaps_cut=int(long_gap.sum()),
     )
 
 
-def _pieces(lengths: Ints, longest: int) -> Ints:
-    """Return the lengths of the windows of series: all of full length but the last of each series."""
+def lengths_of_pieces(lengths: Ints, longest: int | None) -> tuple[Ints, Ints]:
+    """Cut series into windows, all of full length but the last of each series.
+
+    Parameters
+    ----------
+    lengths
+        Steps of the series, each at least 1.
+    longest
+        Most steps of a window; None: the series stay as they are.
+
+    Returns
+    -------
+    tuple
+        Series and steps of each window.
+    """
+    if longest is None:
+        return np.arange(len(lengths)), lengths
     windows = -(-lengths // longest)
     sizes = np.full(int(windows.sum()), longest, np.int64)
     sizes[np.cumsum(windows) - 1] = lengths - (windows - 1) * longest
-    return sizes
+    return np.repeat(np.arange(len(lengths)), windows), sizes
