@@ -7,7 +7,6 @@ scratch directory first, as a stream too. An archive (``.tar``, ``.zip``) is ref
 from __future__ import annotations
 
 import bz2
-import gzip
 import lzma
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ STREAMED = ("", ".gz", ".zst")
 UNPACKED: Mapping[str, Callable[[Path], Any]] = {".xz": lzma.open, ".bz2": bz2.open}
 ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".zip", ".tar")
 PIECE_BYTES = 1 << 24
+BEYOND = "beyond the last column"
 
 
 def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
@@ -99,16 +99,18 @@ class TextTable:
     separator: str = ","
     header_lines: int = 0
 
-    def scan(self, path: Path, *, columns: Mapping[str, Any] | None = None) -> pl.LazyFrame:
-        """Return a lazy scan of a file."""
+    def _scan(self, path: Path, columns: Mapping[str, Any]) -> pl.LazyFrame:
+        """Return a lazy scan of a file; a further column holds what stands beyond the last one."""
         return pl.scan_csv(
             path,
             has_header=False,
             skip_lines=self.header_lines,
             separator=self.separator,
-            schema=dict(columns or self.columns),
+            schema={**columns, BEYOND: pl.String},
             glob=False,
             raise_if_empty=False,
+            missing_columns="insert",
+            truncate_ragged_lines=True,
         )
 
     def chunks(self, path: Path, scratch: Path, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
@@ -120,10 +122,22 @@ class TextTable:
             A field cannot be read; it names the file, the line and the column.
         """
         plain = streamable(path, scratch)
-        numbered = self.scan(plain).with_row_index(ROW, self.header_lines + 1).select(*columns, ROW)
-        yield from chunks_of(numbered, rows, lambda error: self._explain(path, plain, error))
+        numbered = self._scan(plain, self.columns).with_row_index(ROW, self.header_lines + 1)
+        numbered = numbered.select(*columns, BEYOND, ROW)
+        for chunk in chunks_of(numbered, rows, lambda error: self._explain(path, plain, error)):
+            self._check_width(path, chunk)
+            yield chunk.drop(BEYOND)
         if plain != path:
             plain.unlink()
+
+    def _check_width(self, path: Path, chunk: pl.DataFrame) -> None:
+        """Raise `TraceError` for lines with more fields than columns."""
+        wide = chunk.filter(pl.col(BEYOND).is_not_null())
+        check = Checker(path)
+        for place, (line, found) in enumerate(wide.head(5).select(ROW, BEYOND).iter_rows()):
+            count = len(wide) - 4 if place == 4 else 1
+            check.add(f"a further field, {found!r}", f"{len(self.columns)}: {', '.join(self.columns)}", line, count=count)
+        check.raise_problems()
 
     def _explain(self, path: Path, plain: Path, error: Exception) -> None:
         """Raise `TraceError` that says which line and column a file could not be read at."""
@@ -134,30 +148,17 @@ class TextTable:
                 continue
             text = pl.col(name).str.strip_chars()
             bad = (text != "") & text.cast(kind, strict=False).is_null()
-            wrong = self.scan(plain, columns=texts).with_row_index("line", self.header_lines + 1).filter(bad)
+            wrong = self._scan(plain, texts).with_row_index("line", self.header_lines + 1).filter(bad)
             try:
                 rows = wrong.select("line", name).collect(engine="streaming")
-            except pl.exceptions.PolarsError:
+            except (OSError, pl.exceptions.PolarsError):
                 break
             for place, (line, found) in enumerate(rows.head(5).iter_rows()):
                 count = len(rows) - 4 if place == 4 else 1
                 check.add(repr(found), f"a number ({kind})", line, name, count)
         if not check.problems:
-            self._find_ragged(check, plain, error)
+            check.add(f"damaged contents ({str(error)[:200]})", "a text file that can be read")
         check.raise_problems()
-
-    def _find_ragged(self, check: Checker, plain: Path, error: Exception) -> None:
-        width = len(self.columns)
-        with gzip.open(plain) if plain.suffix == ".gz" else plain.open("rb") as lines:
-            try:
-                for number, line in enumerate(lines, 1):
-                    fields = line.count(self.separator.encode()) + 1
-                    if number > self.header_lines and fields > width:
-                        check.add(f"{fields} fields", f"at most {width}: {', '.join(self.columns)}", number)
-                        return
-            except (OSError, EOFError) as damage:
-                error = damage
-        check.add(f"damaged contents ({str(error)[:200]})", "a text file that can be read")
 
 
 def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
@@ -185,6 +186,6 @@ def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], Non
     """Yield what a query gives, some rows at a time; `explain` raises what says more of an error of Polars."""
     try:
         yield from query.collect_batches(chunk_size=rows, engine="streaming")
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         explain(error)
         raise
