@@ -42,7 +42,7 @@ def plot_lifetimes(ax: Axes, trace: Description) -> None:
             _distribution(ax, lives, f"{label} ({len(lives):,})", colour)
     ax.set_xscale("log")
     _finish(ax, "lifetimes", "hours", "share of the tenants")
-    ax.legend(frameon=False, loc="upper left")
+    ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
 
 
 def plot_classes(ax: Axes, trace: Description) -> None:
@@ -68,7 +68,7 @@ def plot_usage(ax: Axes, trace: Description) -> None:
             _distribution(ax, figures.peak_shares, f"{figures.metric.name}, peak", colour, style="--")
     _finish(ax, "usage against request", "usage / MaxUsage", "share of the series")
     ax.set_xlim(0.0, 1.02)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
 
 
 def plot_growth(ax: Axes, trace: Description) -> None:

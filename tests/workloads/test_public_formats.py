@@ -75,7 +75,11 @@ def test_bitbrains_as_published_joins_the_months_of_a_machine(tmp_path: Path):
     np.testing.assert_allclose(traces.values, [[0.575, 2.0], [0.8, 2.0], [1.0, 1.0]])
     assert traces.max_usage.tolist() == [[4.0, 16.0]] * 2
     assert traces.class_names().tolist() == ["vm_c4_m16"] * 2
-    assert (report.rows_read, report.rows_refused["without provisioned CPU"], report.rows_refused[REPEATED]) == (6, 1, 1)
+    assert (report.rows_read, report.rows_refused["without provisioned CPU"], report.rows_refused[REPEATED]) == (
+        6,
+        1,
+        1,
+    )
 
 
 def test_google2011_takes_requests_from_the_events(tmp_path: Path):
@@ -213,7 +217,9 @@ def test_packing_requests_live_at_constant_demand(tmp_path: Path):
 
 def test_packing_lives_can_be_cut_into_windows(tmp_path: Path):
     """With a longest life only the last window of a request that ends is a whole life."""
-    packing_database(tmp_path / "t.sqlite", [(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, 2.5), (2, 1, 1, 0, 0.0, 1.0)])
+    packing_database(
+        tmp_path / "t.sqlite", [(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, 2.5), (2, 1, 1, 0, 0.0, 1.0)]
+    )
     traces, report = converted("azure-packing2020", tmp_path, tmp_path / "out", window_days=1.0)
     assert traces.tenant_names().tolist() == ["1@0", "1@144", "1@288", "2@0"]
     assert traces.lifetime_steps.tolist() == [144, 144, 72, 144]

@@ -77,7 +77,11 @@ def test_a_row_of_nobody_or_no_time_is_named(tmp_path: Path):
 
 def test_header_lines_count(tmp_path: Path):
     """The line that is named is that of the file, with its header."""
-    rows = [["h"] * 11, [1_372_629_600, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0], [1_372_629_900, "four", 8, 1, 1, 1, 1, 0, 0, 0, 0]]
+    rows = [
+        ["h"] * 11,
+        [1_372_629_600, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0],
+        [1_372_629_900, "four", 8, 1, 1, 1, 1, 0, 0, 0, 0],
+    ]
     text(tmp_path / "2013-7" / "1.csv", rows, ";\t")
     (found,) = problems("bitbrains", tmp_path)
     assert (found.row, found.column, found.found) == (3, "CPU cores", "'\\tfour'")
@@ -126,7 +130,9 @@ def test_contest_files_are_checked(tmp_path: Path):
     contest(tmp_path, {"app_0": 1})
     apps = tmp_path / "scheduling_app_resources_1.csv"
     good = apps.read_text()
-    apps.write_text(good.replace("0.5|", "", 1) + good.splitlines()[1].replace("app_1", "app_7").replace("0.5|", "nan|", 1))
+    apps.write_text(
+        good.replace("0.5|", "", 1) + good.splitlines()[1].replace("app_1", "app_7").replace("0.5|", "nan|", 1)
+    )
     assert [(p.row, p.column) for p in problems("tianchi2018", tmp_path)] == [(1, "cpu"), (4, "cpu")]
     apps.write_text(good)
     deployed = tmp_path / "scheduling_instance_deploy_1.csv"

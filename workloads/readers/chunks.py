@@ -60,16 +60,16 @@ class Chunks:
 
         Rows with equal owner and time come in the order of the source.
         """
-        counts = self._scan().group_by(OWNER).len("rows").collect(engine="streaming").sort(OWNER)
+        owners = pl.scan_parquet(list(self.paths), glob=False).group_by(OWNER)
+        counts = owners.len("rows").collect(engine="streaming").sort(OWNER)
         place = (counts["rows"].cum_sum() - 1) // rows
         first = np.flatnonzero(place.diff().fill_null(1).to_numpy())
         last = np.append(first[1:], len(counts)) - 1
         for low, high in zip(counts[OWNER].gather(first), counts[OWNER].gather(last), strict=True):
-            inside = self._scan().filter(pl.col(OWNER).is_between(pl.lit(low), pl.lit(high)))
-            yield inside.collect(engine="streaming").sort(OWNER, TIME, maintain_order=True)
-
-    def _scan(self) -> pl.LazyFrame:
-        return pl.scan_parquet(list(self.paths), glob=False)
+            inside = pl.col(OWNER).is_between(pl.lit(low), pl.lit(high))
+            # one file after the other: a scan of all would hold row groups of many files at a time
+            found = [pl.scan_parquet(path, glob=False).filter(inside).collect() for path in self.paths]
+            yield pl.concat(found).sort(OWNER, TIME, maintain_order=True)
 
 
 def sort_into_chunks(

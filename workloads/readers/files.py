@@ -136,7 +136,9 @@ class TextTable:
         check = Checker(path)
         for place, (line, found) in enumerate(wide.head(5).select(ROW, BEYOND).iter_rows()):
             count = len(wide) - 4 if place == 4 else 1
-            check.add(f"a further field, {found!r}", f"{len(self.columns)}: {', '.join(self.columns)}", line, count=count)
+            check.add(
+                f"a further field, {found!r}", f"{len(self.columns)}: {', '.join(self.columns)}", line, count=count
+            )
         check.raise_problems()
 
     def _explain(self, path: Path, plain: Path, error: Exception) -> None:

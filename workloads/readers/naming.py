@@ -53,7 +53,7 @@ def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
 
 
 def _sizes(sizes: dict[str, float | None]) -> list[str]:
-    return [f"{letter}{size:g}" for letter, size in sizes.items() if size is not None and 0 < size < math.inf]
+    return [f"{letter}{size:.3g}" for letter, size in sizes.items() if size is not None and 0 < size < math.inf]
 
 
 def one_class(name: str) -> Classes:
