@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,17 +12,19 @@ from cluster.console import clear_errors, output
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from workloads.readers import Reader as PublicReader
     from workloads.statistics import StatisticRow
 
 traces_app = typer.Typer(
-    help="Check synthetic regions, write their tenants, convert public traces.", no_args_is_help=True
+    help="Check synthetic regions, write their tenants, convert and describe traces.", no_args_is_help=True
 )
 
 
-class Reader(StrEnum):
-    """Public traces that can be converted."""
-
-    BITBRAINS = "bitbrains"
+FORMATS = (
+    "One of alibaba2018, azure2017, azure2019, azure-packing2020, bitbrains, google2011, google2019, planetlab, "
+    "tianchi2018."
+)
+"""The names of `workloads.readers.READERS`, which are not imported for a help text."""
 
 
 @traces_app.command("check")
@@ -60,10 +61,20 @@ def check_command(
 @traces_app.command("convert")
 @clear_errors
 def convert_command(
-    reader: Annotated[Reader, typer.Argument(help="Which public traces they are.", show_default=False)],
-    source: Annotated[Path, typer.Argument(help="Directory of the public traces.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="File or directory of the public traces.", show_default=False)],
     out: Annotated[Path, typer.Argument(help="Directory for the converted traces.", show_default=False)],
-    window_days: Annotated[float, typer.Option(help="Longest life of a tenant, days.")] = 7.0,
+    format_name: Annotated[str, typer.Option("--format", help=FORMATS, show_default=False)],
+    window_days: Annotated[
+        float | None, typer.Option(help="Longest life of a tenant, days. Default: the format's.", show_default=False)
+    ] = None,
+    aggregate: Annotated[str, typer.Option(help="What stands for the values of a step: mean or max.")] = "mean",
+    max_gap_minutes: Annotated[float, typer.Option(help="Longest gap that is filled with the last value.")] = 60.0,
+    min_hours: Annotated[
+        float | None, typer.Option(help="Shortest life of a tenant, hours. Default: the format's.", show_default=False)
+    ] = None,
+    rows_in_memory: Annotated[
+        int, typer.Option(min=1000, help="Rows held in memory; more are sorted by way of files in OUT.")
+    ] = 4_000_000,
     force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
 ) -> None:
@@ -71,16 +82,70 @@ def convert_command(
     import attrs
 
     from cluster.results import check_file, check_free, write_json
-    from workloads.bitbrains import read_bitbrains
-    from workloads.format import write_traces
+    from workloads.readers import Options, convert
 
+    reader = _reader(format_name)
     check_free(out, force=force)
     check_file(json)
-    traces, report = read_bitbrains(source, window_days=window_days)
-    write_traces(traces, out, {"reader": reader.value, "window_days": window_days})
+    options = Options(
+        window_days=window_days,
+        aggregate=aggregate,  # type: ignore[arg-type]
+        max_gap_minutes=max_gap_minutes,
+        min_hours=min_hours,
+        rows_in_memory=rows_in_memory,
+    )
+    report = convert(reader, source, out, options)
     typer.echo(f"{report}\nWritten to {out}")
     if json is not None:
         write_json(json, attrs.asdict(report))
+
+
+@traces_app.command("describe")
+@clear_errors
+def describe_command(
+    path: Annotated[
+        Path, typer.Argument(help="Traces in the project's own format, or public ones.", show_default=False)
+    ],
+    format_name: Annotated[
+        str | None, typer.Option("--format", help=f"Public format, converted first. {FORMATS}", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the plot, trace.png, into this directory.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+) -> None:
+    """Print, and with --out plot, what traces are like: span, gaps, lifetimes, usage, growth and daily shape."""
+    from tempfile import TemporaryDirectory
+
+    from cluster.results import check_file, write_json
+    from cluster.trace_plots import save_description
+    from cluster.trace_tables import description_tables
+    from workloads.describe import describe
+    from workloads.readers import convert
+
+    reader = None if format_name is None else _reader(format_name)
+    check_file(json)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    title = path.resolve().name
+    with TemporaryDirectory(prefix=".converted-", dir=out) as folder:
+        if reader is not None:
+            typer.echo(convert(reader, path, folder))
+            title = reader.name
+        trace = describe(path if reader is None else folder)
+    for table in description_tables(trace, title):
+        output().print(table)
+    if out is not None:
+        typer.echo(f"Plot: {save_description(out / 'trace.png', trace, title)}")
+    if json is not None:
+        write_json(json, trace.figures())
+
+
+def _reader(name: str) -> PublicReader:
+    from plb.errors import UnknownNameError
+    from workloads.readers import READERS
+
+    if name not in READERS:
+        raise UnknownNameError("format", name, READERS, "--format")
+    return READERS[name]
 
 
 @traces_app.command("generate")

@@ -179,9 +179,9 @@ def read_traces_of(workload: Workload) -> TraceSet:
     if not Path(workload.path).is_dir():
         raise ScenarioError("scenario", [ScenarioProblem("workload.path", f"no such directory: {workload.path}")])
     if workload.kind == "bitbrains":
-        from workloads.bitbrains import read_bitbrains
+        from workloads.readers import READERS, Options, read_public
 
-        return read_bitbrains(workload.path, window_days=workload.window_days)[0]
+        return read_public(READERS["bitbrains"], workload.path, Options(window_days=workload.window_days))[0]
     from workloads.format import read_traces
 
     return read_traces(workload.path)

@@ -62,8 +62,8 @@ def write_traces(traces: TraceSet, path: str | Path, provenance: Mapping[str, An
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     for name, kind, frame in (
-        (TRACES_FILE, "traces", _samples_frame(traces)),
-        (TENANTS_FILE, "tenants", _tenants_frame(traces)),
+        (TRACES_FILE, "traces", samples_frame(traces)),
+        (TENANTS_FILE, "tenants", tenants_frame(traces)),
     ):
         header = Header(
             kind=kind, metrics=traces.metrics, step_seconds=traces.step_seconds, provenance=provenance or {}
@@ -99,7 +99,8 @@ def read_provenance(path: str | Path) -> Mapping[str, Any]:
     return read_header(Path(path) / TRACES_FILE, "traces").provenance
 
 
-def _samples_frame(traces: TraceSet) -> pl.DataFrame:
+def samples_frame(traces: TraceSet) -> pl.DataFrame:
+    """Return the rows of ``traces.parquet``."""
     owner, start = traces.series_tenant, traces.series_start
 
     def texts(values: npt.NDArray[Any], index: npt.NDArray[Any]) -> pl.Series:
@@ -114,7 +115,8 @@ def _samples_frame(traces: TraceSet) -> pl.DataFrame:
     return pl.DataFrame(columns | {name: traces.values[:, i] for i, name in enumerate(traces.metric_names)})
 
 
-def _tenants_frame(traces: TraceSet) -> pl.DataFrame:
+def tenants_frame(traces: TraceSet) -> pl.DataFrame:
+    """Return the rows of ``tenants.parquet``."""
     columns: dict[str, Any] = {
         "tenant": pl.Series(traces.tenant_names(), dtype=pl.String),
         "tenant_class": pl.Series(traces.class_names(), dtype=pl.String),

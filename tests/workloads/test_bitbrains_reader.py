@@ -13,12 +13,20 @@ import polars as pl
 import pytest
 
 from plb.errors import InvalidValueError
-from workloads.bitbrains import FILE, METRICS, BitbrainsReport, read_bitbrains
 from workloads.compression import compress
 from workloads.errors import TraceError
+from workloads.readers import READERS, Options, Report, read_public
+from workloads.readers.bitbrains import METRICS
+from workloads.readers.bitbrains_rows import FILE, REASONS
+from workloads.readers.sampled import REPEATED
 from workloads.trace import TraceSet, split_tenants
 
 SHARED = Path(os.environ.get("PLB_BITBRAINS", "/work/shared/data/bitbrains_rnd"))
+
+
+def read_bitbrains(path: Path, **options: Any) -> tuple[TraceSet, Report]:
+    """Read the traces in a directory."""
+    return read_public(READERS["bitbrains"], path, Options(**options))
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -61,7 +69,7 @@ def test_windows_are_cut_and_short_ones_refused(tmp_path: Path) -> None:
     """A day's series becomes windows of an hour; a rest below the minimum is refused and counted."""
     traces, report = read_bitbrains(write(tmp_path, bins(*range(38))), window_days=1 / 24, min_hours=0.5)
     assert traces.lifetime_steps.tolist() == [6, 6, 6]
-    assert (report.windows, report.windows_refused, report.steps_refused) == (3, 1, 1)
+    assert (report.tenants, report.tenants_refused, report.steps_refused) == (3, 1, 1)
     assert report.steps_kept == report.steps + report.steps_filled - report.steps_refused == 18
 
 
@@ -90,17 +98,9 @@ def test_usage_is_clipped_and_bad_rows_are_refused_with_counts(tmp_path: Path) -
         "without provisioned CPU": 2,
         "without provisioned memory": 1,
         "with a negative value": 0,
+        REPEATED: 0,
     }
-    assert "5 rows of 1 machines" in str(report)
-
-
-REASONS = (
-    "with a missing or infinite value",
-    "without provisioned CPU",
-    "without provisioned memory",
-    "with a negative value",
-)
-"""Reasons to refuse a row, in the order in which they are tried."""
+    assert "5 rows read, 2 kept" in str(report)
 
 
 @pytest.mark.parametrize("column", ["cores", "cap_mhz", "cpu_mhz", "memcap_mb", "mem_mb"])
@@ -111,7 +111,7 @@ def test_a_row_without_a_usable_number_is_refused(tmp_path: Path, column: str, v
     traces, report = read_bitbrains(write(tmp_path, rows), min_hours=0)
     assert traces.values.tolist() == [[1.0, 1.0]] * 3
     assert traces.max_usage.tolist() == [[2.0, 4.0]]
-    assert report.rows_refused == dict.fromkeys(REASONS, 0) | {REASONS[0]: 2}
+    assert report.rows_refused == dict.fromkeys((*REASONS, REPEATED), 0) | {REASONS[0]: 2}
     assert (report.steps, report.steps_filled, report.clipped) == (2, 1, {"cpu": 0, "memory": 0})
 
 
@@ -125,7 +125,7 @@ def test_a_row_is_counted_for_the_first_reason_only(tmp_path: Path) -> None:
         *bins(8, mem_mb=-1),
     ]
     _, report = read_bitbrains(write(tmp_path, rows), min_hours=0)
-    assert report.rows_refused == dict.fromkeys(REASONS, 1)
+    assert report.rows_refused == dict.fromkeys(REASONS, 1) | {REPEATED: 0}
     assert (report.rows_read, report.steps) == (5, 1)
 
 
@@ -195,13 +195,13 @@ def test_a_file_without_usable_rows_is_refused(tmp_path: Path) -> None:
     write(tmp_path, bins(0, 1, 2))
     good = pl.read_parquet(tmp_path / FILE)
     good.head(0).write_parquet(tmp_path / FILE)
-    with pytest.raises(TraceError, match=rf"{FILE}: found no rows; expected at least one usable row"):
+    with pytest.raises(TraceError, match="found no rows; expected at least one usable row"):
         read_bitbrains(tmp_path)
     good.with_columns(cores=pl.lit(0)).write_parquet(tmp_path / FILE)
     with pytest.raises(TraceError, match=r"found only refused rows \(3 without provisioned CPU\); expected at least"):
         read_bitbrains(tmp_path)
     good.write_parquet(tmp_path / FILE)
-    with pytest.raises(TraceError, match=r"found only windows below 1 h \(1 in all\); expected a longer one"):
+    with pytest.raises(TraceError, match=r"found only series below 1 h \(1 in all\); expected a longer one"):
         read_bitbrains(tmp_path)
 
 
@@ -233,21 +233,21 @@ def test_missing_files_columns_and_bad_settings_are_refused(tmp_path: Path) -> N
     with pytest.raises(InvalidValueError, match="window_days"):
         read_bitbrains(tmp_path, window_days=0)
     with pytest.raises(InvalidValueError, match="aggregate"):
-        read_bitbrains(tmp_path, aggregate="median")  # type: ignore[arg-type]
+        read_bitbrains(tmp_path, aggregate="median")
 
 
 @pytest.fixture(scope="module")
-def shared() -> tuple[TraceSet, BitbrainsReport]:
+def shared() -> tuple[TraceSet, Report]:
     """Return the shared traces."""
     if not (SHARED / FILE).is_file():
         pytest.skip(f"{SHARED / FILE} is not here")
     return read_bitbrains(SHARED)
 
 
-def test_the_shared_traces_are_read_in_full(shared: tuple[TraceSet, BitbrainsReport]) -> None:
+def test_the_shared_traces_are_read_in_full(shared: tuple[TraceSet, Report]) -> None:
     """All 11,942,571 rows of 500 machines are accounted for, and no demand exceeds what was provisioned."""
     traces, report = shared
-    assert (report.rows_read, report.machines) == (11_942_571, 500)
+    assert (report.rows_read, report.owners) == (11_942_571, 500)
     assert sum(report.rows_refused.values()) < 10
     assert report.steps_kept == report.steps + report.steps_filled - report.steps_refused
     assert traces.lifetime_steps.max() <= 7 * 144
@@ -256,7 +256,7 @@ def test_the_shared_traces_are_read_in_full(shared: tuple[TraceSet, BitbrainsRep
     assert len(compress(traces)) == traces.tenants
 
 
-def test_no_window_spans_the_missing_days(shared: tuple[TraceSet, BitbrainsReport]) -> None:
+def test_no_window_spans_the_missing_days(shared: tuple[TraceSet, Report]) -> None:
     """No tenant lives on the two days that are missing for all machines."""
     traces, _ = shared
     start = np.array([int(name.split("@")[1]) for name in traces.tenant_names()])
@@ -265,7 +265,7 @@ def test_no_window_spans_the_missing_days(shared: tuple[TraceSet, BitbrainsRepor
         assert not inside.any()
 
 
-def test_a_machine_is_never_on_both_sides(shared: tuple[TraceSet, BitbrainsReport]) -> None:
+def test_a_machine_is_never_on_both_sides(shared: tuple[TraceSet, Report]) -> None:
     """The split is by machine: no machine has windows in history and simulation."""
     history, simulation = split_tenants(shared[0], 0.4, 5)
     assert len(np.unique(history.family)) == 200

@@ -1,0 +1,95 @@
+"""Tables of `plb traces describe`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workloads.describe import GROWS, HOURS, LIVES, Description, Floats, MetricFigures
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def description_tables(trace: Description, title: str) -> tuple[Table, Table]:
+    """Return two tables: of the tenants and their lives, and of the metrics."""
+    from rich.table import Table
+
+    tenants = Table(title=title, show_header=False)
+    for heading, value in _tenants(trace):
+        tenants.add_row(heading, value)
+    metrics = Table("", title="metrics")
+    for figures in trace.metrics:
+        metrics.add_column(figures.metric.name, justify="right")
+    columns = [_metric(figures) for figures in trace.metrics]
+    for heading in columns[0]:
+        metrics.add_row(heading, *(column[heading] for column in columns))
+    return tenants, metrics
+
+
+def _tenants(trace: Description) -> list[tuple[str, str]]:
+    lives = trace.lifetime_hours
+    percentiles = ", ".join(
+        f"{_hours(value)} (p{level})" for level, value in zip(LIVES, np.percentile(lives, LIVES), strict=True)
+    )
+    return [
+        (
+            "tenants",
+            f"{len(lives):,} of {len(set(trace.tenant_class.tolist())):,} classes, {trace.families:,} families",
+        ),
+        ("replicas, series", f"{trace.replicas:,}, {trace.series:,}"),
+        ("rows", f"{trace.rows:,}, one every {trace.step_seconds:g} s"),
+        ("span", f"{trace.span_days:,.1f} days" + (" (longest life)" if trace.start_hours is None else "")),
+        ("lived", f"{lives.sum() / HOURS:,.0f} tenant-days"),
+        ("gaps", _gaps(trace)),
+        ("lifetimes", f"{_hours(float(lives.mean()))} (mean), {percentiles}, {_hours(float(lives.max()))} (longest)"),
+        ("cut by the trace", f"{trace.censored.mean():.1%} of the lifetimes"),
+        ("MaxUsage", str(trace.provenance.get("request", "as written"))),
+    ]
+
+
+def _gaps(trace: Description) -> str:
+    counts = trace.provenance.get("counts")
+    if counts is None:
+        return "none; what the source had is not recorded"
+    kept = max(counts["steps_kept"], 1)
+    return (
+        f"{counts['gaps_filled']:,} filled with {counts['steps_filled']:,} steps "
+        f"({counts['steps_filled'] / kept:.2%}), {counts['gaps_cut']:,} longer ones cut"
+    )
+
+
+def _metric(figures: MetricFigures) -> dict[str, str]:
+    return {
+        "unit": figures.metric.unit,
+        "trend": "grows to a maximum" if figures.metric.trend else "none",
+        "mean, highest": f"{figures.mean:.3g}, {figures.highest:.3g}",
+        "used of MaxUsage": _share(figures.used),
+        "mean / MaxUsage, median series": _median(figures.mean_shares),
+        "peak / MaxUsage, median series": _median(figures.peak_shares),
+        f"series that grow by > {GROWS:.0%} of their maximum": _share(figures.growing),
+        "rise from first to last, median": _share(figures.rise),
+        "time to 95 % of the maximum, median": _hours(figures.growth_hours),
+        "hour of least, most usage": _swing(figures),
+    }
+
+
+def _swing(figures: MetricFigures) -> str:
+    daily = figures.daily
+    if not np.isfinite(daily).any():
+        return "-"
+    low, high = int(np.nanargmin(daily)), int(np.nanargmax(daily))
+    return f"{low}: {daily[low]:.2f}, {high}: {daily[high]:.2f} of the mean"
+
+
+def _median(values: Floats) -> str:
+    return _share(float(np.median(values))) if len(values) else "-"
+
+
+def _share(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.1%}"
+
+
+def _hours(value: float) -> str:
+    return f"{value * 60:.0f} min" if value < 1 else f"{value:.1f} h" if value < 2 * HOURS else f"{value / HOURS:.1f} d"

@@ -1,0 +1,87 @@
+"""What a trace is like, against plain sums over the same trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.workloads.public_traces import alibaba_meta, alibaba_row, converted, text
+from workloads.classes import METRICS
+from workloads.describe import describe
+from workloads.errors import TraceError
+from workloads.format import read_traces, write_traces
+from workloads.regions import REGIONS, generate
+from workloads.trace import TraceSet
+
+DAY_STEPS = 144
+
+
+@pytest.fixture(scope="module")
+def region(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TraceSet]:
+    """Return some tenants of a synthetic region, written and read."""
+    path = tmp_path_factory.mktemp("region")
+    write_traces(generate(REGIONS["region1"], 150, 3), path, {"region": "region1"})
+    return path, read_traces(path)
+
+
+def test_tenants_and_lives(region: tuple[Path, TraceSet]) -> None:
+    """Counts, lifetimes and censoring are those of the tenants table."""
+    path, traces = region
+    found, figures = describe(path), describe(path).figures()
+    hours = traces.lifetime_steps / 6
+    assert (figures["tenants"], figures["series"], figures["rows"]) == (150, len(traces.series_tenant), traces.samples)
+    assert figures["replicas"] == traces.replicas.sum()
+    assert figures["lifetime_hours"]["p50"] == pytest.approx(np.median(hours))
+    assert figures["lifetime_hours"]["longest"] == found.span_days * 24 == hours.max()
+    assert figures["tenant_days"] == pytest.approx(hours.sum() / 24)
+    assert figures["censored"] == pytest.approx(traces.censored.mean())
+    assert figures["gaps"] == {}
+    assert found.start_hours is None
+
+
+def test_usage_growth_and_days(region: tuple[Path, TraceSet]) -> None:
+    """Means, shares of MaxUsage, growth and daily shape agree with loops over the series."""
+    path, traces = region
+    for place, figures in enumerate(describe(path).metrics):
+        column = traces.values[:, place].astype(np.float64)
+        series = np.split(column, traces.series_start[1:-1])
+        limits = traces.max_usage[traces.series_tenant, place].astype(np.float64)
+        assert figures.metric == METRICS[place]
+        assert figures.mean == pytest.approx(column.mean())
+        assert figures.highest == column.max()
+        assert figures.used == pytest.approx(
+            column.sum() / sum(len(s) * m for s, m in zip(series, limits, strict=True))
+        )
+        rise = [(s[-1] - s[0]) / s.max() if s.max() else 0.0 for s in series]
+        assert figures.rise == pytest.approx(np.median(rise), abs=1e-6)
+        assert figures.growing == pytest.approx(np.mean(np.array(rise) > 0.1))
+        grown = [np.flatnonzero(s >= 0.95 * s.max())[0] / 6 for s in series]
+        assert figures.growth_hours == pytest.approx(np.median(grown), abs=1 / 6)
+        peaks = [s.max() / m for s, m in zip(series, limits, strict=True) if m > 0]
+        assert np.sort(figures.peak_shares) == pytest.approx(np.sort(peaks))
+        hour = np.concatenate([np.arange(len(s)) % DAY_STEPS // 6 for s in series])
+        daily = [column[hour == at].mean() / column.mean() for at in range(24)]
+        assert figures.daily == pytest.approx(np.array(daily))
+
+
+def test_days_start_when_the_tenants_did(tmp_path: Path) -> None:
+    """A converted trace knows when its tenants began: hours are the trace's, and the span is between its ends."""
+    rows = [alibaba_row("c_1", 6 * 3600 + at, 50 if at < 3600 else 10, 20) for at in range(1, 7200, 300)]
+    text(tmp_path / "container_usage.csv", [*rows, alibaba_row("c_2", 50 * 3600, 10, 20)])
+    text(tmp_path / "container_meta.csv", [alibaba_meta(name, 100, 2.5) for name in ("c_1", "c_2")])
+    converted("alibaba2018", tmp_path, tmp_path / "out")
+    found = describe(tmp_path / "out")
+    daily = found.metrics[0].daily
+    assert np.flatnonzero(np.isfinite(daily)).tolist() == [2, 6, 7]
+    assert daily[6] == pytest.approx(5 * daily[7])
+    assert found.span_days == pytest.approx((50 * 3600 + 600 - 6 * 3600) / 86_400)
+    assert found.figures()["gaps"] == {"gaps_filled": 0, "steps_filled": 0, "gaps_cut": 0}
+    assert found.figures()["metrics"]["cpu"]["unit"] == "cores"
+
+
+def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:
+    """What is no trace is refused in words."""
+    with pytest.raises(TraceError, match="no such file"):
+        describe(tmp_path)

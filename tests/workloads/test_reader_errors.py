@@ -1,0 +1,173 @@
+"""What cannot be read is refused with file, row and column; nothing is written then."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import sqlite3
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from plb.errors import InvalidValueError
+from tests.workloads.public_traces import (
+    alibaba_meta,
+    alibaba_row,
+    azure_machine,
+    converted,
+    google2019_line,
+    json_lines,
+    packing_database,
+    text,
+)
+from tests.workloads.test_public_formats import contest, readings
+from workloads.errors import TraceError, TraceProblem
+from workloads.readers import Options
+
+
+def problems(name: str, source: Path) -> list[TraceProblem]:
+    """Return why a source is refused."""
+    with pytest.raises(TraceError) as caught:
+        converted(name, source, source / "out")
+    assert not list((source / "out").glob("*.parquet"))
+    return list(caught.value.problems)
+
+
+def alibaba(path: Path, rows: list[list[object]]) -> Path:
+    """Write container_usage and a container_meta."""
+    text(path / "container_usage.csv", rows)
+    text(path / "container_meta.csv", [alibaba_meta("c_1", 400, 2.5)])
+    return path
+
+
+def test_fields_that_are_no_numbers_are_named_with_their_line(tmp_path: Path):
+    """Every column with such fields is named, with its lines; what polars says about it is not."""
+    rows = [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)]
+    rows[3][2], rows[5][3] = "noon", "50%"
+    rows[6][3] = "x"
+    found = problems("alibaba2018", alibaba(tmp_path, rows))
+    assert [(Path(p.file).name, p.row, p.column, p.found) for p in found] == [
+        ("container_usage.csv", 4, "time_stamp", "'noon'"),
+        ("container_usage.csv", 6, "cpu_util_percent", "'50%'"),
+        ("container_usage.csv", 7, "cpu_util_percent", "'x'"),
+    ]
+
+
+def test_many_bad_fields_are_counted(tmp_path: Path):
+    """The first five are named and the rest counted."""
+    found = problems("alibaba2018", alibaba(tmp_path, [alibaba_row("c_1", at, "?", 20) for at in range(1, 41)]))
+    assert [(p.row, p.count) for p in found] == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 36)]
+
+
+def test_a_line_with_too_many_fields_is_named(tmp_path: Path):
+    """The line and the fields that should be there are named."""
+    rows = [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)]
+    rows[4].append("more")
+    (found,) = problems("alibaba2018", alibaba(tmp_path, rows))
+    assert (found.row, found.found) == (5, "a further field, 'more'")
+
+
+def test_a_row_of_nobody_or_no_time_is_named(tmp_path: Path):
+    """Rows without owner or time belong nowhere."""
+    rows = [alibaba_row("c_1", 10, 50, 20), alibaba_row(None, 20, 1, 1), alibaba_row("c_1", -5, 1, 1)]  # type: ignore[arg-type]
+    found = problems("alibaba2018", alibaba(tmp_path, rows))
+    assert [(p.row, p.column) for p in found] == [(2, "container_id"), (3, "time_stamp")]
+
+
+def test_header_lines_count(tmp_path: Path):
+    """The line that is named is that of the file, with its header."""
+    rows = [
+        ["h"] * 11,
+        [1_372_629_600, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0],
+        [1_372_629_900, "four", 8, 1, 1, 1, 1, 0, 0, 0, 0],
+    ]
+    text(tmp_path / "2013-7" / "1.csv", rows, ";\t")
+    (found,) = problems("bitbrains", tmp_path)
+    assert (found.row, found.column, found.found) == (3, "CPU cores", "'\\tfour'")
+    text(tmp_path / "2013-7" / "1.csv", rows[:2], ";\t").rename(tmp_path / "2013-7" / "vm.csv")
+    assert "the name 'vm.csv'" in problems("bitbrains", tmp_path)[0].found
+
+
+@pytest.mark.parametrize("line", ["{bad", '{"start_time": "1", "average_usage": "no"}', '{"assigned_memory": "0.5x"}'])
+def test_a_bad_line_of_json_is_named(tmp_path: Path, line: str):
+    """No JSON, or a field of another type: the line is named."""
+    path = json_lines(tmp_path / "instance_usage-0.json", [google2019_line(600, 0.1, 0.1)] * 3)
+    path.write_text(path.read_text() + line + "\n")
+    (found,) = problems("google2019", tmp_path)
+    assert (Path(found.file).name, found.row) == ("instance_usage-0.json", 4)
+
+
+def test_cut_off_files_are_refused(tmp_path: Path):
+    """A compressed file whose end is missing is damaged, whichever way it is read."""
+    text(tmp_path / "vmtable.csv", [azure_machine("a", 9000, 4, 7)])
+    path = text(tmp_path / "vm_cpu_readings-file-1-of-2.csv.gz", readings("a", 0, 900_000, 12.345))
+    path.write_bytes(path.read_bytes()[:-200])
+    assert "damaged" in problems("azure2017", tmp_path)[0].found
+    whole = lzma.compress(gzip.decompress(text(path, readings("a", 0, 900_000, 12.345)).read_bytes()))
+    path.with_suffix(".xz").write_bytes(whole[:-200])
+    path.unlink()
+    assert "damaged" in problems("azure2017", tmp_path)[0].found
+
+
+def test_tables_of_owners_are_checked(tmp_path: Path):
+    """A machine without a size, or twice in the table, is named; a table that is missing is asked for."""
+    text(tmp_path / "vm_cpu_readings-file-1-of-2.csv", readings("a", 0, 900, 10.0))
+    assert "vmtable.csv" in problems("azure2017", tmp_path)[0].expected
+    text(tmp_path / "vmtable.csv", [azure_machine(name, 9000, cores, 7) for name, cores in (("a", 4), ("a", "many"))])
+    assert [(p.row, p.column) for p in problems("azure2017", tmp_path)] == [(2, "vmcorecount"), (2, "vmid")]
+
+
+def test_archives_have_to_be_unpacked(tmp_path: Path):
+    """What is published as an archive is not read, and the message says what to do."""
+    (tmp_path / "container_usage.tar.gz").write_bytes(b"")
+    text(tmp_path / "container_meta.csv", [alibaba_meta("c_1", 400, 2.5)])
+    assert "container_usage.tar.gz, to be unpacked first" in problems("alibaba2018", tmp_path)[0].found
+
+
+def test_contest_files_are_checked(tmp_path: Path):
+    """A curve that is short or holds no numbers, and an instance that comes twice, are named."""
+    contest(tmp_path, {"app_0": 1})
+    apps = tmp_path / "scheduling_app_resources_1.csv"
+    good = apps.read_text()
+    apps.write_text(
+        good.replace("0.5|", "", 1) + good.splitlines()[1].replace("app_1", "app_7").replace("0.5|", "nan|", 1)
+    )
+    assert [(p.row, p.column) for p in problems("tianchi2018", tmp_path)] == [(1, "cpu"), (4, "cpu")]
+    apps.write_text(good)
+    deployed = tmp_path / "scheduling_instance_deploy_1.csv"
+    deployed.write_text(deployed.read_text() * 2)
+    assert [(p.row, p.column) for p in problems("tianchi2018", tmp_path)] == [(2, "instance")]
+
+
+def test_packing_databases_are_checked(tmp_path: Path):
+    """No database, no table, a start that is no number: each is named."""
+    path = tmp_path / "t.sqlite"
+    path.write_bytes(b"x" * 4096)
+    assert "damaged" in problems("azure-packing2020", tmp_path)[0].found
+    path.unlink()
+    sqlite3.connect(path).close()
+    assert {p.column for p in problems("azure-packing2020", tmp_path)} >= {"vmId", "machineId", "nic"}
+    path.unlink()
+    packing_database(path, [(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, 1.0), (2, None, 1, 0, "soon", 1.0)])
+    assert [(p.row, p.column) for p in problems("azure-packing2020", tmp_path)] == [(2, "tenantId"), (2, "starttime")]
+
+
+def test_planetlab_files_are_checked(tmp_path: Path):
+    """A line that is no number, and a table without lists, are named."""
+    text(tmp_path / "20110303" / "host", [[1], ["n/a"]])
+    assert [(p.row, p.column, p.found) for p in problems("planetlab", tmp_path)] == [(2, "cpu", "'n/a'")]
+    pl.DataFrame({"day": ["x"], "vm": ["a"], "cpu_pct": [[1.0]]}).write_parquet(tmp_path / "p.parquet")
+    assert problems("planetlab", tmp_path)[0].column == "day"
+    pl.DataFrame({"vm": ["a"], "cpu_pct": [1.0]}).write_parquet(tmp_path / "p.parquet")
+    assert {p.column for p in problems("planetlab", tmp_path)} == {"day", "cpu_pct"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"window_days": 0.0}, {"min_hours": -1.0}, {"max_gap_minutes": -1.0}, {"rows_in_memory": 1}, {"aggregate": "p90"}],
+)
+def test_options_out_of_range_are_refused(options: dict[str, object]):
+    """Each names itself and its range."""
+    with pytest.raises(InvalidValueError, match=next(iter(options))):
+        Options(**options)  # type: ignore[arg-type]

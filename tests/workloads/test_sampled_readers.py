@@ -1,0 +1,166 @@
+"""From samples to tenants: steps, gaps and windows against plain Python, however little is held in memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import attrs
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workloads.format import read_traces
+from workloads.readers import Options, convert, read_public
+from workloads.readers.chunks import REFUSED, ROW, Frame
+from workloads.readers.naming import family_numbers, one_class, sized_classes
+from workloads.readers.sampled import SampledReader
+from workloads.trace import MetricInfo
+
+STEP = 600
+ROWS = 60
+"""Rows of a frame; the smallest `rows_in_memory` is 1000, so tests of many files hold more."""
+
+
+def sample_reader(
+    rows: list[tuple[str, int, float]], *, clip: bool = True, limit: float | None = 50.0
+) -> SampledReader:
+    """Return a reader of these samples: owner, time and demand."""
+
+    def frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
+        for first in range(0, len(rows), ROWS):
+            owner, time, value = zip(*rows[first : first + ROWS], strict=True)
+            table = pl.DataFrame({"owner": owner, "time": time, "cpu": value})
+            asked = pl.lit(limit, pl.Float32).alias("limit_cpu")
+            yield Frame(
+                path=source,
+                rows=table.with_columns(asked, pl.lit(None, pl.String).alias(REFUSED), pl.lit(1).alias(ROW)),
+            )
+
+    return SampledReader(
+        name="samples",
+        files="none",
+        metrics=(MetricInfo("cpu", "cores", trend=False),),
+        origin="0",
+        request="50 cores",
+        frames=frames,
+        places=("owner", "time"),
+        reasons=(),
+        classes=one_class("any"),
+        clip=clip,
+    )
+
+
+def tenants_by_hand(rows: list[tuple[str, int, float]], longest_gap: int, longest: int) -> dict[str, list[float]]:
+    """Return the demand of each tenant by name: the rules of the readers, one row at a time."""
+    first: dict[tuple[str, int], float] = {}
+    for owner, time, value in rows:
+        first.setdefault((owner, time), value)
+    steps: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for (owner, time), value in first.items():
+        steps[owner][time // STEP].append(value)
+    tenants: dict[str, list[float]] = {}
+    for owner in sorted(steps):
+        series: list[tuple[int, list[float]]] = []
+        for step in sorted(steps[owner]):
+            value = sum(steps[owner][step]) / len(steps[owner][step])
+            if series and step - (series[-1][0] + len(series[-1][1])) <= longest_gap:
+                begin, values = series[-1]
+                values += [values[-1]] * (step - begin - len(values)) + [value]
+            else:
+                series.append((step, [value]))
+        for begin, values in series:
+            for at in range(0, len(values), longest):
+                tenants[f"{owner}@{begin + at}"] = [min(value, 50.0) for value in values[at : at + longest]]
+    return tenants
+
+
+SAMPLES = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 40 * STEP), st.integers(0, 80).map(float)),
+    min_size=1,
+    max_size=200,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=SAMPLES, gap=st.integers(0, 5), window=st.integers(6, 20))
+def test_steps_gaps_and_windows_are_those_of_plain_python(
+    rows: list[tuple[str, int, float]], gap: int, window: int
+) -> None:
+    """Names, order and demand of all tenants agree, and every row is counted."""
+    options = Options(max_gap_minutes=gap * 10.0, window_days=window / 144)
+    traces, report = read_public(sample_reader(rows), "somewhere", options)
+    expected = tenants_by_hand(rows, gap, window)
+    assert traces.tenant_names().tolist() == list(expected)
+    np.testing.assert_allclose(traces.values[:, 0], np.concatenate([*expected.values()]), rtol=1e-6)
+    assert report.rows_read == len(rows) == report.rows_kept + sum(report.rows_refused.values())
+    assert report.rows_kept == len({row[:2] for row in rows})
+    assert report.steps_kept == sum(map(len, expected.values())) == report.steps + report.steps_filled
+
+
+def test_little_memory_gives_the_same_files(tmp_path: Path) -> None:
+    """A trace that is sorted by way of many files equals the one that is sorted in memory, to the byte."""
+    rng = np.random.default_rng(5)
+    rows = [(f"vm{rng.integers(40)}", int(rng.integers(200 * STEP)), float(rng.integers(60))) for _ in range(9000)]
+    written = []
+    for number, held in enumerate((1000, 10**6)):
+        report = convert(sample_reader(rows), "s", tmp_path / str(number), Options(rows_in_memory=held))
+        written.append((report, read_traces(tmp_path / str(number))))
+    (small, one), (large, other) = written
+    assert small == large
+    assert small.rows_refused
+    for field in attrs.fields(type(one)):
+        left, right = getattr(one, field.name), getattr(other, field.name)
+        assert np.array_equal(left, right), field.name
+
+
+def test_the_first_of_repeated_rows_counts_across_files() -> None:
+    """Rows with one owner and time keep the order of the source, also where they were sorted in different files."""
+    early = [("a", 0, 7.0), *[("b", at, 1.0) for at in range(999)]]
+    late = [("a", 0, 9.0), *[("c", at, 1.0) for at in range(999)]]
+    traces, report = read_public(sample_reader(early + late), "s", Options(rows_in_memory=1000))
+    assert traces.values[0].tolist() == [7.0]
+    assert report.rows_kept == report.rows_read - 1
+
+
+@pytest.mark.parametrize(("clip", "values", "most"), [(True, [40.0, 50.0], 50.0), (False, [40.0, 70.0], 70.0)])
+def test_usage_above_the_request_is_clipped_or_raises_max_usage(clip: bool, values: list[float], most: float) -> None:
+    """Where the request is a limit, usage is clipped to it; elsewhere MaxUsage is raised; both are counted."""
+    traces, report = read_public(sample_reader([("a", 0, 40.0), ("a", 600, 70.0)], clip=clip), "s")
+    assert traces.values[:, 0].tolist() == values
+    assert traces.max_usage.tolist() == [[most]]
+    assert (report.clipped, report.over_request) == (({"cpu": 1}, {}) if clip else ({}, {"cpu": 1}))
+
+
+def test_without_a_request_the_largest_demand_is_max_usage() -> None:
+    """A tenant of a trace without requests never uses more than its MaxUsage."""
+    traces, _ = read_public(sample_reader([("a", 0, 40.0), ("a", 600, 70.0)], limit=None), "s")
+    assert traces.max_usage.tolist() == [[70.0]]
+
+
+def test_a_conversion_that_fails_leaves_no_files() -> None:
+    """What was there stays, and nothing half-written appears."""
+    with TemporaryDirectory() as out, pytest.raises(ValueError, match="no rows"):
+        convert(sample_reader([]), "s", out)
+    assert not Path(out).exists()
+
+
+@given(size=st.floats(1e-3, 1e4))
+def test_classes_round_sizes_up_to_powers_of_two(size: float) -> None:
+    """The size in the name, to three figures, is the smallest power of two that is not below."""
+    steps = pl.DataFrame({"owner": ["a"], "limit_cpu": [size]})
+    (name,) = sized_classes("vm", {"c": pl.col("limit_cpu").median()})(steps)["tenant_class"]
+    rounded = float(name.removeprefix("vm_c"))
+    assert rounded >= size * (1 - 5e-3)
+    assert rounded < 2 * size * (1 + 5e-3)
+
+
+def test_families_are_the_same_everywhere() -> None:
+    """Numbers stay as they are; a name always has the same number."""
+    assert family_numbers([5, 9, 5]).tolist() == [5, 9, 5]
+    assert family_numbers(["host"]).tolist() == [4115776633491850731]
+    assert len(set(family_numbers([f"host{n}" for n in range(1000)]).tolist())) == 1000

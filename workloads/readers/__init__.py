@@ -1,0 +1,38 @@
+"""Readers of public traces: `READERS` by the name of their format, `convert` for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from workloads.readers.alibaba2018 import ALIBABA2018
+from workloads.readers.azure import AZURE2017, AZURE2019
+from workloads.readers.azure_packing2020 import AZURE_PACKING2020
+from workloads.readers.base import Options, Reader
+from workloads.readers.bitbrains import BITBRAINS
+from workloads.readers.convert import convert, read_public
+from workloads.readers.google2011 import GOOGLE2011
+from workloads.readers.google2019 import GOOGLE2019
+from workloads.readers.planetlab import PLANETLAB
+from workloads.readers.report import Report
+from workloads.readers.tianchi2018 import TIANCHI2018
+
+__all__ = ["READERS", "Options", "Reader", "Report", "convert", "read_public"]
+
+READERS: Mapping[str, Reader] = MappingProxyType(
+    {
+        reader.name: reader
+        for reader in (
+            PLANETLAB,
+            BITBRAINS,
+            GOOGLE2011,
+            GOOGLE2019,
+            TIANCHI2018,
+            AZURE2017,
+            AZURE2019,
+            AZURE_PACKING2020,
+            ALIBABA2018,
+        )
+    }
+)
+"""The readers, by the name of their format."""

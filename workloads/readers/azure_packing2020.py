@@ -1,0 +1,199 @@
+"""Reader of the Azure trace for packing of 2020 (SQLite): requests for virtual machines over 14 days, and their lives.
+
+- **Metrics.** ``cpu``, ``memory``, ``hdd``, ``ssd`` and ``nic`` as shares of one machine. The trace holds what was
+  asked for and no usage: a tenant's series is constant, and MaxUsage is the request.
+- **Which machine.** A VM type takes different shares of different machines. The shares here are those of the
+  machine that offers the most VM types (of several the one with the lowest number); VMs of types that it does not
+  offer are refused. A resource that the table leaves empty is 0.
+- **Tenants**: one a VM, ``<vmId>@<first step>``; the VMs of one ``tenantId`` are one family. **Class**: the VM
+  type, with ``_low`` where the priority is low.
+- **Lifetimes** are known: whole steps of 10 minutes, rounded up. Machines that run when the trace begins have their
+  true age; those that still run after 90 days are cut there and censored.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.model import Role
+from workloads.checks import Checker
+from workloads.errors import TraceError
+from workloads.readers.base import Options, Part
+from workloads.readers.files import need_files
+from workloads.readers.naming import family_numbers
+from workloads.readers.report import Tally
+from workloads.readers.windows import lengths_of_pieces
+from workloads.segments import bounds_of
+from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
+
+RESOURCES = {"cpu": "core", "memory": "memory", "hdd": "hdd", "ssd": "ssd", "nic": "nic"}
+"""Columns of ``vmType`` by metric."""
+REQUESTS = ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime")
+DAY_SECONDS = 86_400.0
+LAST_DAY = 90.0
+"""End of a VM that has no end in the trace, days."""
+LOW_PRIORITY = 1
+NOT_OFFERED = "of a VM type that the chosen machine does not offer"
+BACKWARDS = "that end before they start"
+REQUESTS_AT_A_TIME = 20_000
+
+Rows = list[tuple[Any, ...]]
+
+
+@attrs.frozen(kw_only=True)
+class PackingReader:
+    """The reader; see `workloads.readers.base.Reader`."""
+
+    name: str = "azure-packing2020"
+    files: str = "one .sqlite file with the tables vm and vmType"
+    metrics: tuple[MetricInfo, ...] = tuple(MetricInfo(name, "share of a machine", trend=False) for name in RESOURCES)
+    step_seconds: float = STEP_SECONDS
+    origin: str = "the start of the trace; VMs that began before have negative times"
+    request: str = "the request; there is no usage in this trace"
+
+    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+        """Yield all tenants, some requests at a time (see `workloads.readers.base.Reader`)."""
+        tally.refuse({NOT_OFFERED: 0, BACKWARDS: 0})
+        path = need_files(source, ["*.sqlite", "*.sqlite3", "*.db"], self.files)[0]
+        with closing(_connect(path)) as database:
+            shares = _shares(path, database)
+            rows = database.execute(f"SELECT {', '.join(REQUESTS)} FROM vm ORDER BY vmId")
+            while batch := rows.fetchmany(REQUESTS_AT_A_TIME):
+                tally.rows_read += len(batch)
+                for some in self._bounded(_usable(path, batch, shares, tally), options):
+                    part = self._part(some, shares, options, tally)
+                    if part is not None:
+                        yield part
+        if not tally.tenants:
+            check = Checker(path)
+            check.add("no request that can be used", "at least one row of the table vm")
+            check.raise_problems()
+
+    def _bounded(self, rows: Rows, options: Options) -> Iterator[Rows]:
+        """Yield the requests so many at a time that their steps fit into memory."""
+        ends = np.cumsum(self._steps(rows)) // options.rows_in_memory
+        for place in np.unique(ends).tolist():
+            yield [rows[at] for at in np.flatnonzero(ends == place).tolist()]
+
+    def _steps(self, rows: Rows) -> npt.NDArray[np.int64]:
+        days = np.array([(LAST_DAY if row[5] is None else row[5]) - row[4] for row in rows], np.float64)
+        return np.maximum(np.ceil(days * DAY_SECONDS / self.step_seconds - 1e-6), 1).astype(np.int64)
+
+    def _part(
+        self, rows: Rows, shares: dict[Any, npt.NDArray[np.float32]], options: Options, tally: Tally
+    ) -> Part | None:
+        lifetime = self._steps(rows)
+        days = options.window_days
+        pieces, lengths = lengths_of_pieces(
+            lifetime, None if days is None else int(days * DAY_SECONDS / self.step_seconds)
+        )
+        long_enough = lengths >= max((options.min_hours or 0.0) * 3600 / self.step_seconds, 1)
+        final = np.append(np.diff(pieces) != 0, True)
+        step = np.array([int(np.floor(row[4] * DAY_SECONDS / self.step_seconds)) for row in rows], np.int64)
+        begin = step[pieces] + bounds_of(lengths)[:-1] - np.repeat(bounds_of(lifetime)[:-1], np.bincount(pieces))
+        tally.owners += len(rows)
+        tally.steps += int(lengths.sum())
+        tally.tenants += int(long_enough.sum())
+        tally.tenants_refused += int((~long_enough).sum())
+        tally.steps_refused += int(lengths[~long_enough].sum())
+        tally.steps_kept += int(lengths[long_enough].sum())
+        if not long_enough.any():
+            return None
+        of_piece = [rows[at] for at in pieces[long_enough].tolist()]
+        lives = np.array([row[5] is None for row in of_piece]) | ~final[long_enough]
+        traces = self._trace_set(of_piece, begin[long_enough], lengths[long_enough], lives, shares)
+        return Part(traces, begin[long_enough] * int(self.step_seconds))
+
+    def _trace_set(
+        self,
+        rows: Rows,
+        begin: npt.NDArray[np.int64],
+        lengths: npt.NDArray[np.int64],
+        censored: npt.NDArray[np.bool_],
+        shares: dict[Any, npt.NDArray[np.float32]],
+    ) -> TraceSet:
+        names = [f"type{row[2]}{'_low' if row[3] == LOW_PRIORITY else ''}" for row in rows]
+        classes, codes = np.unique(names, return_inverse=True)
+        asked = np.array([shares[row[2]] for row in rows], np.float32)
+        return TraceSet(
+            metrics=self.metrics,
+            step_seconds=self.step_seconds,
+            classes=tuple(classes.tolist()),
+            tenant=np.array([f"{row[0]}@{at}" for row, at in zip(rows, begin.tolist(), strict=True)]),
+            family=family_numbers([row[1] for row in rows]),
+            class_code=codes.astype(np.int16),
+            replicas=np.ones(len(rows), np.int8),
+            lifetime_steps=lengths.astype(np.int32),
+            censored=censored,
+            max_usage=asked,
+            series_tenant=np.arange(len(rows), dtype=np.int32),
+            series_role=np.full(len(rows), Role.PRIMARY, np.int8),
+            series_start=bounds_of(lengths),
+            values=np.repeat(asked, lengths, axis=0),
+        )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the database for reading, or raise `TraceError` where it is none or lacks a table or column."""
+    check = Checker(path)
+    database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    wanted = {"vm": REQUESTS, "vmType": ("vmTypeId", "machineId", *RESOURCES.values())}
+    try:
+        for table, columns in wanted.items():
+            found = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
+            for column in columns:
+                if column not in found:
+                    check.add(f"table {table} with {sorted(found)}", "a column of that name", column=column)
+    except sqlite3.DatabaseError as error:
+        check.add(f"damaged contents ({error})", "an SQLite database")
+    if check.problems:
+        database.close()
+        raise TraceError(check.problems)
+    return database
+
+
+def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[np.float32]]:
+    """Return what each VM type takes of the chosen machine, in the order of the metrics."""
+    rows = database.execute(f"SELECT machineId, vmTypeId, {', '.join(RESOURCES.values())} FROM vmType").fetchall()
+    check = Checker(path)
+    for number, row in enumerate(rows, 1):
+        for name, value in zip(RESOURCES.values(), row[2:], strict=True):
+            if value is not None and not (isinstance(value, int | float) and value >= 0):
+                check.add(repr(value), "a share of at least 0, in table vmType", number, name)
+    if not rows:
+        check.add("no rows in table vmType", "at least one VM type")
+    check.raise_problems()
+    offers = Counter(row[0] for row in rows)
+    most = max(offers.values())
+    machine = min(name for name, count in offers.items() if count == most)
+    return {row[1]: np.array([value or 0.0 for value in row[2:]], np.float32) for row in rows if row[0] == machine}
+
+
+def _usable(path: Path, rows: Rows, shares: dict[Any, npt.NDArray[np.float32]], tally: Tally) -> Rows:
+    """Return the requests that can be used; raise `TraceError` for those without a VM, tenant, type or start."""
+    check = Checker(path)
+    for number, row in enumerate(rows, tally.rows_read - len(rows) + 1):
+        for name, value in zip(REQUESTS[:3], row[:3], strict=True):
+            if value is None:
+                check.add("NULL", "a number, in table vm by vmId", number, name)
+        if not isinstance(row[4], int | float):
+            check.add(repr(row[4]), "days from the start of the trace, in table vm by vmId", number, "starttime")
+        if not isinstance(row[5], int | float | None):
+            check.add(repr(row[5]), "days from the start of the trace or NULL, in table vm by vmId", number, "endtime")
+    check.raise_problems()
+    offered = [row for row in rows if row[2] in shares]
+    forwards = [row for row in offered if row[5] is None or row[5] >= row[4]]
+    tally.refuse({NOT_OFFERED: len(rows) - len(offered), BACKWARDS: len(offered) - len(forwards)})
+    return forwards
+
+
+AZURE_PACKING2020 = PackingReader()

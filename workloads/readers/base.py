@@ -1,0 +1,117 @@
+"""What a reader of a public trace is: a name, its files and metrics, and tenants that it yields some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, Protocol
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.errors import InvalidValueError
+from plb.model import check_count, check_number
+from workloads.readers.report import Tally
+from workloads.trace import MetricInfo, TraceSet
+
+MEAN_OR_MAX = ("mean", "max")
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """How a public trace is converted.
+
+    Parameters
+    ----------
+    window_days
+        Longest life of a tenant; longer series are cut into windows. None: what the reader has as its default.
+    aggregate
+        How the values within one step become one.
+    max_gap_minutes
+        Longest gap that is filled with the last value; a longer one cuts the series in two.
+    min_hours
+        Shortest series that becomes a tenant. None: the reader's default.
+    rows_in_memory
+        Rows that are held in memory at a time; a larger trace is sorted by way of files beside the output.
+    """
+
+    window_days: float | None = None
+    aggregate: Literal["mean", "max"] = "mean"
+    max_gap_minutes: float = 60.0
+    min_hours: float | None = None
+    rows_in_memory: int = 4_000_000
+
+    def __attrs_post_init__(self) -> None:
+        if self.window_days is not None:
+            check_number("conversion", "window_days", self.window_days, low=1 / 24)
+        if self.min_hours is not None:
+            check_number("conversion", "min_hours", self.min_hours)
+        check_number("conversion", "max_gap_minutes", self.max_gap_minutes)
+        check_count("conversion", "rows_in_memory", self.rows_in_memory, low=1000)
+        if self.aggregate not in MEAN_OR_MAX:
+            raise InvalidValueError("conversion", "aggregate", self.aggregate, "'mean' or 'max'")
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """Some of a trace's tenants.
+
+    Parameters
+    ----------
+    traces
+        The tenants.
+    start_seconds
+        int64 (T,): when each began, seconds since the trace's origin.
+    """
+
+    traces: TraceSet
+    start_seconds: npt.NDArray[np.int64]
+
+
+class Reader(Protocol):
+    """A reader of one public format; readers hold no state."""
+
+    @property
+    def name(self) -> str:
+        """What the command line calls the format."""
+
+    @property
+    def files(self) -> str:
+        """Which files it expects."""
+
+    @property
+    def metrics(self) -> tuple[MetricInfo, ...]:
+        """Names, units and trends of what it yields."""
+
+    @property
+    def step_seconds(self) -> float:
+        """Sampling interval of what it yields, seconds."""
+
+    @property
+    def origin(self) -> str:
+        """What second 0 of the trace is."""
+
+    @property
+    def request(self) -> str:
+        """What MaxUsage is in this format."""
+
+    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+        """Yield all tenants, some at a time, and count on the way.
+
+        Parameters
+        ----------
+        source
+            File or directory of the public trace.
+        options
+            How to convert it.
+        tally
+            Takes the counts; complete when the last part was taken.
+        scratch
+            An empty directory for intermediate files, which the caller removes.
+
+        Raises
+        ------
+        TraceError
+            A file is missing or damaged, or a row cannot be read or belongs to nobody; it names file, row and column.
+        """

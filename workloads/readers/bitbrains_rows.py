@@ -1,0 +1,173 @@
+"""The rows of the Bitbrains traces: which are refused and counted, and which are errors.
+
+A row whose *measurements* cannot be used is refused with a reason and counted, and the reader treats it as missing.
+A row whose *place* cannot be trusted is an error that names it: one that belongs to no machine or bin, and in the
+Parquet file a usable row of a machine and bin that another usable row has (which one is right cannot be known).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from workloads.checks import LARGEST, Checker
+from workloads.readers.chunks import OWNER, TIME, Frame, first_reason
+from workloads.readers.files import TextTable, need_files
+
+FILE = "rnd_5min.parquet"
+BIN_SECONDS = 300
+ORIGIN = 1_372_629_600
+"""Bin 0, seconds since 1970: 2013-06-30T22:00Z, midnight at the data centre."""
+KEYS = ("vm", "bin")
+VALUES = ("cores", "cap_mhz", "cpu_mhz", "memcap_mb", "mem_mb")
+MOST_KEY = 2**31 - 1
+"""Machines and bins are kept as 32-bit whole numbers."""
+REASONS = (
+    "with a missing or infinite value",
+    "without provisioned CPU",
+    "without provisioned memory",
+    "with a negative value",
+)
+"""Reasons to refuse a row, in the order in which they are tried."""
+MILLISECONDS_FROM = 10**11
+"""Times above are milliseconds: the published header says so, while the published files hold seconds."""
+
+PUBLISHED = TextTable(
+    columns=dict.fromkeys(
+        (
+            "Timestamp [ms]",
+            "CPU cores",
+            "CPU capacity provisioned [MHZ]",
+            "CPU usage [MHZ]",
+            "CPU usage [%]",
+            "Memory capacity provisioned [KB]",
+            "Memory usage [KB]",
+            "Disk read throughput [KB/s]",
+            "Disk write throughput [KB/s]",
+            "Network received throughput [KB/s]",
+            "Network transmitted throughput [KB/s]",
+        ),
+        pl.Float64,
+    ),
+    separator=";",
+    header_lines=1,
+)
+"""A published file; a tab follows each semicolon."""
+
+
+def check_bins(path: Path) -> pl.Schema:
+    """Return the columns of the Parquet file after a look at where its rows belong.
+
+    Raises
+    ------
+    TraceError
+        The file is missing, damaged or lacks a column, or a row belongs to no machine or bin.
+    """
+    check = Checker(path)
+    if not path.is_file():
+        check.add("no such file", "the Bitbrains traces: this file, or directories of <machine>.csv as published")
+        check.raise_problems()
+    empty = check.collect(_scan(path).head(0))
+    check.columns(empty, dict.fromkeys((*KEYS, *VALUES), "number"))
+    check.raise_problems()
+    counts = check.collect(_scan(path).select(_misplaced(name).sum().alias(name) for name in KEYS))
+    for name in KEYS:
+        if counts[name].item():
+            rows = check.collect(_scan(path).select(name, _misplaced(name).alias("misplaced")))
+            expected = f"a whole number from 0 to {MOST_KEY}"
+            check.bad_rows(rows["misplaced"].to_numpy(), name, rows[name], expected)
+    check.raise_problems()
+    return empty.schema
+
+
+def check_distinct(path: Path) -> None:
+    """Raise `TraceError` with the usable rows whose machine and bin a usable row above has."""
+    check = Checker(path)
+    key = pl.struct(pl.col(name).cast(pl.Int32) for name in KEYS)
+    usable = ~pl.any_horizontal(*_refusals(_scan(path).collect_schema(), *VALUES).values())
+    again = usable & ~pl.struct(*KEYS, usable.alias("usable")).is_first_distinct()
+    rows = check.collect(_scan(path).select(key.alias("key"), again.alias("again")))
+    check.bad_rows(rows["again"].to_numpy(), "bin", rows["key"], "a machine and bin that no usable row above has")
+    check.raise_problems()
+
+
+def measured(schema: pl.Schema, *columns: str, units_per_gb: int) -> list[pl.Expr]:
+    """Return metrics, what was provisioned, and why a row is refused.
+
+    Parameters
+    ----------
+    schema
+        Types of the columns.
+    columns
+        Names of: cores, provisioned MHz, used MHz, provisioned memory, used memory.
+    units_per_gb
+        Units of memory in a GB.
+    """
+    cores, cap, used, memory_cap, memory = columns
+    cpu = pl.col(cores).cast(pl.Float32) * pl.col(used) / pl.col(cap)
+    return [
+        cpu.cast(pl.Float64).alias("cpu"),
+        (pl.col(memory) / units_per_gb).cast(pl.Float64).alias("memory"),
+        pl.col(cores).cast(pl.Float32).alias("limit_cpu"),
+        (pl.col(memory_cap) / units_per_gb).cast(pl.Float32).alias("limit_memory"),
+        first_reason(_refusals(schema, *columns)),
+    ]
+
+
+def published_frames(source: Path, scratch: Path) -> Iterator[Frame]:
+    """Yield the rows of the published files, which are named by the number of their machine, one file at a time."""
+    schema = pl.Schema(PUBLISHED.columns)
+    time, cores, cap, used, _, memory_cap, memory, *_ = PUBLISHED.columns
+    seconds = pl.when(pl.col(time) > MILLISECONDS_FROM).then(pl.col(time) / 1000).otherwise(pl.col(time)) - ORIGIN
+    known = pl.col(time).is_finite() & (seconds >= 0)
+    values = measured(schema, cores, cap, used, memory_cap, memory, units_per_gb=1024**2)
+    for path in need_files(source, ["*.csv"], "one directory a month with a <machine>.csv each"):
+        machine = _machine(path)
+        columns = [
+            pl.lit(machine, pl.Int64).alias(OWNER),
+            pl.when(known).then(seconds.floor().cast(pl.Int64, strict=False)).alias(TIME),
+            *values,
+        ]
+        for rows in PUBLISHED.chunks(path, scratch, 1_000_000, columns):
+            yield Frame(path=path, rows=rows)
+
+
+def _machine(path: Path) -> int:
+    stem = path.name.split(".")[0]
+    if not stem.isdecimal():
+        check = Checker(path)
+        check.add(f"the name {path.name!r}", "the number of a machine before .csv")
+        check.raise_problems()
+    return int(stem)
+
+
+def _scan(path: Path) -> pl.LazyFrame:
+    return pl.scan_parquet(path, glob=False)
+
+
+def _refusals(schema: pl.Schema, *columns: str) -> dict[str, pl.Expr]:
+    """Return the reasons to refuse a row; a row counts for the first that applies, and none is ever null."""
+    cores, cap, used, memory_cap, memory = columns
+    known = pl.all_horizontal(_known(name, schema[name]) for name in columns)
+    provisioned = (pl.col(cores) > 0) & (pl.col(cap) > 0)
+    reasons = (
+        ~known,
+        known & ~provisioned,
+        known & provisioned & (pl.col(memory_cap) <= 0),
+        known & provisioned & (pl.col(memory_cap) > 0) & (pl.min_horizontal(used, memory) < 0),
+    )
+    return {name: reason.fill_null(value=False) for name, reason in zip(REASONS, reasons, strict=True)}
+
+
+def _known(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Return whether a value is there and finite as a 32-bit float, as every whole number is."""
+    column = pl.col(name)
+    return column.is_not_null() if dtype.is_integer() else column.is_between(-LARGEST, LARGEST).fill_null(value=False)
+
+
+def _misplaced(name: str) -> pl.Expr:
+    """Return whether this key of a row, "vm" or "bin", is anything but a whole number in range."""
+    key = pl.col(name)
+    return ~(key.is_between(0, MOST_KEY) & (key % 1 == 0)).fill_null(value=False)

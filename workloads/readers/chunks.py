@@ -1,0 +1,144 @@
+"""The samples of a trace on the way to their owners: sorted files, read back a range of owners at a time.
+
+Public traces are mostly sorted by time, and a tenant's series stands by itself; so a trace has to be sorted,
+whatever its size. Rows are taken until `Options.rows_in_memory` are held, sorted by owner and time, and written to
+a file. Then the owners are divided into ranges of about as many rows, and each range is read from all the files, of
+which only the row groups are touched that hold owners of the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import attrs
+import numpy as np
+import polars as pl
+
+from workloads.checks import Checker
+from workloads.readers.report import Tally
+
+ROW_GROUP = 16_384
+OWNER, TIME, REFUSED, ROW = "owner", "time", "refused", "row"
+
+
+@attrs.frozen(kw_only=True)
+class Frame:
+    """Some rows of one file of a public trace, in its order.
+
+    Parameters
+    ----------
+    path
+        The file.
+    rows
+        Columns ``owner`` (text or a whole number), ``time`` (whole seconds since the origin), ``refused`` (why a row
+        cannot be used; null for one that can), the metrics, ``limit_<metric>`` where the row says what was asked for,
+        and ``row`` (number of the row or line in the file, from 1).
+    """
+
+    path: Path
+    rows: pl.DataFrame
+
+
+@attrs.frozen
+class Chunks:
+    """Kept rows, in files sorted by owner and time.
+
+    Parameters
+    ----------
+    paths
+        The files, in the order in which the rows came.
+    last_time
+        The largest time.
+    """
+
+    paths: tuple[Path, ...]
+    last_time: int
+
+    def ranges(self, rows: int) -> Iterator[pl.DataFrame]:
+        """Yield the rows of all owners, sorted by owner and time, whole owners and about so many rows at a time.
+
+        Rows with equal owner and time come in the order of the source.
+        """
+        owners = pl.scan_parquet(list(self.paths), glob=False).group_by(OWNER)
+        counts = owners.len("rows").collect(engine="streaming").sort(OWNER)
+        place = (counts["rows"].cum_sum() - 1) // rows
+        first = np.flatnonzero(place.diff().fill_null(1).to_numpy())
+        last = np.append(first[1:], len(counts)) - 1
+        for low, high in zip(counts[OWNER].gather(first), counts[OWNER].gather(last), strict=True):
+            inside = pl.col(OWNER).is_between(pl.lit(low), pl.lit(high))
+            # one file after the other: a scan of all would hold row groups of many files at a time
+            found = [pl.scan_parquet(path, glob=False).filter(inside).collect() for path in self.paths]
+            yield pl.concat(found).sort(OWNER, TIME, maintain_order=True)
+
+
+def sort_into_chunks(
+    frames: Iterable[Frame], rows: int, tally: Tally, scratch: Path, places: tuple[str, str]
+) -> Chunks:
+    """Count the rows of all frames, and write those that are kept into sorted files.
+
+    Parameters
+    ----------
+    frames
+        All rows of the source.
+    rows
+        Rows that are held in memory.
+    tally
+        Takes the rows that were read and refused.
+    scratch
+        Where the files are written.
+    places
+        Columns of the source that hold owner and time, for messages.
+
+    Raises
+    ------
+    TraceError
+        A row belongs to no owner or time.
+    """
+    paths: list[Path] = []
+    held: list[pl.DataFrame] = []
+    last = 0
+
+    def flush() -> None:
+        paths.append(scratch / f"rows-{len(paths):05}.parquet")
+        together = pl.concat(held).sort(OWNER, TIME, maintain_order=True)
+        together.write_parquet(paths[-1], row_group_size=ROW_GROUP)
+        held.clear()
+
+    for frame in frames:
+        _check_places(frame, places)
+        kept = _count(frame.rows, tally)
+        if len(kept):
+            last = max(last, int(kept[TIME].max()))  # type: ignore[arg-type]
+            held.append(kept)
+        if sum(map(len, held)) >= rows:
+            flush()
+    if held:
+        flush()
+    return Chunks(tuple(paths), last)
+
+
+def _count(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """Count rows that are read and refused; return the others."""
+    tally.rows_read += len(rows)
+    counts = rows[REFUSED].drop_nulls().value_counts().sort(REFUSED)
+    tally.refuse(dict(counts.iter_rows()))
+    return rows.filter(pl.col(REFUSED).is_null()).drop(REFUSED, ROW)
+
+
+def _check_places(frame: Frame, places: tuple[str, str]) -> None:
+    """Raise `TraceError` for rows that belong to no owner or time."""
+    check = Checker(frame.path)
+    for column, name in zip((OWNER, TIME), places, strict=True):
+        wrong = frame.rows.filter(pl.col(column).is_null())[ROW]
+        for place, row in enumerate(wrong.head(5)):
+            count = len(wrong) - 4 if place == 4 else 1
+            expected = "a name or number" if column == OWNER else "a whole number of at least 0"
+            check.add("nothing that can be used", expected, row, name, count)
+    check.raise_problems()
+
+
+def first_reason(reasons: dict[str, pl.Expr]) -> pl.Expr:
+    """Return the first of these reasons that applies to a row, as the column ``refused``; null where none does."""
+    first = [pl.when(applies).then(pl.lit(reason)) for reason, applies in reasons.items()]
+    return pl.coalesce(*first).alias(REFUSED) if first else pl.lit(None, pl.String).alias(REFUSED)

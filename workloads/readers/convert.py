@@ -1,0 +1,106 @@
+"""Convert a public trace into the project's own format, or read one into memory."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import polars as pl
+
+from workloads.format import TENANTS_FILE, TRACES_FILE, samples_frame, tenants_frame
+from workloads.header import Header
+from workloads.readers.base import Options, Part, Reader
+from workloads.readers.report import Report, Tally
+from workloads.trace import TraceSet, concatenate
+
+
+def convert(reader: Reader, source: str | Path, out: str | Path, options: Options | None = None) -> Report:
+    """Convert a public trace into a directory in the project's own format.
+
+    What does not fit into memory goes through files in a scratch directory inside `out`, which is removed at the end.
+
+    Parameters
+    ----------
+    reader
+        The reader of its format; see `workloads.readers.READERS`.
+    source
+        File or directory of the public trace.
+    out
+        The directory; made where it is missing.
+    options
+        How to convert.
+
+    Returns
+    -------
+    Report
+        The count of rows read, kept and refused, and why.
+
+    Raises
+    ------
+    TraceError
+        A file is missing or damaged, or a row cannot be read or belongs to nobody; it names file, row and column.
+    """
+    options, folder = options or Options(), Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    tally = Tally(step_seconds=reader.step_seconds)
+    with tempfile.TemporaryDirectory(prefix=".scratch-", dir=folder) as name:
+        scratch, parts = Path(name, "rows"), Path(name, "parts")
+        scratch.mkdir()
+        parts.mkdir()
+        for number, part in enumerate(reader.parts(Path(source), options, tally, scratch)):
+            samples_frame(part.traces).write_parquet(parts / f"traces-{number:05}.parquet")
+            _tenants(part).write_parquet(parts / f"tenants-{number:05}.parquet")
+        report = tally.report()
+        _join(parts, folder, reader, _provenance(reader, source, options, report))
+    return report
+
+
+def read_public(reader: Reader, source: str | Path, options: Options | None = None) -> tuple[TraceSet, Report]:
+    """Read a public trace into memory.
+
+    Parameters and errors are those of `convert`.
+
+    Returns
+    -------
+    tuple
+        The traces, and the count of rows read, kept and refused, and why.
+    """
+    tally = Tally(step_seconds=reader.step_seconds)
+    with tempfile.TemporaryDirectory() as name:
+        found = [part.traces for part in reader.parts(Path(source), options or Options(), tally, Path(name))]
+    classes = tuple(sorted({name for traces in found for name in traces.classes}))
+    return concatenate([_with_classes(traces, classes) for traces in found]), tally.report()
+
+
+def _with_classes(traces: TraceSet, classes: tuple[str, ...]) -> TraceSet:
+    place = np.searchsorted(np.array(classes), np.array(traces.classes)).astype(np.int16)
+    fields = {f.name: getattr(traces, f.name) for f in attrs.fields(TraceSet) if f.init}
+    return TraceSet(**fields | {"classes": classes, "class_code": place[traces.class_code]})
+
+
+def _tenants(part: Part) -> pl.DataFrame:
+    return tenants_frame(part.traces).with_columns(start_s=pl.Series(part.start_seconds, dtype=pl.Int64))
+
+
+def _provenance(reader: Reader, source: str | Path, options: Options, report: Report) -> dict[str, Any]:
+    return {
+        "reader": reader.name,
+        "source": str(source),
+        "origin": reader.origin,
+        "request": reader.request,
+        "options": attrs.asdict(options),
+        "counts": attrs.asdict(report),
+    }
+
+
+def _join(parts: Path, folder: Path, reader: Reader, provenance: dict[str, Any]) -> None:
+    """Write the two files from the parts, in order, as a stream; each appears in one piece."""
+    for name, kind in ((TRACES_FILE, "traces"), (TENANTS_FILE, "tenants")):
+        header = Header(kind=kind, metrics=reader.metrics, step_seconds=reader.step_seconds, provenance=provenance)
+        whole = parts.parent / name
+        pieces = sorted(parts.glob(f"{kind}-*.parquet"))
+        pl.scan_parquet(pieces, glob=False).sink_parquet(whole, metadata=header.metadata(), engine="streaming")
+        whole.replace(folder / name)

@@ -1,0 +1,193 @@
+"""Find and scan the files of public traces: text with or without header, compressed or not, and errors with their row.
+
+Polars reads plain, ``.gz`` and ``.zst`` text as a stream. What it cannot (``.xz``, ``.bz2``) is unpacked into the
+scratch directory first, as a stream too. An archive (``.tar``, ``.zip``) is refused in words.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import polars as pl
+
+from workloads.checks import Checker
+from workloads.errors import TraceError
+from workloads.readers.chunks import ROW
+
+STREAMED = ("", ".gz", ".zst")
+UNPACKED: Mapping[str, Callable[[Path], Any]] = {".xz": lzma.open, ".bz2": bz2.open}
+ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".zip", ".tar")
+PIECE_BYTES = 1 << 24
+BEYOND = "beyond the last column"
+
+
+def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the files of a source that match one of these patterns, compressed or not, in order.
+
+    Parameters
+    ----------
+    source
+        A directory, which is searched to any depth, or a file, which is taken whatever its name is.
+    patterns
+        Such as ``"task_usage/part-*.csv"``; matched against the end of the path.
+    """
+    if source.is_file():
+        return [source]
+    endings = (*STREAMED, *UNPACKED)
+    found = {path for pattern in patterns for ending in endings for path in source.rglob(pattern + ending)}
+    return sorted(path for path in found if path.is_file())
+
+
+def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Path]:
+    """Return what `find_files` does, or raise `TraceError` where there is nothing.
+
+    Parameters
+    ----------
+    expected
+        What should be there, for the message.
+    """
+    found = find_files(source, patterns)
+    if not found:
+        check = Checker(source)
+        packed = [path.name for path in source.rglob("*") if path.name.endswith(ARCHIVES)] if source.is_dir() else []
+        what = f"no such file, only {', '.join(sorted(packed)[:3])}, to be unpacked first" if packed else "no such file"
+        check.add(what if source.exists() else "no such directory", expected)
+        check.raise_problems()
+    return found
+
+
+def streamable(path: Path, scratch: Path) -> Path:
+    """Return a file that Polars can scan as a stream: this one, or one in the scratch directory that it unpacks to."""
+    opener = UNPACKED.get(path.suffix)
+    if opener is None:
+        return path
+    target = scratch / path.with_suffix("").name
+    try:
+        with opener(path) as packed, target.open("wb") as plain:
+            shutil.copyfileobj(packed, plain, PIECE_BYTES)
+    except (lzma.LZMAError, EOFError, OSError) as error:
+        check = Checker(path)
+        check.add(f"damaged contents ({error})", f"a whole {path.suffix} file")
+        raise TraceError(check.problems) from error
+    return target
+
+
+Chunks = Iterator[pl.DataFrame]
+
+
+@attrs.frozen(kw_only=True)
+class TextTable:
+    """A text file of columns without a schema of its own.
+
+    Parameters
+    ----------
+    columns
+        Names and types, in the order of the file; an empty field is null.
+    separator
+        One character between two fields.
+    header_lines
+        Lines above the first row.
+    """
+
+    columns: Mapping[str, Any]
+    separator: str = ","
+    header_lines: int = 0
+
+    def _scan(self, path: Path, columns: Mapping[str, Any]) -> pl.LazyFrame:
+        """Return a lazy scan of a file; a further column holds what stands beyond the last one."""
+        return pl.scan_csv(
+            path,
+            has_header=False,
+            skip_lines=self.header_lines,
+            separator=self.separator,
+            schema={**columns, BEYOND: pl.String},
+            glob=False,
+            raise_if_empty=False,
+            missing_columns="insert",
+            truncate_ragged_lines=True,
+        )
+
+    def chunks(self, path: Path, scratch: Path, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
+        """Yield columns of a file and ``row``, the line, some rows at a time.
+
+        Raises
+        ------
+        TraceError
+            A field cannot be read; it names the file, the line and the column.
+        """
+        plain = streamable(path, scratch)
+        numbered = self._scan(plain, self.columns).with_row_index(ROW, self.header_lines + 1)
+        numbered = numbered.select(*columns, BEYOND, ROW)
+        for chunk in chunks_of(numbered, rows, lambda error: self._explain(path, plain, error)):
+            self._check_width(path, chunk)
+            yield chunk.drop(BEYOND)
+        if plain != path:
+            plain.unlink()
+
+    def _check_width(self, path: Path, chunk: pl.DataFrame) -> None:
+        """Raise `TraceError` for lines with more fields than columns."""
+        wide = chunk.filter(pl.col(BEYOND).is_not_null())
+        check = Checker(path)
+        for place, (line, found) in enumerate(wide.head(5).select(ROW, BEYOND).iter_rows()):
+            count = len(wide) - 4 if place == 4 else 1
+            check.add(
+                f"a further field, {found!r}", f"{len(self.columns)}: {', '.join(self.columns)}", line, count=count
+            )
+        check.raise_problems()
+
+    def _explain(self, path: Path, plain: Path, error: Exception) -> None:
+        """Raise `TraceError` that says which line and column a file could not be read at."""
+        check = Checker(path)
+        texts = dict.fromkeys(self.columns, pl.String)
+        for name, kind in self.columns.items():
+            if kind == pl.String:
+                continue
+            text = pl.col(name).str.strip_chars()
+            bad = (text != "") & text.cast(kind, strict=False).is_null()
+            wrong = self._scan(plain, texts).with_row_index("line", self.header_lines + 1).filter(bad)
+            try:
+                rows = wrong.select("line", name).collect(engine="streaming")
+            except (OSError, pl.exceptions.PolarsError):
+                break
+            for place, (line, found) in enumerate(rows.head(5).iter_rows()):
+                count = len(rows) - 4 if place == 4 else 1
+                check.add(repr(found), f"a number ({kind})", line, name, count)
+        if not check.problems:
+            check.add(f"damaged contents ({str(error)[:200]})", "a text file that can be read")
+        check.raise_problems()
+
+
+def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
+    """Yield columns of a Parquet file and ``row``, the row from 1, some rows at a time."""
+    numbered = pl.scan_parquet(path, glob=False).with_row_index(ROW, 1).select(*columns, ROW)
+    yield from chunks_of(numbered, rows, lambda error: _damaged(path, error))
+
+
+def schema_of(path: Path) -> pl.Schema:
+    """Return the columns of a Parquet file."""
+    try:
+        return pl.scan_parquet(path, glob=False).collect_schema()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        _damaged(path, error)
+        raise
+
+
+def _damaged(path: Path, error: Exception) -> None:
+    check = Checker(path)
+    check.add(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
+    check.raise_problems()
+
+
+def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], None]) -> Chunks:
+    """Yield what a query gives, some rows at a time; `explain` raises what says more of an error of Polars."""
+    try:
+        yield from query.collect_batches(chunk_size=rows, engine="streaming")
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        explain(error)
+        raise

@@ -1,0 +1,132 @@
+"""Reader of Google's cluster trace of May 2019 (v3): usage of the instances of jobs, table ``instance_usage``.
+
+Three forms are read: the published JSON lines (``instance_usage-*.json.gz``), an export of the same table as
+Parquet (with nested ``average_usage``), and a flat Parquet file with the columns of `FLAT`.
+
+- **Metrics.** ``cpu`` in NCU (normalised compute units) and ``memory`` in normalised bytes: both are shares of the
+  largest machine of all cells. With ``--aggregate max`` the maxima of each sample are taken instead of its means.
+- **Tenants**: one an instance, ``<collection>/<index>@<first step>``. A row is a sample of up to 5 minutes; shorter
+  ones, where an instance starts or ends, weigh as much as the others of their step.
+- **MaxUsage**: ``cpu_limit`` and ``memory_limit`` of the flat form; in the published form ``assigned_memory``, and
+  for CPU the largest request in ``instance_events`` files beside, where there are any. Instances may use more than
+  they requested; such values are kept and raise MaxUsage.
+- **Class**: the usual limits, each rounded up to a power of two.
+- Lifetimes are those of the rows; priority, scheduling class, machine and alloc sets are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from workloads.checks import Checker
+from workloads.readers.base import Options
+from workloads.readers.chunks import OWNER, TIME, Frame
+from workloads.readers.files import Chunks, find_files, need_files, parquet_chunks, schema_of
+from workloads.readers.jsonlines import json_chunks
+from workloads.readers.naming import sized_classes
+from workloads.readers.sampled import SampledReader
+from workloads.readers.usable import MISSING, NEGATIVE, measured
+from workloads.trace import MetricInfo
+
+METRICS = (MetricInfo("cpu", "NCU", trend=False), MetricInfo("memory", "normalised bytes"))
+RESOURCES = pl.Struct({"cpus": pl.Float64, "memory": pl.Float64})
+KEYS: dict[str, Any] = {"collection_id": pl.String, "instance_index": pl.String}
+USAGE = pl.Schema(
+    {
+        "start_time": pl.String,
+        **KEYS,
+        "average_usage": RESOURCES,
+        "maximum_usage": RESOURCES,
+        "assigned_memory": pl.Float64,
+    }
+)
+"""Fields of the published table that are read; BigQuery writes whole numbers as text."""
+EVENTS = pl.Schema({**KEYS, "resource_request": RESOURCES})
+FLAT = (
+    "time",
+    "collection_id",
+    "instance_index",
+    "avg_cpu_usage",
+    "avg_memory_usage",
+    "max_cpu_usage",
+    "max_memory_usage",
+    "cpu_limit",
+    "memory_limit",
+)
+USAGE_FILES = ("*instance_usage*.parquet", "*instance_usage*.json")
+EVENT_FILES = ("*instance_events*.parquet", "*instance_events*.json")
+MICROSECONDS = 1_000_000
+
+
+def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
+    for path in need_files(source, USAGE_FILES, "instance_usage files, .json.gz or .parquet"):
+        for rows in _chunks(path, scratch, options):
+            yield Frame(path=path, rows=rows)
+
+
+def _chunks(path: Path, scratch: Path, options: Options) -> Chunks:
+    most = options.aggregate == "max"
+    if ".json" in path.name:
+        return json_chunks(path, scratch, USAGE, options.rows_in_memory, _published(most=most))
+    schema = schema_of(path)
+    flat = "avg_cpu_usage" in schema
+    check = Checker(path)
+    for name in FLAT if flat else USAGE:
+        if name not in schema:
+            check.add(f"columns {', '.join(schema)}", "a column of that name", column=name)
+    check.raise_problems()
+    return parquet_chunks(path, options.rows_in_memory, _flat(most=most) if flat else _published(most=most))
+
+
+def _place(time: str) -> list[pl.Expr]:
+    keys = [pl.col(name).cast(pl.Int64, strict=False) for name in KEYS]
+    microseconds = pl.col(time).cast(pl.Int64, strict=False)
+    return [
+        pl.format("{}/{}", *keys).alias(OWNER),
+        pl.when(microseconds >= 0).then(microseconds // MICROSECONDS).alias(TIME),
+    ]
+
+
+def _flat(*, most: bool) -> list[pl.Expr]:
+    kind = "max" if most else "avg"
+    usage = {"cpu": pl.col(f"{kind}_cpu_usage"), "memory": pl.col(f"{kind}_memory_usage")}
+    limits = (pl.col(f"{name}_limit").cast(pl.Float32).alias(f"limit_{name}") for name in usage)
+    return [*_place("time"), *measured(usage), *limits]
+
+
+def _published(*, most: bool) -> list[pl.Expr]:
+    usage = pl.col("maximum_usage" if most else "average_usage").struct
+    values = measured({"cpu": usage.field("cpus"), "memory": usage.field("memory")})
+    return [*_place("start_time"), *values, pl.col("assigned_memory").cast(pl.Float32).alias("limit_memory")]
+
+
+def _requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
+    """Return the largest CPU request of each instance, where the source has the table of events."""
+    files = [] if source.is_file() else find_files(source, EVENT_FILES)
+    columns = [_place("collection_id")[0], pl.col("resource_request").struct.field("cpus").alias("limit_cpu")]
+    largest: list[pl.DataFrame] = []
+    for path in files:
+        json_lines = ".json" in path.name
+        chunks = json_chunks(path, scratch, EVENTS, 1_000_000, columns) if json_lines else None
+        chunks = chunks or parquet_chunks(path, 1_000_000, columns)
+        largest.extend(rows.group_by(OWNER).agg(pl.col("limit_cpu").max().cast(pl.Float32)) for rows in chunks)
+    return pl.concat(largest).group_by(OWNER).agg(pl.col("limit_cpu").max()).lazy() if largest else None
+
+
+GOOGLE2019 = SampledReader(
+    name="google2019",
+    files="instance_usage files (.json.gz as published, or .parquet); instance_events files for the requests",
+    metrics=METRICS,
+    origin="10 minutes before 2019-05-01T00:00 PDT",
+    request="cpu_limit and memory_limit, or assigned_memory and the requested CPU of instance_events",
+    frames=_frames,
+    places=("collection_id, instance_index", "start_time"),
+    reasons=(MISSING, NEGATIVE),
+    owners=_requests,
+    classes=sized_classes("borg", {"c": pl.col("limit_cpu").median(), "m": pl.col("limit_memory").median()}),
+    clip=False,
+)

@@ -1,0 +1,66 @@
+"""Scan files of one JSON object a line, plain or gzipped, as a stream; errors name the file and the line."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import polars as pl
+
+from workloads.checks import Checker
+from workloads.readers.chunks import ROW
+from workloads.readers.files import Chunks, chunks_of, streamable
+
+LINES_AT_A_TIME = 10_000
+"""Lines that are read at once where a file is searched for the one that is wrong."""
+
+
+def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
+    """Yield columns of a file and ``row``, the line, some rows at a time.
+
+    Parameters
+    ----------
+    schema
+        Names and types of the fields that are needed; a field that is not there is null.
+
+    Raises
+    ------
+    TraceError
+        A line is no JSON object, or a field is of another type.
+    """
+    plain = streamable(path, scratch)
+    query = pl.scan_ndjson(plain, schema=schema, row_index_name=ROW, row_index_offset=1).select(*columns, ROW)
+    yield from chunks_of(query, rows, lambda error: _explain(path, plain, schema, error))
+    if plain != path:
+        plain.unlink()
+
+
+def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> None:
+    """Raise `TraceError` that says which line could not be read."""
+    check = Checker(path)
+    try:
+        with gzip.open(plain) if plain.suffix == ".gz" else plain.open("rb") as lines:
+            first = 1
+            while not check.problems and (batch := list(islice(lines, LINES_AT_A_TIME))):
+                if _problem(batch, schema):
+                    number, wrong = next(
+                        (n, w) for n, line in enumerate(batch, first) if (w := _problem([line], schema))
+                    )
+                    check.add(wrong, f"a JSON object with {', '.join(schema)}", number)
+                first += len(batch)
+    except (OSError, EOFError) as damage:
+        error = damage
+    if not check.problems:
+        check.add(f"damaged contents ({str(error)[:200]})", "a file of one JSON object a line")
+    check.raise_problems()
+
+
+def _problem(lines: list[bytes], schema: pl.Schema) -> str:
+    """Return why these lines cannot be read; empty where they can."""
+    try:
+        pl.read_ndjson(b"".join(lines), schema=schema)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        return str(error).splitlines()[0][:200]
+    return ""

@@ -1,0 +1,66 @@
+"""Families and classes of the tenants of public traces."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from workloads.readers.chunks import OWNER
+
+Classes = Callable[[pl.DataFrame], pl.DataFrame]
+"""From steps (owner, step, metrics, limits) to ``owner`` and ``tenant_class``, one row an owner."""
+
+
+def family_numbers(families: list[Any]) -> npt.NDArray[np.int64]:
+    """Return whole numbers for families: numbers as they are, names by a hash that is the same everywhere."""
+    known = {
+        family: family if isinstance(family, int) else int.from_bytes(_digest(family), "big") >> 2
+        for family in set(families)
+    }
+    return np.array([known[family] for family in families], np.int64)
+
+
+def _digest(family: str) -> bytes:
+    return hashlib.blake2b(family.encode(), digest_size=8).digest()
+
+
+def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
+    """Return a rule that makes a class of what an owner usually asked for, each size rounded up to a power of two.
+
+    Parameters
+    ----------
+    prefix
+        What the name begins with; all of it where no size is known.
+    sizes
+        By the letter that stands before it in the name: the usual size, of an owner's steps.
+    """
+
+    def classes(steps: pl.DataFrame) -> pl.DataFrame:
+        usual = steps.group_by(OWNER).agg(size.alias(letter) for letter, size in sizes.items())
+        # the logarithm of a power of two may be a hair more than it says
+        power = [pl.lit(2.0).pow(pl.col(letter).log(2).round(9).ceil()).alias(letter) for letter in sizes]
+        rounded = usual.with_columns(power).select(*sizes).iter_rows()
+        names = ["_".join([prefix, *_sizes(dict(zip(sizes, row, strict=True)))]) for row in rounded]
+        return usual.select(OWNER).with_columns(tenant_class=pl.Series(names, dtype=pl.String))
+
+    return classes
+
+
+def _sizes(sizes: dict[str, float | None]) -> list[str]:
+    return [f"{letter}{size:.3g}" for letter, size in sizes.items() if size is not None and 0 < size < math.inf]
+
+
+def one_class(name: str) -> Classes:
+    """Return a rule that puts all owners into one class."""
+    return lambda steps: steps.select(pl.col(OWNER).unique(maintain_order=True)).with_columns(tenant_class=pl.lit(name))
+
+
+def listed_classes(steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the classes that the table of owners gives."""
+    return steps.group_by(OWNER).agg(pl.col("tenant_class").first())

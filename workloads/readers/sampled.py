@@ -1,0 +1,254 @@
+"""Readers of traces that are samples over time: from rows of usage to tenants, the same way for all formats.
+
+The rules, which the documentation repeats:
+
+- **Steps.** The values of an owner (machine, instance, container) within one step become their mean (or maximum).
+- **Gaps** of at most `Options.max_gap_minutes` are filled with the last value; a longer one cuts the series in two.
+- **Tenants.** Each piece is a tenant with one replica, ``<owner>@<first step>``, cut into windows where the reader or
+  `Options.window_days` sets a longest life. The pieces of an owner are one family, never parted by `split_tenants`.
+- **Censored** are all tenants but those that end when their owner is known to end or, where the trace does not say,
+  those with which the rows of an owner end a day or more before the trace does.
+- **MaxUsage** is the most that was asked for during the tenant's life, or what the tenant used at the most where the
+  source does not say. Usage above what was asked for is clipped where that is a limit, else it raises MaxUsage.
+- **Repeated rows**: of several rows with one owner and time the first counts; the others are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from plb.model import Role
+from workloads.checks import Checker
+from workloads.readers.base import Options, Part
+from workloads.readers.chunks import OWNER, TIME, Chunks, Frame, sort_into_chunks
+from workloads.readers.naming import family_numbers
+from workloads.readers.report import Tally
+from workloads.readers.windows import Windows, cut
+from workloads.segments import maximum
+from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
+
+DAY_SECONDS = 86_400
+REPEATED = "with the owner and time of a row above"
+UNLISTED = "of an owner that the table of owners does not list"
+
+Values = npt.NDArray[np.float32]
+
+
+@attrs.frozen(kw_only=True)
+class SampledReader:
+    """A reader of samples; see `workloads.readers.base.Reader` for the fields that are not here.
+
+    Parameters
+    ----------
+    frames
+        Yields all rows of a source: ``frames(source, options, scratch)``.
+    places
+        Columns of the source that hold owner and time, for messages.
+    reasons
+        All reasons for which rows are refused; the count names them also where no row was refused.
+    owners
+        A table with a row an owner, or None: ``owners(source, scratch)``. Columns ``owner`` and any of
+        ``scale_<metric>`` (unit of the sample in the metric's unit), ``limit_<metric>``, ``tenant_class``, and
+        ``end_s`` (when the owner ended; null where it did not within the trace).
+    owners_complete
+        True: rows of an owner that the table does not list are refused.
+    classes
+        Classes by owner, from steps with the columns ``owner``, ``step``, the metrics and their limits.
+    prefix
+        Stands before the owner in a tenant's name.
+    family
+        What tenants of one family have in common, of an owner.
+    clip
+        True: what was asked for is a limit.
+    repeated
+        Called with the source where rows repeat an owner and time; it may raise, else the rows are refused and counted.
+    always_censored
+        True: no tenant's end is known.
+    window_days, min_hours
+        What `Options` of these names are by default.
+    """
+
+    name: str
+    files: str
+    metrics: tuple[MetricInfo, ...]
+    origin: str
+    request: str
+    frames: Callable[[Path, Options, Path], Iterator[Frame]]
+    places: tuple[str, str]
+    reasons: tuple[str, ...]
+    owners: Callable[[Path, Path], pl.LazyFrame | None] = attrs.field(default=lambda *_: None)
+    owners_complete: bool = False
+    classes: Callable[[pl.DataFrame], pl.DataFrame]
+    prefix: str = ""
+    family: Callable[[Any], Any] = attrs.field(default=lambda owner: owner)
+    clip: bool = True
+    repeated: Callable[[Path], None] | None = None
+    always_censored: bool = False
+    window_days: float | None = None
+    min_hours: float = 0.0
+    step_seconds: float = STEP_SECONDS
+
+    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+        """Yield all tenants, a range of owners at a time (see `workloads.readers.base.Reader`)."""
+        tally.refuse(dict.fromkeys(self.reasons, 0))
+        owners = self.owners(source, scratch)
+        frames = self.frames(source, options, scratch)
+        chunks = sort_into_chunks(frames, options.rows_in_memory, tally, scratch, self.places)
+        if not chunks.paths:
+            self._refuse_all(source, tally)
+        for rows in chunks.ranges(options.rows_in_memory):
+            part = self._part(source, rows, owners, chunks, options, tally)
+            if part is not None:
+                yield part
+        if not tally.tenants:
+            check = Checker(source)
+            hours = self._min_hours(options)
+            check.add(f"only series below {hours:g} h ({tally.tenants_refused:,} in all)", "a longer one")
+            check.raise_problems()
+
+    def _refuse_all(self, source: Path, tally: Tally) -> None:
+        check = Checker(source)
+        reasons = ", ".join(f"{count:,} {name}" for name, count in tally.rows_refused.items() if count)
+        check.add(f"only refused rows ({reasons})" if tally.rows_read else "no rows", "at least one usable row")
+        check.raise_problems()
+
+    def _part(
+        self,
+        source: Path,
+        rows: pl.DataFrame,
+        owners: pl.LazyFrame | None,
+        chunks: Chunks,
+        options: Options,
+        tally: Tally,
+    ) -> Part | None:
+        rows = self._without_repeats(source, rows, tally)
+        if owners is not None:
+            rows = self._with_owners(rows, owners, tally)
+        if not len(rows):
+            return None
+        steps = self._steps(rows, options)
+        tally.owners += steps[OWNER].n_unique()
+        tally.steps += len(steps)
+        windows = self._windows(steps, options, tally)
+        return self._tenants(steps, windows, chunks.last_time, options, tally) if len(windows.rows) else None
+
+    def _without_repeats(self, source: Path, rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+        same = [pl.col(name) == pl.col(name).shift() for name in (OWNER, TIME)]
+        again = rows.select(pl.all_horizontal(same).fill_null(value=False)).to_series()
+        count = int(again.sum())
+        if count and self.repeated is not None:
+            self.repeated(source)
+        tally.refuse({REPEATED: count})
+        return rows.filter(~again) if count else rows
+
+    def _with_owners(self, rows: pl.DataFrame, owners: pl.LazyFrame, tally: Tally) -> pl.DataFrame:
+        """Join what the table of owners says, and bring the samples to the metrics' units."""
+        low, high = rows[OWNER][0], rows[OWNER][-1]
+        table = owners.filter(pl.col(OWNER).is_between(pl.lit(low), pl.lit(high))).collect(engine="streaming")
+        joined = rows.join(table.with_columns(listed=True), on=OWNER, how="left", maintain_order="left")
+        if self.owners_complete:
+            tally.refuse({UNLISTED: int(joined["listed"].null_count())})
+            joined = joined.filter(pl.col("listed").is_not_null())
+        scaled = [metric.name for metric in self.metrics if f"scale_{metric.name}" in joined.columns]
+        return joined.with_columns(pl.col(name) * pl.col(f"scale_{name}") for name in scaled)
+
+    def _steps(self, rows: pl.DataFrame, options: Options) -> pl.DataFrame:
+        """Return one row an owner and step, in order: owner, step, the metrics, and what the owner asked for."""
+        names = [metric.name for metric in self.metrics]
+        usage = [pl.col(name).mean() if options.aggregate == "mean" else pl.col(name).max() for name in names]
+        limits = [_limit(rows, f"limit_{name}") for name in names]
+        others = [pl.col(name).first() for name in ("tenant_class", "end_s") if name in rows.columns]
+        step = (pl.col(TIME) // int(self.step_seconds)).alias("step")
+        grouped = rows.group_by(OWNER, step, maintain_order=True)
+        return grouped.agg(*(column.cast(pl.Float32) for column in usage), *limits, *others)
+
+    def _min_hours(self, options: Options) -> float:
+        return self.min_hours if options.min_hours is None else options.min_hours
+
+    def _windows(self, steps: pl.DataFrame, options: Options, tally: Tally) -> Windows:
+        days = self.window_days if options.window_days is None else options.window_days
+        windows = cut(
+            steps[OWNER].rle_id().to_numpy().astype(np.int64),
+            steps["step"].to_numpy().astype(np.int64),
+            int(options.max_gap_minutes * 60 // self.step_seconds),
+            None if days is None else int(days * DAY_SECONDS / self.step_seconds),
+        )
+        long_enough = windows.lengths >= max(self._min_hours(options) * 3600 / self.step_seconds, 1)
+        tally.steps_filled += len(windows.rows) - len(steps)
+        tally.gaps_filled += windows.gaps_filled
+        tally.gaps_cut += windows.gaps_cut
+        tally.tenants += int(long_enough.sum())
+        tally.tenants_refused += int((~long_enough).sum())
+        tally.steps_refused += int(windows.lengths[~long_enough].sum())
+        kept = windows.keep(long_enough)
+        tally.steps_kept += len(kept.rows)
+        return kept
+
+    def _tenants(self, steps: pl.DataFrame, windows: Windows, last_time: int, options: Options, tally: Tally) -> Part:
+        first, last = windows.rows[windows.bounds[:-1]], windows.rows[windows.bounds[1:] - 1]
+        values, most = self._usage(steps, windows, tally)
+        owner, start = steps[OWNER].gather(first), steps["step"].gather(first).to_numpy()
+        by_owner = owner.to_frame().join(self.classes(steps), on=OWNER, how="left", maintain_order="left")
+        classes, codes = np.unique(by_owner["tenant_class"].to_numpy().astype(np.str_), return_inverse=True)
+        tenants = len(first)
+        traces = TraceSet(
+            metrics=self.metrics,
+            step_seconds=self.step_seconds,
+            classes=tuple(classes.tolist()),
+            tenant=np.array([f"{self.prefix}{name}@{at}" for name, at in zip(owner, start.tolist(), strict=True)]),
+            family=family_numbers([self.family(name) for name in owner]),
+            class_code=codes.astype(np.int16),
+            replicas=np.ones(tenants, np.int8),
+            lifetime_steps=windows.lengths.astype(np.int32),
+            censored=~self._ended(steps, last, last_time, options),
+            max_usage=most,
+            series_tenant=np.arange(tenants, dtype=np.int32),
+            series_role=np.full(tenants, Role.PRIMARY, np.int8),
+            series_start=windows.bounds,
+            values=values,
+        )
+        return Part(traces, start.astype(np.int64) * int(self.step_seconds))
+
+    def _usage(self, steps: pl.DataFrame, windows: Windows, tally: Tally) -> tuple[Values, Values]:
+        """Return usage (N, R) and MaxUsage (T, R), and count the values above what was asked for."""
+        names = [metric.name for metric in self.metrics]
+        values = np.ascontiguousarray(steps.select(names).to_numpy()[windows.rows])
+        used = maximum(values, windows.bounds)
+        asked = steps.select(pl.col(f"limit_{name}").fill_null(np.nan) for name in names).to_numpy()[windows.rows]
+        # fmax takes the other where one is not known (NaN), and the first where both are known and the first is larger
+        most = np.asarray(np.fmax.reduceat(asked, windows.bounds[:-1], axis=0))
+        limits = np.repeat(np.where(np.isnan(most), np.inf, most), windows.lengths, axis=0)
+        over = values > limits
+        counted = tally.clipped if self.clip else tally.over_request
+        counted.update({name: int(over[:, i].sum()) for i, name in enumerate(names)})
+        if self.clip:
+            np.minimum(values, limits.astype(np.float32), out=values)
+            return values, np.where(np.isnan(most), used, most)
+        return values, np.fmax(most, used)
+
+    def _ended(
+        self, steps: pl.DataFrame, last: npt.NDArray[np.int64], last_time: int, options: Options
+    ) -> npt.NDArray[np.bool_]:
+        """Return which tenants, given by the last of their steps, end because their owner does."""
+        if self.always_censored:
+            return np.zeros(len(last), np.bool_)
+        final = np.append(np.diff(steps[OWNER].rle_id().to_numpy().astype(np.int64)) != 0, True)[last]
+        step = steps["step"].to_numpy()[last]
+        if "end_s" in steps.columns:
+            reach = (step + 1) * self.step_seconds + options.max_gap_minutes * 60
+            ends = steps["end_s"].cast(pl.Float64).fill_null(np.inf).to_numpy()[last]
+            return np.asarray(final & (ends <= reach))
+        return np.asarray(final & (step < last_time // self.step_seconds - DAY_SECONDS / self.step_seconds))
+
+
+def _limit(rows: pl.DataFrame, name: str) -> pl.Expr:
+    """Return the most that was asked for in a step; null where the source does not say."""
+    asked = pl.col(name).max().cast(pl.Float32) if name in rows.columns else pl.lit(None, pl.Float32)
+    return asked.alias(name)
