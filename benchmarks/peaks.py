@@ -1,7 +1,7 @@
 """How fast are the peak predictors? A week of machines with 30 tasks each at five minutes, with the defaults.
 
 CPU time of the process on one thread, by predictor, without the making of the samples; then that of a step of the
-streaming form. 1,000 machines are 60 million samples and 5 GB; by default a tenth of them is measured.
+streaming form. 1,000 machines are 60 million samples and 4 GB; by default a tenth of them is measured.
 
     python benchmarks/peaks.py
     python benchmarks/peaks.py 1000

@@ -21,7 +21,7 @@ from plb.risk.peaks import (
 from .reference import Sample
 
 STEP = 300
-NO_DEADLINE = settings(deadline=None, max_examples=150)
+NO_DEADLINE = settings(deadline=None, max_examples=80)
 """The first example compiles kernels, so a deadline would measure the compiler."""
 usages = st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]) | st.floats(0.0, 3.0, allow_subnormal=False)
 limits = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(1e-50, 3.0)
