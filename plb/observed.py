@@ -20,7 +20,7 @@ from plb.config import PlbConfig
 from plb.constraints.range import LARGEST_SUM
 from plb.energy.judges import CAP, CERTAIN, GAUSSIAN, LAST, N_SIGMA, NO_CAP, PERCENTILE, POINT
 from plb.outlook import NO_FUTURES
-from plb.risk.estimators import Estimator, Gaussian, MonteCarlo
+from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
 from plb.risk.peaks.predictors import (
     BorgDefault,
     Form,
@@ -88,6 +88,7 @@ class ObservedOutlook:
         self.judges = np.array(judges_of(estimator), np.float64)
         self.units = CERTAIN if isinstance(estimator, Gaussian) else 1
         self._columns = int(max(self.judges[:, LAST].max(), self.judges[:, CAP].max() + 1))
+        self._needed = samples_needed(estimator)
         self.variance_unit: Float = np.ones(self._metrics)
         self._limits: Int = np.zeros((0, self._metrics), np.int64)
         self._limits_version: object = None
@@ -97,6 +98,8 @@ class ObservedOutlook:
         self.peak: Int32 = np.zeros((room + 1, self._metrics, self._columns), np.int32)
         self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
         self._changed: Bool = np.zeros(room, np.bool_)
+        self._seen: Int = np.full(room, -1, np.int64)
+        self._generation: Int = np.full(room, -1, np.int64)
 
     def update(self, state: ClusterState, now: float) -> int:
         """Bring the columns up to date with what was reported; return how many rows changed."""
@@ -105,8 +108,9 @@ class ObservedOutlook:
         if len(self.peak) != table.room + 1:
             self._allocate(table.room)
         self._measure(state)
-        rows = np.flatnonzero(table.used & ~table.leaving)
+        rows = self._rows_to_look_at(state)
         columns = self._columns_of(state, rows)
+        self._seen[rows], self._generation[rows] = table.seen[rows], table.generation[rows]
         different = (columns != self.peak[rows]).any(axis=(1, 2))
         rows, columns = rows[different], columns[different]
         self.peak[rows] = columns
@@ -124,6 +128,16 @@ class ObservedOutlook:
         changed, self._changed = self._changed, np.zeros_like(self._changed)
         return changed
 
+    def _rows_to_look_at(self, state: ClusterState) -> Int:
+        """Return the rows that have shown something since the last time, or are not known yet: these go by limits."""
+        table = state.rows
+        before, self._limits = self._limits, self._limits_of(state)
+        if before is not self._limits:
+            self._seen[:] = -1
+        unknown = table.seen < max(1, self._needed)
+        new = (table.seen != self._seen) | (table.generation != self._generation) | unknown
+        return np.flatnonzero(table.used & ~table.leaving & new)
+
     def _measure(self, state: ClusterState) -> None:
         """Choose the unit of variances by the largest node."""
         bounded = np.where(state.capacity < UNLIMITED, state.capacity, 0)
@@ -131,6 +145,7 @@ class ObservedOutlook:
         unit = 4.0 ** np.maximum(digits - VARIANCE_BITS, 0.0)
         if not np.array_equal(unit, self.variance_unit):
             self.variance_unit = unit
+            self._seen[:], self._changed[:] = -1, True
 
     def _columns_of(self, state: ClusterState, rows: Int) -> Int32:
         """Return the columns of rows, (m, R, C)."""
@@ -139,7 +154,7 @@ class ObservedOutlook:
         newest_first = (seen[:, np.newaxis] - 1 - np.arange(kept)) % max(1, kept)
         samples = np.take_along_axis(table.samples[rows], newest_first[:, np.newaxis, :], axis=2).astype(np.int64)
         most = np.ceil(table.largest_demand[rows] / state.steps.steps).astype(np.int64)
-        limit = self._limits_of(state)[table.service[rows]]
+        limit = self._limits[table.service[rows]]
         limit = np.where(limit < UNLIMITED, limit, np.maximum(most, table.load[rows]))
         shown = Shown(samples, np.minimum(seen, kept), np.minimum(limit, LARGEST_SUM))
         if isinstance(self._estimator, Gaussian):
@@ -151,15 +166,15 @@ class ObservedOutlook:
     def _limits_of(self, state: ClusterState) -> Int:
         """Return the limits of every service, (S, R) steps; `UNLIMITED` where it says none."""
         version = (state.services_version, state.steps.steps.tobytes())
-        if self._limits_version != version:
-            limits = np.full((len(state.services), self._metrics), np.inf)
-            for service, given in enumerate(state.services):
-                for name, value in given.limits.items():
-                    limits[service, state.steps.index[name]] = value
-            whole = np.ceil(limits / state.steps.steps)
-            self._limits = np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
-            self._limits_version = version
-        return self._limits
+        if self._limits_version == version:
+            return self._limits
+        self._limits_version = version
+        limits = np.full((len(state.services), self._metrics), np.inf)
+        for service, given in enumerate(state.services):
+            for name, value in given.limits.items():
+                limits[service, state.steps.index[name]] = value
+        whole = np.ceil(limits / state.steps.steps)
+        return np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
 
 
 def members(predictor: Predictor) -> list[Single]:
@@ -214,7 +229,7 @@ def moments(estimator: Gaussian, shown: Shown, variance_unit: Float) -> Int:
     count = np.maximum(seen, 1)[:, np.newaxis]
     mean = (samples * there).sum(axis=2) / count
     variance = (np.square(samples - mean[:, :, np.newaxis]) * there).sum(axis=2) / count
-    cold = (seen < max(2, estimator.warmup))[:, np.newaxis]
+    cold = (seen < samples_needed(estimator))[:, np.newaxis]
     columns = [np.where(cold, shown.limit, np.ceil(mean)), np.where(cold, 0, np.ceil(variance / variance_unit))]
     return np.asarray(np.minimum(np.stack(columns, axis=2), LARGEST_SUM), np.int64)
 

@@ -65,7 +65,7 @@ class RowTable:
         self.samples: Int32 = np.zeros((room, metrics, 0), np.int32)
         """The newest loads that each row has shown, steps, in a ring; how many are kept says `keep_samples`."""
         self.seen: Int = np.zeros(room, np.int64)
-        """Samples that each row has shown so far."""
+        """Samples that each row has shown since samples are kept as they are now."""
         self._free: list[int] = list(range(room - 1, -1, -1))
 
     @property
@@ -105,7 +105,7 @@ class RowTable:
         kept = self.samples.shape[2]
         if kept:
             self.samples[rows, :, self.seen[rows] % kept] = np.minimum(self.load[rows], LARGEST_SAMPLE)
-            self.seen[rows] += 1
+        self.seen[rows] += 1
 
     def _grow(self) -> None:
         old, new = self.room, 2 * self.room

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.risk.peaks.predictors import BorgDefault, Maximum, PeakOracle, Predictor
+from plb.risk.peaks.predictors import LEAST_SEEN, BorgDefault, Maximum, PeakOracle, Predictor
 from plb.risk.peaks.specs import parse
 from plb.validation import check_count, check_switch
 
@@ -77,3 +77,12 @@ def samples_kept(estimator: Estimator) -> int:
     if isinstance(estimator, MonteCarlo | BorgDefault):
         return 0
     return estimator.history
+
+
+def samples_needed(estimator: Estimator) -> int:
+    """Return how many samples it takes at the most until a replica is known to an estimator."""
+    if isinstance(estimator, Maximum):
+        return max(samples_needed(one) for one in estimator.of)
+    if isinstance(estimator, MonteCarlo | BorgDefault):
+        return 0
+    return max(LEAST_SEEN, estimator.warmup)

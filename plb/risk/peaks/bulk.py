@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import attrs
@@ -101,6 +100,8 @@ def _parts(samples: TaskSamples, tellers: Sequence[Teller], workers: int) -> Ite
     if workers == 1:
         yield from map(of_machine, range(len(samples.machine)))
     else:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(workers) as pool:
             yield from pool.map(of_machine, range(len(samples.machine)))
 
