@@ -31,7 +31,7 @@ def sample_reader(
 ) -> SampledReader:
     """Return a reader of these samples: owner, time and demand."""
 
-    def frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
+    def frames(source: Path, _options: Options, _scratch: Path) -> Iterator[Frame]:
         for first in range(0, len(rows), ROWS):
             owner, time, value = zip(*rows[first : first + ROWS], strict=True)
             table = pl.DataFrame({"owner": owner, "time": time, "cpu": value})
