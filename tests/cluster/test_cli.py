@@ -371,7 +371,7 @@ def test_traces_convert_needs_a_source_and_a_format(tmp_path: Path):
     assert "no such file" in run.stderr
     run = plb("traces", "convert", tmp_path, "--format", "azure", tmp_path / "out")
     assert run.exit_code == 2
-    assert "azure-packing2020" in run.stderr
+    assert "unknown format 'azure'; did you mean 'azure2019'" in run.stderr
 
 
 def test_traces_are_converted_and_described(tmp_path: Path):

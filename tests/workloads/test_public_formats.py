@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -131,9 +132,14 @@ def test_google2019_as_published_and_as_flat_table(tmp_path: Path):
 def test_google2019_nested_parquet_and_maxima(tmp_path: Path):
     """An export as Parquet keeps the structure; on request the maxima of the samples are taken."""
     rows = [google2019_line(600, 0.25, 0.125), google2019_line(900, 0.75, 0.25)]
-    pl.DataFrame(rows).write_parquet(tmp_path / "instance_usage-000000000000.parquet")
+    plain = tmp_path / "instance_usage-000000000000.parquet"
+    pl.DataFrame(rows).write_parquet(plain)
     traces, _ = converted("google2019", tmp_path, tmp_path / "out", aggregate="max")
     assert traces.values.tolist() == [[1.5, 0.5]]
+    plain.with_name(plain.name + ".gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    again, _ = converted("google2019", tmp_path, tmp_path / "again", aggregate="max")
+    assert again.values.tolist() == traces.values.tolist()
 
 
 def contest(path: Path, instances: dict[str, int], *, listed: int = 3) -> Path:

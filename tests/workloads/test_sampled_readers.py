@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import attrs
 import numpy as np
@@ -31,8 +30,7 @@ def sample_reader(
 ) -> SampledReader:
     """Return a reader of these samples: owner, time and demand."""
 
-    def frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-        del options, scratch
+    def frames(source: Path, _options: Options, _scratch: Path) -> Iterator[Frame]:
         for first in range(0, len(rows), ROWS):
             owner, time, value = zip(*rows[first : first + ROWS], strict=True)
             table = pl.DataFrame({"owner": owner, "time": time, "cpu": value})
@@ -143,11 +141,13 @@ def test_without_a_request_the_largest_demand_is_max_usage() -> None:
     assert traces.max_usage.tolist() == [[70.0]]
 
 
-def test_a_conversion_that_fails_leaves_no_files() -> None:
-    """What was there stays, and nothing half-written appears."""
-    with TemporaryDirectory() as out, pytest.raises(ValueError, match="no rows"):
-        convert(sample_reader([]), "s", out)
-    assert not Path(out).exists()
+def test_a_conversion_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    """Traces of an earlier conversion stay, and nothing half-written appears."""
+    convert(sample_reader([("a", 0, 40.0)]), "s", tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match="no rows"):
+        convert(sample_reader([]), "s", tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @given(size=st.floats(1e-3, 1e4))

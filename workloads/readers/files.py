@@ -7,6 +7,7 @@ scratch directory first, as a stream too. An archive (``.tar``, ``.zip``) is ref
 from __future__ import annotations
 
 import bz2
+import gzip
 import lzma
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from workloads.readers.chunks import ROW
 
 STREAMED = ("", ".gz", ".zst")
 UNPACKED: Mapping[str, Callable[[Path], Any]] = {".xz": lzma.open, ".bz2": bz2.open}
+PACKED_TABLES: Mapping[str, Callable[[Path], Any]] = {".gz": gzip.open}
 ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".zip", ".tar")
 PIECE_BYTES = 1 << 24
 BEYOND = "beyond the last column"
@@ -62,9 +64,15 @@ def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Pat
     return found
 
 
-def streamable(path: Path, scratch: Path) -> Path:
-    """Return a file that Polars can scan as a stream: this one, or one in the scratch directory that it unpacks to."""
-    opener = UNPACKED.get(path.suffix)
+def streamable(path: Path, scratch: Path, *, text: bool = True) -> Path:
+    """Return a file that Polars can scan as a stream: this one, or one in the scratch directory that it unpacks to.
+
+    Parameters
+    ----------
+    text
+        False: a Parquet file, of which Polars reads no ``.gz`` either.
+    """
+    opener = UNPACKED.get(path.suffix) or (None if text else PACKED_TABLES.get(path.suffix))
     if opener is None:
         return path
     target = scratch / path.with_suffix("").name

@@ -1,7 +1,8 @@
 """Reader of Google's cluster trace of May 2019 (v3): usage of the instances of jobs, table ``instance_usage``.
 
 Three forms are read: the published JSON lines (``instance_usage-*.json.gz``), an export of the same table as
-Parquet (with nested ``average_usage``), and a flat Parquet file with the columns of `FLAT`.
+Parquet (``.parquet`` or ``.parquet.gz``, with nested ``average_usage``), and a flat Parquet file with the columns
+of `FLAT`.
 
 - **Metrics.** ``cpu`` in NCU (normalised compute units) and ``memory`` in normalised bytes: both are shares of the
   largest machine of all cells. With ``--aggregate max`` the maxima of each sample are taken instead of its means.
@@ -25,7 +26,7 @@ import polars as pl
 from workloads.checks import Checker
 from workloads.readers.base import Options
 from workloads.readers.chunks import OWNER, TIME, Frame
-from workloads.readers.files import Chunks, find_files, need_files, parquet_chunks, schema_of
+from workloads.readers.files import Chunks, find_files, need_files, parquet_chunks, schema_of, streamable
 from workloads.readers.jsonlines import json_chunks
 from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
@@ -69,17 +70,26 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
 
 
 def _chunks(path: Path, scratch: Path, options: Options) -> Chunks:
-    most = options.aggregate == "max"
     if ".json" in path.name:
+        most = options.aggregate == "max"
         return json_chunks(path, scratch, USAGE, options.rows_in_memory, _published(most=most))
-    schema = schema_of(path)
+    return _table_chunks(path, scratch, options)
+
+
+def _table_chunks(path: Path, scratch: Path, options: Options) -> Chunks:
+    """Yield the rows of a Parquet file, nested or flat; published ones are gzipped as a whole."""
+    most = options.aggregate == "max"
+    plain = streamable(path, scratch, text=False)
+    schema = schema_of(plain)
     flat = "avg_cpu_usage" in schema
     check = Checker(path)
     for name in FLAT if flat else USAGE:
         if name not in schema:
             check.add(f"columns {', '.join(schema)}", "a column of that name", column=name)
     check.raise_problems()
-    return parquet_chunks(path, options.rows_in_memory, _flat(most=most) if flat else _published(most=most))
+    yield from parquet_chunks(plain, options.rows_in_memory, _flat(most=most) if flat else _published(most=most))
+    if plain != path:
+        plain.unlink()
 
 
 def _place(time: str) -> list[pl.Expr]:
@@ -112,7 +122,7 @@ def _requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
     for path in files:
         json_lines = ".json" in path.name
         chunks = json_chunks(path, scratch, EVENTS, 1_000_000, columns) if json_lines else None
-        chunks = chunks or parquet_chunks(path, 1_000_000, columns)
+        chunks = chunks or parquet_chunks(streamable(path, scratch, text=False), 1_000_000, columns)
         largest.extend(rows.group_by(OWNER).agg(pl.col("limit_cpu").max().cast(pl.Float32)) for rows in chunks)
     return pl.concat(largest).group_by(OWNER).agg(pl.col("limit_cpu").max()).lazy() if largest else None
 
