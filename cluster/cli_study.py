@@ -64,7 +64,10 @@ def study_command(
     study: Study,
     quick: Annotated[bool, typer.Option("--quick", help="A small part, in minutes.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="All variants, 20 repeats. A night; otherwise the core, 5 repeats.")
+        bool,
+        typer.Option(
+            "--full", help="All variants, 20 repeats, which takes days; otherwise the core, 5 repeats, some hours."
+        ),
     ] = False,
     oracle: Annotated[bool, typer.Option("--oracle", help="Also with an oracle.")] = False,
     initial_demand: Annotated[
