@@ -16,6 +16,7 @@ from cluster.tenants import TenantSequence
 from plb import Metric, Node, PlacementAndLoadBalancing, Service, UnknownNameError
 from plb.model import Role
 from plb.risk import DemandHistory
+from plb.risk.estimators import MonteCarlo
 
 
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
@@ -92,7 +93,8 @@ def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> P
 class Services:
     """The services of an engine: one for all tenants of a class with the same replicas and limits, made when asked for.
 
-    Limits are MaxUsage. Tenants of a pair have services of their own, as an affinity ties services.
+    Limits are MaxUsage, where the engine's estimator asks for them. Tenants of a pair have services of their own, as an
+    affinity ties services.
 
     Parameters
     ----------
@@ -113,8 +115,9 @@ class Services:
         self._parent, self._parents = sequence.parent, {*sequence.parent.tolist()}
         self._estimate = InitialDemand(history, percentile)
         self._known: set[str] = set()
-        self._limits: dict[str, list[tuple[float, ...]]] = {}
-        """By class and replicas, what the tenants are promised: each has a service of its own."""
+        self._asks_limits = engine.config.estimator != MonteCarlo.kind
+        self._limits: dict[str, dict[tuple[float, ...], int]] = {}
+        """By class and replicas, numbers of what the tenants are promised: each has a service of its own."""
 
     def of(self, tenant: int) -> str:
         """Return the name of a tenant's service."""
@@ -123,8 +126,9 @@ class Services:
         stateful = bool(traces.series_index[tenant, Role.INSTANCE] < 0)
         replicas = int(traces.replicas[tenant])
         name = f"{tenant_class}/{replicas}" if stateful else f"{tenant_class}/{replicas}/instances"
-        limits = tuple(traces.max_usage[tenant].tolist())
-        name += self._suffix(name, limits)
+        limits = dict(zip(traces.metric_names, traces.max_usage[tenant].tolist(), strict=True))
+        limits = limits if self._asks_limits else {}
+        name += self._suffix(name, tuple(limits.values()))
         parent = int(self._parent[tenant])
         if parent >= 0 or tenant in self._parents:
             name = f"{name}/{traces.tenant[tenant]}"
@@ -138,7 +142,7 @@ class Services:
                     tenant_class=tenant_class,
                     target_replicas=replicas,
                     default_load=loads,
-                    limits=dict(zip(traces.metric_names, limits, strict=True)),
+                    limits=limits,
                     affinity_to=self.of(parent) if parent >= 0 else None,
                 )
             )
@@ -147,10 +151,8 @@ class Services:
 
     def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
         """Return what tells a service from those of other limits: nothing for the first."""
-        known = self._limits.setdefault(name, [])
-        if limits not in known:
-            known.append(limits)
-        number = known.index(limits)
+        known = self._limits.setdefault(name, {})
+        number = known.setdefault(limits, len(known))
         return f"/{number + 1}" if number else ""
 
     def tenancy(self, tenant: int, partition: str) -> Tenancy:

@@ -17,9 +17,8 @@ import numpy as np
 
 from plb.arrays import Bool, Float, Int, Int32
 from plb.config import PlbConfig
-from plb.constraints.range import LARGEST_SUM
 from plb.energy.judges import CAP, CERTAIN, GAUSSIAN, LAST, N_SIGMA, NO_CAP, PERCENTILE, POINT
-from plb.outlook import NO_FUTURES
+from plb.outlook import DRAWN_TOGETHER, NO_FUTURES
 from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
 from plb.risk.peaks.predictors import (
     BorgDefault,
@@ -31,11 +30,14 @@ from plb.risk.peaks.predictors import (
     RcLike,
     least_seen,
 )
+from plb.rows import LARGEST_SAMPLE, RowTable
 from plb.state import ClusterState
 from plb.steps import UNLIMITED
 
 Single: TypeAlias = BorgDefault | RcLike | MachinePercentile | NSigma
 """A predictor that is no maximum of others."""
+NEVER = -1
+"""Samples of a row that was not looked at yet."""
 VARIANCE_BITS = 12
 """A standard deviation as large as the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
@@ -49,7 +51,7 @@ class Shown:
     samples
         (m, R, H) steps: the newest first; beyond `seen` they mean nothing.
     seen
-        (m,) how many there are, at most H.
+        (m,) how many there have been; H at most are there.
     limit
         (m, R) steps.
     """
@@ -63,7 +65,7 @@ class Shown:
         samples = self.samples[:, :, :history]
         if cap:
             samples = np.minimum(samples, self.limit[:, :, np.newaxis])
-        return samples, np.minimum(self.seen, history)
+        return samples, np.minimum(self.seen, samples.shape[2])
 
 
 class ObservedOutlook:
@@ -88,18 +90,23 @@ class ObservedOutlook:
         self.judges = np.array(judges_of(estimator), np.float64)
         self.units = CERTAIN if isinstance(estimator, Gaussian) else 1
         self._columns = int(max(self.judges[:, LAST].max(), self.judges[:, CAP].max() + 1))
-        self._needed = samples_needed(estimator)
+        self._needed = max(1, samples_needed(estimator))
         self.variance_unit: Float = np.ones(self._metrics)
+        self._most: Int = np.zeros(self._metrics, np.int64)
         self._limits: Int = np.zeros((0, self._metrics), np.int64)
-        self._limits_version: object = None
+        self._carried: Bool = np.zeros((0, self._metrics), np.bool_)
+        self._services_version: object = None
         self._allocate(0)
 
     def _allocate(self, room: int) -> None:
         self.peak: Int32 = np.zeros((room + 1, self._metrics, self._columns), np.int32)
         self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
         self._changed: Bool = np.zeros(room, np.bool_)
-        self._seen: Int = np.full(room, -1, np.int64)
-        self._generation: Int = np.full(room, -1, np.int64)
+        # of the last look at each row
+        self._seen: Int = np.full(room, NEVER, np.int64)
+        self._generation: Int = np.zeros(room, np.int64)
+        self._vacant: Bool = np.zeros(room, np.bool_)
+        self._load: Int = np.zeros((room, self._metrics), np.int64)
 
     def update(self, state: ClusterState, now: float) -> int:
         """Bring the columns up to date with what was reported; return how many rows changed."""
@@ -108,14 +115,10 @@ class ObservedOutlook:
         if len(self.peak) != table.room + 1:
             self._allocate(table.room)
         self._measure(state)
-        rows = self._rows_to_look_at(state)
-        columns = self._columns_of(state, rows)
-        self._seen[rows], self._generation[rows] = table.seen[rows], table.generation[rows]
-        different = (columns != self.peak[rows]).any(axis=(1, 2))
-        rows, columns = rows[different], columns[different]
-        self.peak[rows] = columns
-        self.peak_ceiling[rows] = columns.max(axis=2, initial=0)
-        self._changed[rows] = True
+        self._note_services(state)
+        rows = self._rows_to_look_at(table)
+        for first in range(0, len(rows), DRAWN_TOGETHER):
+            self._look_at(rows[first : first + DRAWN_TOGETHER], state)
         return len(rows)
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
@@ -128,53 +131,70 @@ class ObservedOutlook:
         changed, self._changed = self._changed, np.zeros_like(self._changed)
         return changed
 
-    def _rows_to_look_at(self, state: ClusterState) -> Int:
-        """Return the rows that have shown something since the last time, or are not known yet: these go by limits."""
-        table = state.rows
-        before, self._limits = self._limits, self._limits_of(state)
-        if before is not self._limits:
-            self._seen[:] = -1
-        unknown = table.seen < max(1, self._needed)
-        new = (table.seen != self._seen) | (table.generation != self._generation) | unknown
+    def _measure(self, state: ClusterState) -> None:
+        """Note the largest node; by it the unit of variances is chosen."""
+        bounded = state.capacity < UNLIMITED
+        most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
+        most = np.minimum(most, LARGEST_SAMPLE)
+        if not np.array_equal(most, self._most):
+            digits = np.ceil(np.log2(np.maximum(most, 1)))
+            self.variance_unit = 4.0 ** np.maximum(digits - VARIANCE_BITS, 0.0)
+            self._most = most
+            self._seen[:], self._changed[:] = NEVER, True
+
+    def _note_services(self, state: ClusterState) -> None:
+        """Note limits and metrics of the services; rows of those that changed are looked at again."""
+        version = (state.services_version, state.steps.steps.tobytes())
+        if self._services_version == version:
+            return
+        self._services_version = version
+        promised = np.full((len(state.services), self._metrics), np.inf)
+        for service, given in enumerate(state.services):
+            for name, value in given.limits.items():
+                promised[service, state.steps.index[name]] = value
+        whole = np.ceil(promised / state.steps.steps)
+        limits = np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
+        carried = state.carries().copy()
+        changed, known = np.ones(len(limits), np.bool_), len(self._limits)
+        changed[:known] = (limits[:known] != self._limits).any(axis=1) | (carried[:known] != self._carried).any(axis=1)
+        self._limits, self._carried = limits, carried
+        if len(limits):
+            self._seen[changed[state.rows.service]] = NEVER
+
+    def _rows_to_look_at(self, table: RowTable) -> Int:
+        """Return the rows that have shown something since the last look, or go by limits and carry something else."""
+        new = (table.seen != self._seen) | (table.generation != self._generation) | (table.vacant != self._vacant)
+        new |= (table.seen < self._needed) & (table.load[:-1] != self._load).any(axis=1)
         return np.flatnonzero(table.used & ~table.leaving & new)
 
-    def _measure(self, state: ClusterState) -> None:
-        """Choose the unit of variances by the largest node."""
-        bounded = np.where(state.capacity < UNLIMITED, state.capacity, 0)
-        digits = np.ceil(np.log2(np.maximum(bounded.max(axis=0, initial=1), 1)))
-        unit = 4.0 ** np.maximum(digits - VARIANCE_BITS, 0.0)
-        if not np.array_equal(unit, self.variance_unit):
-            self.variance_unit = unit
-            self._seen[:], self._changed[:] = -1, True
+    def _look_at(self, rows: Int, state: ClusterState) -> None:
+        """Form the columns of rows anew."""
+        table = state.rows
+        columns = self._columns_of(state, rows)
+        self._seen[rows], self._generation[rows] = table.seen[rows], table.generation[rows]
+        self._vacant[rows], self._load[rows] = table.vacant[rows], table.load[rows]
+        different = (columns != self.peak[rows]).any(axis=(1, 2))
+        rows, columns = rows[different], columns[different]
+        self.peak[rows] = columns
+        self.peak_ceiling[rows] = columns.max(axis=2, initial=0)
+        self._changed[rows] = True
 
     def _columns_of(self, state: ClusterState, rows: Int) -> Int32:
-        """Return the columns of rows, (m, R, C)."""
+        """Return the columns of rows, (m, R, C); more than the largest node has counts as just more than that."""
         table = state.rows
         seen, kept = table.seen[rows], table.samples.shape[2]
         newest_first = (seen[:, np.newaxis] - 1 - np.arange(kept)) % max(1, kept)
         samples = np.take_along_axis(table.samples[rows], newest_first[:, np.newaxis, :], axis=2).astype(np.int64)
-        most = np.ceil(table.largest_demand[rows] / state.steps.steps).astype(np.int64)
+        demanded = np.ceil(table.largest_demand[rows] / state.steps.steps).astype(np.int64)
         limit = self._limits[table.service[rows]]
-        limit = np.where(limit < UNLIMITED, limit, np.maximum(most, table.load[rows]))
-        shown = Shown(samples, np.minimum(seen, kept), np.minimum(limit, LARGEST_SUM))
+        limit = np.where(limit < UNLIMITED, limit, np.maximum(demanded, table.load[rows]))
+        shown = Shown(np.minimum(samples, self._most[:, np.newaxis]), seen, np.minimum(limit, self._most))
         if isinstance(self._estimator, Gaussian):
             columns = moments(self._estimator, shown, self.variance_unit)
         else:
             columns = np.concatenate([columns_of(one, shown) for one in members(self._estimator)], axis=2)
-        return np.minimum(columns, LARGEST_SUM).astype(np.int32)
-
-    def _limits_of(self, state: ClusterState) -> Int:
-        """Return the limits of every service, (S, R) steps; `UNLIMITED` where it says none."""
-        version = (state.services_version, state.steps.steps.tobytes())
-        if self._limits_version == version:
-            return self._limits
-        self._limits_version = version
-        limits = np.full((len(state.services), self._metrics), np.inf)
-        for service, given in enumerate(state.services):
-            for name, value in given.limits.items():
-                limits[service, state.steps.index[name]] = value
-        whole = np.ceil(limits / state.steps.steps)
-        return np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
+        counted = self._carried[table.service[rows]] & ~table.vacant[rows, np.newaxis]
+        return (columns * counted[:, :, np.newaxis]).astype(np.int32)
 
 
 def members(predictor: Predictor) -> list[Single]:
@@ -212,7 +232,7 @@ def columns_of(predictor: Single, shown: Shown) -> Int:
     if isinstance(predictor, BorgDefault):
         return np.asarray(np.ceil(predictor.phi * limit), np.int64)
     samples, seen = shown.within(predictor.history, cap=predictor.cap)
-    cold = (seen < least_seen(predictor))[:, np.newaxis, np.newaxis]
+    cold = (shown.seen < least_seen(predictor))[:, np.newaxis, np.newaxis]
     if isinstance(predictor, MachinePercentile):
         return np.concatenate([np.where(cold, limit, _repeated(samples, seen, predictor.history)), limit], axis=2)
     if isinstance(predictor, RcLike):
@@ -229,9 +249,9 @@ def moments(estimator: Gaussian, shown: Shown, variance_unit: Float) -> Int:
     count = np.maximum(seen, 1)[:, np.newaxis]
     mean = (samples * there).sum(axis=2) / count
     variance = (np.square(samples - mean[:, :, np.newaxis]) * there).sum(axis=2) / count
-    cold = (seen < samples_needed(estimator))[:, np.newaxis]
+    cold = (shown.seen < samples_needed(estimator))[:, np.newaxis]
     columns = [np.where(cold, shown.limit, np.ceil(mean)), np.where(cold, 0, np.ceil(variance / variance_unit))]
-    return np.asarray(np.minimum(np.stack(columns, axis=2), LARGEST_SUM), np.int64)
+    return np.asarray(np.stack(columns, axis=2), np.int64)
 
 
 def percentiles(samples: Int, seen: Int, percentile: float) -> Float:

@@ -55,6 +55,7 @@ def put_service(state: ClusterState, service: Service) -> None:
         raise ConflictError(f"{item}: stateful cannot change")
     for role, load in service.default_load.items():
         state.steps.copy().loads(item, f"default_load[{role.name}]", load)
+    state.steps.copy().loads(item, "limits", dict(service.limits))
     for name in service.metrics or ():
         if name not in state.steps.index:
             raise UnknownNameError("metric", name, state.steps.index, f"{item}: metrics")

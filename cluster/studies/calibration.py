@@ -89,7 +89,8 @@ def run_calibration(arguments: Mapping[str, Any]) -> dict[str, Any]:
     result = watched.run()
     if not result.complete:
         raise KeyboardInterrupt
-    return {"totals": binned(np.concatenate(watched.looks, axis=1)), "timings": result.timings}
+    looks = np.concatenate([np.zeros((1 + len(OUTCOMES), 0)), *watched.looks], axis=1)
+    return {"totals": binned(looks), "timings": result.timings}
 
 
 def binned(looks: Floats) -> dict[str, Any]:

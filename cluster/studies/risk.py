@@ -17,6 +17,8 @@ from cluster.studies.claims import Claim, Table
 from cluster.studies.figures import Violations
 
 DAYS, REPEATS = 10.0, 2
+FILL_HOURS = 24.0
+"""The first tenants arrive over a day: estimators that go by reports know nothing of those who come all at once."""
 MONTE_CARLO = "monte-carlo"
 ESTIMATORS: Mapping[str, str] = {
     MONTE_CARLO: "monte-carlo",

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 def run_risk(wanted: Wanted) -> Report:
     """Let every estimator drive placement and annealing on the same tenants; hold what it says against what comes."""
+    if wanted.base.is_of_regions:
+        run = {"fill_hours": risk.FILL_HOURS}
+        wanted = attrs.evolve(wanted, base=attrs.evolve(wanted.base, tables={**wanted.base.tables, "run": run}))
     design = wanted.design(LADDERS[:1], risk.ARMS, repeats=risk.REPEATS, days=risk.DAYS)
     report = of_policies("risk", design, wanted.place, risk, "risk.png")
     held = _calibrations(wanted, design.settings)

@@ -45,12 +45,25 @@ class Admission:
 
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
         """Tell whether a new replica would make a violation too likely on its node."""
-        is_new = configuration.problem.origin[proposal.row] == NOWHERE
-        if not is_new or proposal.target == NOWHERE:
+        new = [move for move in configuration.relocations(proposal) if self._is_new(configuration, move.row)]
+        taken = [move.target for move in new if move.target != NOWHERE]
+        if not taken:
             return False
-        return bool(configuration.violation_probabilities_with(proposal.row)[proposal.target] >= self.probability)
+        back = configuration.apply(proposal)
+        likely = bool((configuration.violation_probabilities[taken] >= self.probability).any())
+        configuration.apply(back)
+        return likely
 
     def broken(self, configuration: Configuration) -> Collection[int]:
-        """Return nothing: those who were admitted stay."""
-        del configuration
-        return ()
+        """Return the new replicas on nodes where a violation is too likely: they are not placed there."""
+        probability = configuration.violation_probabilities
+        return [
+            int(row)
+            for row in configuration.rows
+            if self._is_new(configuration, row)
+            and configuration.node_of(row) != NOWHERE
+            and probability[configuration.node_of(row)] >= self.probability
+        ]
+
+    def _is_new(self, configuration: Configuration, row: int) -> bool:
+        return bool(configuration.problem.origin[row] == NOWHERE)

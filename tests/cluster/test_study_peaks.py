@@ -123,7 +123,7 @@ def test_the_command_draws_all_figures_of_a_users_samples(tmp_path: Path):
     ("arguments", "words"),
     [
         (["--traces", "t.csv", "--region", "region1"], "the traces say what the tasks are"),
-        (["--days", "3"], "has no such option"),
+        (["--days", "3"], "No such option"),
         (["--traces", "missing.csv"], "no such file"),
     ],
 )

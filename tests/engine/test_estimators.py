@@ -279,3 +279,69 @@ def test_single_and_bulk_reports_show_the_same():
         bulk.report_loads(index, step)
     assert bulk.violation_probabilities() == single.violation_probabilities()
     assert 0.0 < bulk.violation_probabilities()["n0"] < 1.0
+
+
+@pytest.mark.parametrize("policy", ["annealing", "best_fit_max", "prv_worst_fit"])
+def test_admission_holds_whoever_looks_for_a_place(policy):
+    """Where a violation would be certain on every node, nothing is placed; primary and secondary are asked for each."""
+    register_constraint(Admission(0.5))
+    engine = engine_with("borg-default:phi=1", [], [])
+    engine.configure(_with(engine.config, own_constraints=["admission"], policy=policy))
+    for name, limit in (("large", 99.0), ("small", 60.0)):
+        engine.update_service(Service(name, target_replicas=3, limits={"cpu": limit, "disk": 1.0}))
+        engine.update_partition(Partition(f"{name}/0", service=name))
+    assert not [move for move in engine.place("large/0").moves if move.partition == "large/0"]
+    plan = engine.place("small/0")
+    assert sorted(move.target for move in plan.moves) == ["n0", "n1", "n2"]
+    engine.apply(plan)
+    engine.update_partition(Partition("small/1", service="small"))
+    assert not engine.place("small/1").moves, "two limits of 60 on one node are too much"
+    assert max(engine.violation_probabilities().values()) == 0.0
+
+
+def test_limits_of_unknown_metrics_are_refused_and_leave_everything_as_it_was():
+    """Like loads; nothing of the service stays."""
+    engine = engine_with("rc-like", ["n0"], [[(5, 5)]])
+    with pytest.raises(UnknownNameError, match=r"unknown metric 'gpu'.*service new: limits"):
+        engine.update_service(Service("new", limits={"gpu": 1.0}))
+    assert not engine.balance(now=1.0).moves
+    with pytest.raises(UnknownNameError):
+        engine.update_partition(Partition("new/0", service="new"))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_demand_beyond_the_largest_node_and_without_bound_is_counted(spec):
+    """A metric that no node bounds is in no violation, however large; more than a node has is one."""
+    engine = engine_with(spec, ["n0", "n1"], [[(90, 10), (0, 10)] * HISTORY] * 2, limits=False)
+    engine.update_service(Service("big", stateful=False, limits={"cpu": 10.0**9, "disk": 1.0}))
+    engine.update_partition(Partition("big/0", service="big", replicas=[Replica("instance", "n1")]))
+    assert engine.violation_probabilities()["n1"] == 1.0
+    for node in range(NODES):
+        engine.update_node(Node(f"n{node}", capacities={"disk": 200.0}))
+    assert set(engine.violation_probabilities().values()) == {0.0}
+
+
+def test_replica_is_known_after_its_warmup_also_where_less_is_kept():
+    """The history bounds what is looked at, not what was seen."""
+    for spec in ("gaussian:history=2,warmup=5", "n-sigma:history=2,warmup=5", "rc-like:history=1,warmup=5"):
+        engine = engine_with(spec, ["n0"] * 3, [[(1, 1)] * 4] * 3)
+        assert engine.violation_probabilities()["n0"] == 1.0, "three limits of 40"
+        for number in range(3):
+            engine.report_load(f"p{number}", "n0", {"cpu": 1.0, "disk": 1.0})
+        assert engine.violation_probabilities()["n0"] == 0.0
+
+
+def test_metrics_that_a_service_does_not_carry_do_not_count():
+    """Neither by a limit nor by what was shown before; nor do they once limits change."""
+    engine = engine_with(SPECS[2], ["n0"] * 3, [[(39, 1)] * HISTORY] * 3)
+    assert engine.violation_probabilities()["n0"] == 1.0
+    for number in range(3):
+        engine.update_service(
+            Service(f"s{number}", stateful=False, metrics={"disk": 1.0}, limits={"cpu": 90.0, "disk": LIMIT})
+        )
+    assert engine.violation_probabilities()["n0"] == 0.0
+    engine = engine_with("borg-default:phi=1", ["n0"] * 3, [[(1, 1)]] * 3)
+    assert engine.violation_probabilities()["n0"] == 1.0
+    for number in range(3):
+        engine.update_service(Service(f"s{number}", stateful=False, limits={"cpu": 20.0, "disk": LIMIT}))
+    assert engine.violation_probabilities()["n0"] == 0.0
