@@ -44,10 +44,9 @@ def test_what_comes_is_what_the_traces_of_those_who_stand_there_say(tmp_path, mo
             totals, time = np.zeros(threshold.shape), now + (step + 1) * interval
             for row in np.flatnonzero((ledger.node >= 0) & ~ledger.leaving):
                 tenant = int(ledger.tenant[row])
-                series = [*range(traces.series_start[len(traces.series_start) - 1])][ledger._start[row] :]
                 at = (time - int(sequence.arrival[tenant]) - 1) // 600
                 if at < traces.lifetime_steps[tenant]:
-                    totals[ledger.node[row]] += traces.values[series[at]]
+                    totals[ledger.node[row]] += traces.values[ledger._start[row] + at]
             comes[step] = (totals >= threshold).any(axis=1)
         assert ours[0].tolist() == comes[0].tolist()
         assert ours[1].tolist() == comes.any(axis=0).tolist()
