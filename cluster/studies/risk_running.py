@@ -85,7 +85,7 @@ def table_of_calibrations(found: Sequence[Calibration]) -> RichTable:
         f"in all {first.base_rate:.3f}, at the next metering {first.base_rate_next:.4f}"
     )
     shown = RichTable(title="risk: what came, by what was said", caption=caption)
-    shown.add_column("")
+    shown.add_column("", no_wrap=True)
     for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True):
         shown.add_column(f"{low:g} to {high:g}", justify="right")
     for heading in ("Brier score", "... next"):
