@@ -15,6 +15,7 @@ from cluster.bench_cluster import bench_cluster
 from cluster.studies.arms import WITH_PROBABILITIES, Arm
 from cluster.studies.carrying_out import Row
 from cluster.studies.claims import Claim
+from cluster.studies.figures import placement_times
 from cluster.studies.simulated import run_simulation
 from workloads.regions import REGIONS, generate_history
 
@@ -81,11 +82,7 @@ def placement_claims(rows: Sequence[Row], timings: Sequence[Mapping[str, Any]]) 
     """
     found = []
     for arm in ARMS:
-        means = [
-            1000.0 * timing["placement"] / row["tenants"]
-            for row, timing in zip(rows, timings, strict=True)
-            if row["arm"] == arm.name
-        ]
+        means = placement_times(rows, timings, arm.name)
         if means:
             ours = f"{min(means):.2f} to {max(means):.2f} ms"
             found.append(Claim(f"placement of a tenant, {arm.name}", PUBLISHED_PLACEMENT[arm.policy], ours))

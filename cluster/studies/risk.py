@@ -14,7 +14,7 @@ import numpy as np
 
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.claims import Claim, Table
-from cluster.studies.figures import Violations
+from cluster.studies.figures import Violations, placement_times
 
 DAYS, REPEATS = 10.0, 2
 FILL_HOURS = 24.0
@@ -65,11 +65,7 @@ def decision_claims(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping
     """Return how long the placement of a tenant takes under each estimator; rows and timings are of the same runs."""
     found = []
     for arm in ARMS:
-        times = [
-            1000.0 * timing["placement"] / row["tenants"]
-            for row, timing in zip(rows, timings, strict=True)
-            if row["arm"] == arm.name and row["tenants"]
-        ]
+        times = placement_times(rows, timings, arm.name)
         if times:
             found.append(Claim(f"placement of a tenant, {arm.name}", "", f"{np.mean(times):.2f} ms"))
     return found

@@ -15,7 +15,7 @@ from cluster.plots import COLOURS, DOTS_PER_INCH
 from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.calibration import EDGES, Calibration, Floats, calibration_of, run_calibration
-from cluster.studies.carrying_out import TIMINGS, Row, carry_out
+from cluster.studies.carrying_out import RUNS, TIMINGS, Row, carry_out
 from cluster.studies.densities import LADDERS
 from cluster.studies.design import Setting
 from cluster.studies.report import counts_as_json, table_of_claims
@@ -37,7 +37,7 @@ def run_risk(wanted: Wanted) -> Report:
     tables = [*report.tables]
     if report.tables:
         folder = wanted.place.folder
-        rows, timings = (pl.read_parquet(folder / name).to_dicts() for name in ("runs.parquet", TIMINGS))
+        rows, timings = (pl.read_parquet(folder / name).to_dicts() for name in (RUNS, TIMINGS))
         decisions = risk.decision_claims(rows, timings)
         figures["counts"] = {**figures.get("counts", {}), **counts_as_json(decisions)}
         tables.append(
