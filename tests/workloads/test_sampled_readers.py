@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from workloads.format import read_traces
@@ -86,7 +86,9 @@ SAMPLES = st.lists(
 
 
 @settings(deadline=None, max_examples=60)
-@given(rows=SAMPLES, gap=st.integers(0, 5), window=st.integers(6, 20))
+@given(rows=SAMPLES, gap=st.integers(0, 20), window=st.integers(6, 20))
+@example(rows=[("a", 0, 1.0), ("a", STEP, 2.0), ("a", 7 * STEP, 3.0)], gap=5, window=6)  # begins in a filled gap
+@example(rows=[("a", 0, 1.0), ("a", 20 * STEP, 3.0)], gap=20, window=6)  # two begin in the same one
 def test_steps_gaps_and_windows_are_those_of_plain_python(
     rows: list[tuple[str, int, float]], gap: int, window: int
 ) -> None:

@@ -194,7 +194,7 @@ class SampledReader:
     def _tenants(self, steps: pl.DataFrame, windows: Windows, last_time: int, options: Options, tally: Tally) -> Part:
         first, last = windows.rows[windows.bounds[:-1]], windows.rows[windows.bounds[1:] - 1]
         values, most = self._usage(steps, windows, tally)
-        owner, start = steps[OWNER].gather(first), steps["step"].gather(first).to_numpy()
+        owner, start = steps[OWNER].gather(first), windows.first_step
         by_owner = owner.to_frame().join(self.classes(steps), on=OWNER, how="left", maintain_order="left")
         classes, codes = np.unique(by_owner["tenant_class"].to_numpy().astype(np.str_), return_inverse=True)
         tenants = len(first)
@@ -214,7 +214,7 @@ class SampledReader:
             series_start=windows.bounds,
             values=values,
         )
-        return Part(traces, start.astype(np.int64) * int(self.step_seconds))
+        return Part(traces, start * int(self.step_seconds))
 
     def _usage(self, steps: pl.DataFrame, windows: Windows, tally: Tally) -> tuple[Values, Values]:
         """Return usage (N, R) and MaxUsage (T, R), and count the values above what was asked for."""

@@ -21,12 +21,15 @@ class Windows:
         Rows of the steps, one a step of a piece; a row is repeated where a gap behind it was filled.
     bounds
         Bounds of the pieces in `rows`.
+    first_step
+        Step at which each piece begins; it may lie in a gap that was filled.
     gaps_filled, gaps_cut
         Gaps that were filled, and those that cut a series.
     """
 
     rows: Ints
     bounds: Ints
+    first_step: Ints
     gaps_filled: int
     gaps_cut: int
 
@@ -38,7 +41,9 @@ class Windows:
     def keep(self, pieces: npt.NDArray[np.bool_]) -> Windows:
         """Return these pieces only."""
         inside = spread(pieces, self.bounds)
-        return attrs.evolve(self, rows=self.rows[inside], bounds=bounds_of(self.lengths[pieces]))
+        return attrs.evolve(
+            self, rows=self.rows[inside], bounds=bounds_of(self.lengths[pieces]), first_step=self.first_step[pieces]
+        )
 
 
 def cut(owner: Ints, step: Ints, longest_gap: int, longest: int | None) -> Windows:
@@ -60,9 +65,13 @@ def cut(owner: Ints, step: Ints, longest_gap: int, longest: int | None) -> Windo
     repeats = np.append(np.where(joined, missing + 1, 1), 1)
     series = np.concatenate([[0], np.cumsum(~joined)])
     lengths = np.bincount(series, repeats).astype(np.int64)
+    rows = np.repeat(np.arange(len(step)), repeats)
+    bounds = bounds_of(lengths_of_pieces(lengths, longest)[1])
+    begin, row = bounds[:-1], rows[bounds[:-1]]
     return Windows(
-        rows=np.repeat(np.arange(len(step)), repeats),
-        bounds=bounds_of(lengths_of_pieces(lengths, longest)[1]),
+        rows=rows,
+        bounds=bounds,
+        first_step=step[row] + begin - bounds_of(repeats)[row],
         gaps_filled=int((joined & (missing > 0)).sum()),
         gaps_cut=int(long_gap.sum()),
     )
