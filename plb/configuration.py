@@ -153,13 +153,17 @@ class Configuration:
         table = self.description.replicas
         if table is None:
             raise ConflictError("configuration: it has no description, so nothing is known of its replicas")
-        names = [metric.name for metric in self.description.metrics]
+        names, service = [metric.name for metric in self.description.metrics], self.service_of(row)
+        samples, seen = table.shown(np.array([row]))
+        oldest_first = samples[0, :, : int(seen[0])][:, ::-1] * self.description.steps[:, np.newaxis]
         return ReplicaOutlook(
-            self.service_of(row).tenant_class,
+            service.tenant_class,
             Role(int(self.problem.role[row])),
             float(table.created[row]),
             dict(zip(names, table.largest_demand[row].tolist(), strict=True)),
             int(table.key[row]),
+            samples=dict(zip(names, oldest_first.tolist(), strict=True)),
+            limits=service.limits,
         )
 
     def relocations(self, proposal: Proposal) -> tuple[Relocation, ...]:

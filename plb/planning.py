@@ -14,7 +14,7 @@ from plb.configuration import Configuration
 from plb.energy.peaks import KeptPeakSums
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import check_number
-from plb.observed import ObservedOutlook
+from plb.observed_outlook import ObservedOutlook
 from plb.outcome import DomainOutcome, Idle
 from plb.outlook import Outlook
 from plb.plan import Phase, Plan, Proposals, merged

@@ -17,7 +17,7 @@ from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.gathering import gathers
 from plb.in_build import replicas_in_build
-from plb.observed import ObservedOutlook
+from plb.observed_outlook import ObservedOutlook
 from plb.outlook import Outlook
 from plb.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.service_tables import ServiceTables

@@ -107,6 +107,12 @@ class RowTable:
             self.samples[rows, :, self.seen[rows] % kept] = np.minimum(self.load[rows], LARGEST_SAMPLE)
         self.seen[rows] += 1
 
+    def shown(self, rows: Int) -> tuple[Int32, Int]:
+        """Return the samples of rows, (m, R, H) steps, the newest first, and how many there have been, (m,)."""
+        seen, kept = self.seen[rows], self.samples.shape[2]
+        newest_first = (seen[:, np.newaxis] - 1 - np.arange(kept)) % max(1, kept)
+        return np.take_along_axis(self.samples[rows], newest_first[:, np.newaxis, :], axis=2), seen
+
     def _grow(self) -> None:
         old, new = self.room, 2 * self.room
         self.load = np.vstack([self.load[:-1], np.zeros((old + 1, self.load.shape[1]), np.int64)])

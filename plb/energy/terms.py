@@ -12,9 +12,9 @@ from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, OVERLOAD, TE
 from plb.configuration import Configuration, Proposal
 from plb.energy.fresh import fresh_solution, total_movement
 from plb.energy.interface import IncrementalTerm
-from plb.energy.judges import judged_plainly
 from plb.energy.overload import MOST, UNITS
 from plb.energy.score import PLAIN_SPREAD, REPETITIONS, W_OVERLOAD
+from plb.risk.judges import judge_sums
 from plb.search.transition import (
     fragmentation_of_proposal,
     imbalance_of_proposal,
@@ -119,7 +119,7 @@ class ExpectedFailovers(_WithoutSums):
         for node in np.flatnonzero(problem.counted):
             peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
             if len(problem.judges):
-                reached += judged_plainly(problem.judges, problem.variance_unit, peaks, problem.threshold[node])
+                reached += judge_sums(problem.judges, problem.variance_unit, peaks, problem.threshold[node])
             else:
                 reached += int((peaks >= problem.threshold[node][:, None]).any(axis=0).sum())
         return reached / float(problem.weights[REPETITIONS])

@@ -10,12 +10,14 @@ from plb.risk.monte_carlo import (
     repetitions_in_violation_peak,
     repetitions_in_violation_timeline,
 )
+from plb.risk.observed import ObservedRisk
 from plb.risk.sampling import TraceDraws, TraceSampler
 
 __all__ = [
     "DemandHistory",
     "Evaluation",
     "MonteCarloRisk",
+    "ObservedRisk",
     "ReplicaOutlook",
     "RiskModel",
     "TraceDraws",

@@ -8,8 +8,10 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-from plb.errors import InvalidValueError
-from plb.model import Role, check_count, check_loads, check_number, check_role
+from plb.errors import ConflictError, InvalidValueError
+from plb.model import Role, check_role
+from plb.read_only import ReadOnlyMapping
+from plb.validation import check_collection, check_count, check_loads, check_mapping, check_number
 
 
 @attrs.frozen
@@ -28,6 +30,11 @@ class ReplicaOutlook:
         Largest demand seen so far by metric (LBMax of [1] section 5.1), in user units; missing ones are 0.
     key
         Stable 64-bit key of the replica (`plb.risk.replica_key`): its random draws depend on it alone.
+    samples
+        What it has demanded so far by metric, in user units, the oldest first, equally often of each; missing: nothing.
+        The newest samples of the replicas of a node count as of one time, the ones before as of one time, and so on.
+    limits
+        The most that it was promised by metric, in user units; missing: not known.
     """
 
     tenant_class: str | None
@@ -35,6 +42,8 @@ class ReplicaOutlook:
     created: float
     largest_demand: Mapping[str, float]
     key: int
+    samples: Mapping[str, Sequence[float]] = attrs.field(factory=dict, kw_only=True)
+    limits: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         item = f"replica of class {self.tenant_class}"
@@ -43,6 +52,24 @@ class ReplicaOutlook:
         check_number(item, "created", self.created, low=-math.inf)
         object.__setattr__(self, "largest_demand", check_loads(item, "largest_demand", self.largest_demand))
         object.__setattr__(self, "role", check_role(item, "role", self.role))
+        object.__setattr__(self, "samples", _check_samples(item, self.samples))
+        object.__setattr__(self, "limits", check_loads(item, "limits", self.limits))
+
+
+def _check_samples(item: str, samples: object) -> Mapping[str, tuple[float, ...]]:
+    allowed = "a list of numbers for each metric"
+    found = {
+        metric: tuple(
+            check_number(item, f"samples[{metric}][{place}]", value)
+            for place, value in enumerate(check_collection(item, f"samples[{metric}]", values, allowed))
+        )
+        for metric, values in check_mapping(item, "samples", samples, allowed).items()
+    }
+    lengths = {len(values) for values in found.values()}
+    if len(lengths) > 1:
+        counts = ", ".join(f"{len(values)} of {metric}" for metric, values in found.items())
+        raise ConflictError(f"{item}: samples has {counts}; expected equally many of each")
+    return ReadOnlyMapping(found)
 
 
 @runtime_checkable

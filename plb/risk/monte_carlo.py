@@ -11,24 +11,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.errors import ConflictError, InvalidValueError
 from plb.kernel import kernel
 from plb.model import check_number
 from plb.risk.demand import DemandHistory
 from plb.risk.interface import ReplicaOutlook
 from plb.risk.sampling import TraceDraws, TraceSampler
-from plb.steps import UNLIMITED
+from plb.risk.thresholds import refuse_unknown, thresholds_in_steps
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int32]
+ITEM = "Monte Carlo risk"
 
 
 class Evaluation(StrEnum):
@@ -84,10 +84,10 @@ class MonteCarloRisk:
     ) -> None:
         self.history = history
         self.sampler = TraceSampler(history, repetitions=repetitions, seed=seed)
-        self._refuse_unknown("steps", steps)
+        refuse_unknown(ITEM, "steps", steps, history.metrics)
         missing = [name for name in history.metrics if name not in steps]
         if missing:
-            raise ConflictError(f"Monte Carlo risk: steps has no metric {missing[0]}; the history needs one")
+            raise ConflictError(f"{ITEM}: steps has no metric {missing[0]}; the history needs one")
         self.steps = np.array([steps[name] for name in history.metrics], np.float64)
         self._curves = curves_in_steps(history, self.steps)
 
@@ -119,8 +119,9 @@ class MonteCarloRisk:
         InvalidValueError
             A threshold is negative or not finite.
         """
-        kind, limits = _evaluation(evaluation), self.threshold_steps(thresholds)
-        check_number("Monte Carlo risk", "now", now, low=-math.inf)
+        kind = _evaluation(evaluation)
+        limits = thresholds_in_steps(ITEM, thresholds, self.history.metrics, self.steps)
+        check_number(ITEM, "now", now, low=-math.inf)
         if not replicas:
             return 0.0
         draws = self.draws(replicas, now=now)
@@ -136,7 +137,7 @@ class MonteCarloRisk:
         """Return the sampled traces of replicas at a time, in seconds."""
         metrics = self.history.metrics
         for replica in replicas:
-            self._refuse_unknown("largest_demand", replica.largest_demand)
+            refuse_unknown(ITEM, "largest_demand", replica.largest_demand, metrics)
         return self.sampler.draw(
             np.array([replica.key for replica in replicas], np.uint64),
             [self.history.class_code(replica.tenant_class) for replica in replicas],
@@ -145,30 +146,13 @@ class MonteCarloRisk:
             np.array([[replica.largest_demand.get(name, 0.0) for name in metrics] for replica in replicas]),
         )
 
-    def threshold_steps(self, thresholds: Mapping[str, float]) -> Ints:
-        """Return the least number of steps that is in violation, shape (R,): ceil(threshold / step), at least 1."""
-        self._refuse_unknown("thresholds", thresholds)
-        limits = np.full(len(self.steps), UNLIMITED, np.int64)
-        for i, name in enumerate(self.history.metrics):
-            if name in thresholds:
-                value = thresholds[name]
-                check_number("Monte Carlo risk", f"thresholds[{name}]", value)
-                whole = math.ceil(Fraction(value) / Fraction(float(self.steps[i])))
-                limits[i] = min(max(1, whole), UNLIMITED)
-        return limits
-
-    def _refuse_unknown(self, field: str, values: Mapping[str, float]) -> None:
-        for name in values:
-            if name not in self.history.metrics:
-                raise UnknownNameError("metric", name, self.history.metrics, context=f"Monte Carlo risk: {field}")
-
 
 def _evaluation(value: Evaluation | str) -> Evaluation:
     try:
         return Evaluation(value)
     except ValueError:
         allowed = "one of " + ", ".join(kind.value for kind in Evaluation)
-        raise InvalidValueError("Monte Carlo risk", "evaluation", value, allowed) from None
+        raise InvalidValueError(ITEM, "evaluation", value, allowed) from None
 
 
 def departures(history: DemandHistory, created: Floats, trace: Rows, now: float) -> Floats:

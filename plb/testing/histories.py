@@ -63,15 +63,21 @@ def histories(
     return made.map(lambda given: DemandHistory.from_columns(metrics, **given))
 
 
+@st.composite
 def outlooks(
-    metrics: Sequence[str], *, classes: Sequence[str] = CLASSES, now: int = 10
-) -> st.SearchStrategy[ReplicaOutlook]:
-    """Replicas created up to `now`, of known and unknown classes."""
-    return st.builds(
-        ReplicaOutlook,
-        tenant_class=st.sampled_from([*classes, "unheard-of", None]),
-        role=st.sampled_from(list(Role)),
-        created=st.integers(0, now).map(float),
-        largest_demand=st.fixed_dictionaries({name: st.integers(0, 9).map(float) for name in metrics}),
-        key=st.integers(0, 2**64 - 1),
+    draw: st.DrawFn, metrics: Sequence[str], *, classes: Sequence[str] = CLASSES, now: int = 10
+) -> ReplicaOutlook:
+    """Replicas created up to `now`, of known and unknown classes, with a few samples and with limits or without."""
+    loads = st.integers(0, 9).map(float)
+    count = draw(st.integers(0, 4))
+    samples = {name: draw(st.lists(loads, min_size=count, max_size=count)) for name in metrics}
+    demanded = {name: draw(loads) for name in metrics}
+    return ReplicaOutlook(
+        tenant_class=draw(st.sampled_from([*classes, "unheard-of", None])),
+        role=draw(st.sampled_from(list(Role))),
+        created=float(draw(st.integers(0, now))),
+        largest_demand={name: max([*samples[name], demanded[name]]) for name in metrics},
+        key=draw(st.integers(0, 2**64 - 1)),
+        samples=samples,
+        limits=draw(st.dictionaries(st.sampled_from(list(metrics)), loads)),
     )

@@ -26,6 +26,7 @@ from plb import (
 from plb.configuration import Proposal
 from plb.energy.terms import ExpectedFailovers
 from plb.registry import register_constraint
+from plb.risk import ObservedRisk
 from plb.risk.admission import Admission
 from plb.testing import configuration_of
 
@@ -128,11 +129,20 @@ def test_probability_is_that_of_the_reports(spec, replicas):
     for node in range(NODES):
         there = [own for place, own in replicas if place == node]
         assert math.isclose(configuration.violation_probabilities[node], expected(spec, there), abs_tol=tolerance)
+        on_node = [configuration.outlook_of(int(row)) for row in configuration.rows_on(node)]
+        assert math.isclose(probability_by_model(spec, on_node), expected(spec, there), abs_tol=tolerance)
     row = int(configuration.rows[0])
     for node in set(range(NODES)) - {configuration.node_of(row)}:
         there = [*(own for place, own in replicas if place == node), replicas[_number(configuration, row)][1]]
         found = configuration.violation_probabilities_with(row)[node]
         assert math.isclose(found, expected(spec, there), abs_tol=tolerance)
+
+
+def probability_by_model(spec, outlooks):
+    """Return what the risk model says of replicas with these outlooks."""
+    thresholds = {name: THRESHOLD * capacity for name, capacity in CAPACITIES.items()}
+    model = ObservedRisk(spec, steps=dict.fromkeys(CAPACITIES, 2.0**-13))
+    return model.probability_of_violation(outlooks, thresholds=thresholds, now=0.0)
 
 
 def _number(configuration, row):

@@ -25,6 +25,7 @@ from plb.risk import (
     replica_key,
 )
 from plb.risk.monte_carlo import curves_in_steps, departures
+from plb.risk.thresholds import thresholds_in_steps
 from plb.steps import UNLIMITED
 
 from .strategies import METRICS, NO_DEADLINE, histories, outlooks, random_history
@@ -257,10 +258,10 @@ def test_an_empty_node_and_an_unlimited_metric_are_never_in_violation(evaluation
 
 def test_thresholds_round_up_exactly_and_are_at_least_one_step() -> None:
     """ceil(f·c / step) without floating-point error at the limits."""
-    risk = MonteCarloRisk(cpu_history(STEADY), steps={"cpu": 2.0**-20})
     just_above = math.nextafter(3.0, 4.0)
     expected = {0.0: 1, 2.0**-30: 1, 3.0: 3 * 2**20, just_above: 3 * 2**20 + 1, 1e300: UNLIMITED}
-    assert {value: int(risk.threshold_steps({"cpu": value})[0]) for value in expected} == expected
+    steps = np.array([2.0**-20])
+    assert {at: int(thresholds_in_steps("risk", {"cpu": at}, ["cpu"], steps)[0]) for at in expected} == expected
 
 
 def test_the_same_seed_gives_the_same_probability_and_another_seed_another() -> None:
