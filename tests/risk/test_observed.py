@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import unittest
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,13 +27,20 @@ def risk_of(spec: str) -> ObservedRisk:
     return ObservedRisk(spec, steps=STEPS)
 
 
-TestBorgDefault = machine_of(risk_of("borg-default:phi=0.8"))
-TestRcLike = machine_of(risk_of(f"rc-like:percentile=75,{WINDOW}"))
-TestPercentile = machine_of(risk_of(f"per-machine-percentile:percentile=60,{WINDOW}"))
+def machine(spec: str, *without: Invariant) -> type[unittest.TestCase]:
+    """Return a short test by the state machine for risk models."""
+    case: Any = machine_of(risk_of(spec), without=without)
+    case.settings = settings(case.settings, max_examples=20, stateful_step_count=20)
+    return case  # type: ignore[no-any-return]
+
+
+TestBorgDefault = machine("borg-default:phi=0.8")
+TestRcLike = machine(f"rc-like:percentile=75,{WINDOW}")
+TestPercentile = machine(f"per-machine-percentile:percentile=60,{WINDOW}")
 # what varies against the others steadies the total, and what varies by itself may save one that is lost on average
-TestGaussian = machine_of(risk_of(f"gaussian:{WINDOW}"), without=[Invariant.MORE_REPLICAS])
-TestNSigma = machine_of(risk_of(f"n-sigma:n=2,{WINDOW}"), without=[Invariant.MORE_REPLICAS])
-TestMaximum = machine_of(risk_of(f"max(n-sigma:n=2,{WINDOW};borg-default)"), without=[Invariant.MORE_REPLICAS])
+TestGaussian = machine(f"gaussian:{WINDOW}", Invariant.MORE_REPLICAS)
+TestNSigma = machine(f"n-sigma:n=2,{WINDOW}", Invariant.MORE_REPLICAS)
+TestMaximum = machine(f"max(n-sigma:n=2,{WINDOW};borg-default)", Invariant.MORE_REPLICAS)
 
 
 def replica(cpu: list[float], **given: object) -> ReplicaOutlook:
