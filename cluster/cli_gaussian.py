@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cluster.console import clear_errors
+from cluster.study_options import Jobs, Json, Quiet, Restart, Scheduler, Seed
 
 
 @clear_errors
@@ -41,19 +42,15 @@ def gaussian_command(
     averaged: Annotated[
         int, typer.Option(min=1, help="Samples of the trace in a row whose mean is the coarser measurement.")
     ] = 12,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
+    seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Directory of the results. Default: results/study-gaussian.", show_default=False)
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; results are the same for any number. Default: one a core.")
-    ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler whose workers make the runs, tcp://HOST:PORT.")
-    ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Make finished runs in the directory again.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    restart: Restart = False,
+    json: Json = None,
+    quiet: Quiet = False,
 ) -> None:
     """Repeat the experiments of Janus and Rzadca, SoCC 2017: how well a Gaussian tells what a machine can take.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cluster.console import clear_errors
+from cluster.study_options import Json, Quiet, Regions, Seed
 
 
 @clear_errors
@@ -16,16 +17,14 @@ def peaks_command(
         Path | None,
         typer.Option(help="File of samples as `plb predict` reads it, or directory of the Google 2019 sample."),
     ] = None,
-    region: Annotated[
-        list[str] | None, typer.Option(help="Synthetic region; may be given again. Default: all four.")
-    ] = None,
+    region: Regions = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few machines, a minute.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
+    seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Directory of the results. Default: results/study-peaks.", show_default=False)
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
 ) -> None:
     """Repeat the experiments of Bashir et al., EuroSys 2021: what machines save, and how often they run short."""
     from cluster.cli_study import show

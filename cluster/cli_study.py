@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cluster.console import FAILED, clear_errors, output
+from cluster.study_options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
 
 if TYPE_CHECKING:
     from cluster.studies.carrying_out import Place
@@ -33,7 +34,7 @@ HELP: Mapping[Study, str] = {
     Study.COMPRESSION: "[1] figure 7: does compressing traces change the probability of a violation?",
     Study.ANNEALING: "[1] figure 8: violations of the original and the modified energy.",
     Study.POLICIES: "[1] figure 9: placement one replica at a time.",
-    Study.OVERHEAD: "[1] section 8.5: what violation probabilities cost.",
+    Study.OVERHEAD: "[1] section 8.5: what violation probabilities cost; in region1, unless told otherwise.",
     Study.CONFIGURATIONS: "Which settings of the engine leave the fewest violations.",
     Study.SENSITIVITY: "What the results owe to the choice of tenants.",
     Study.RISK: "Monte Carlo, Gaussian and peak predictors beside one another.",
@@ -76,9 +77,7 @@ def study_command(
     samples: Annotated[
         int | None, typer.Option(min=1, help="Draws for each number of tenants. Default: 10,000.")
     ] = None,
-    region: Annotated[
-        list[str] | None, typer.Option(help="Synthetic region; may be given again. Default: all four.")
-    ] = None,
+    region: Regions = None,
     scenario: Annotated[
         Path | None, typer.Option(help="Scenario file whose cluster and tenants are used instead of the regions.")
     ] = None,
@@ -92,19 +91,15 @@ def study_command(
         int | None, typer.Option(min=1, help="Runs of everything, each with tenants of its own.")
     ] = None,
     days: Annotated[float | None, typer.Option(help="Simulated days of a run.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants and of all else.")] = 0,
+    seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Directory of the results. Default: results/study-NAME.", show_default=False)
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; results are the same for any number. Default: one a core.")
-    ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler whose workers make the runs, tcp://HOST:PORT.")
-    ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Make finished runs in the directory again.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    restart: Restart = False,
+    json: Json = None,
+    quiet: Quiet = False,
 ) -> None:
     """Repeat an experiment of König et al., PVLDB 2022, and print its figures beside theirs.
 

@@ -23,7 +23,7 @@ import polars as pl
 from plb.errors import InvalidValueError, UnknownNameError
 from workloads.checks import Checker
 from workloads.format import TRACES_FILE, read_traces
-from workloads.realisations import UNKNOWN, Ints, TaskSamples
+from workloads.realisations import UNKNOWN, Ints, UsageSamples
 from workloads.segments import bounds_of, maximum, spread
 from workloads.trace import MetricInfo
 
@@ -41,7 +41,7 @@ BITBRAINS_COLUMNS = {
 }
 
 
-def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> TaskSamples:
+def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> UsageSamples:
     """Read the samples of a trace.
 
     Parameters
@@ -70,7 +70,7 @@ def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> Ta
     raise AssertionError
 
 
-def _planetlab(file: Path, resources: Sequence[str] | None) -> TaskSamples:
+def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     known = (MetricInfo("cpu", "%", trend=False),)
     _chosen(known, resources, file)
     check = Checker(file)
@@ -85,10 +85,10 @@ def _planetlab(file: Path, resources: Sequence[str] | None) -> TaskSamples:
     values = flat["cpu_pct"].to_numpy().astype(np.float32)[:, np.newaxis]
     lengths = lists.list.len().to_numpy()
     days = table["day"].rank("dense").to_numpy() if "day" in table.columns else np.full(len(table), UNKNOWN)
-    return TaskSamples(known, values, bounds_of(lengths), period=_whole(lengths, BINS_A_DAY, days))
+    return UsageSamples(known, values, bounds_of(lengths), period=_whole(lengths, BINS_A_DAY, days))
 
 
-def _bitbrains(file: Path, resources: Sequence[str] | None) -> TaskSamples:
+def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     known = _chosen(tuple(BITBRAINS_COLUMNS.values()), resources, file)
     columns = [name for metric in known for name, info in BITBRAINS_COLUMNS.items() if info == metric]
     check = Checker(file)
@@ -103,14 +103,14 @@ def _bitbrains(file: Path, resources: Sequence[str] | None) -> TaskSamples:
     first = np.flatnonzero(np.diff(key, prepend=-1))
     values = np.stack([table[name].to_numpy().astype(np.float32) for name in columns], axis=1)
     start = np.append(first, len(key)).astype(np.int64)
-    return TaskSamples(known, values, start, period=_whole(np.diff(start), BINS_A_DAY, day[first]))
+    return UsageSamples(known, values, start, period=_whole(np.diff(start), BINS_A_DAY, day[first]))
 
 
-def _own(file: Path, resources: Sequence[str] | None) -> TaskSamples:
+def _own(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     traces = read_traces(file.parent)
     known = _chosen(traces.metrics, resources, file)
     place = [traces.metrics.index(metric) for metric in known]
-    return TaskSamples(known, np.ascontiguousarray(traces.values[:, place]), traces.series_start)
+    return UsageSamples(known, np.ascontiguousarray(traces.values[:, place]), traces.series_start)
 
 
 def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) -> Ints:
@@ -137,7 +137,7 @@ def _check_numbers(check: Checker, table: pl.DataFrame, columns: Sequence[str]) 
     check.raise_problems()
 
 
-def _without_small(file: Path, found: TaskSamples) -> TaskSamples:
+def _without_small(file: Path, found: UsageSamples) -> UsageSamples:
     """Leave out tasks that are too short, or never used any of the resources."""
     lengths = np.diff(found.start)
     keep = lengths >= LEAST_SAMPLES
@@ -147,7 +147,7 @@ def _without_small(file: Path, found: TaskSamples) -> TaskSamples:
         check = Checker(file)
         check.add(f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples", "at least one such task")
         check.raise_problems()
-    return TaskSamples(
+    return UsageSamples(
         found.resources,
         found.values[spread(keep, found.start)],
         bounds_of(lengths[keep]),

@@ -1,7 +1,7 @@
 """Realisations of the usage of tasks, for the fit tests of [2] (`plb.risk.gaussian`).
 
 A task is a row of samples: its empirical distribution. Realisations are drawn from it, each task's by itself ([2]
-section 3.1), so whatever two tasks have in common in time is lost; `TaskSamples.simultaneous` keeps it. The resources
+section 3.1), so whatever two tasks have in common in time is lost; `UsageSamples.simultaneous` keeps it. The resources
 of a task are drawn together. `workloads.realisation_files` reads tasks from public traces.
 """
 
@@ -22,7 +22,7 @@ UNKNOWN = -1
 
 
 @attrs.frozen(eq=False)
-class TaskSamples:
+class UsageSamples:
     """The samples of N tasks, S in all, of R resources.
 
     Parameters
@@ -103,7 +103,7 @@ class TaskSamples:
         samples = self.start[tasks[0] + 1] - self.start[tasks[0]]
         return tasks, self.values[self.start[tasks, np.newaxis] + np.arange(samples)]
 
-    def averaged(self, samples: int) -> TaskSamples:
+    def averaged(self, samples: int) -> UsageSamples:
         """Return what a coarser measurement would show: means of so many samples in a row.
 
         What is left over at the end of a task joins the mean before it, so each sample counts once.
@@ -116,4 +116,4 @@ class TaskSamples:
         within = np.arange(start[-1]) - spread(start[:-1], start)
         first = spread(self.start[:-1], start) + within * samples
         averages = mean(self.values, np.append(first, self.start[-1])).astype(np.float32)
-        return TaskSamples(self.resources, averages, start, self.left_out)
+        return UsageSamples(self.resources, averages, start, self.left_out)

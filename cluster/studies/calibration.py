@@ -17,7 +17,7 @@ import numpy.typing as npt
 from cluster.calendar import At, Kind
 from cluster.ledger import NOWHERE, Ledger
 from cluster.simulation import Process, Simulation
-from cluster.studies.simulated import prepared
+from cluster.studies.simulated import prepared, whole
 from cluster.tenants import TenantSequence
 
 Bools = npt.NDArray[np.bool_]
@@ -86,9 +86,7 @@ def run_calibration(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Do a task as `cluster.studies.simulated.run_simulation` does; the totals are sums by bin of the probability."""
     scenario, source, tenants, repeat = prepared(arguments)
     watched = Watched(scenario, source, tenants, POLICY, repeat)
-    result = watched.run()
-    if not result.complete:
-        raise KeyboardInterrupt
+    result = whole(watched.run())
     looks = np.concatenate([np.zeros((1 + len(OUTCOMES), 0)), *watched.looks], axis=1)
     return {"totals": binned(looks), "timings": result.timings}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -13,6 +13,9 @@ from cluster.pools import Source, read_source
 from cluster.scenario import Scenario
 from cluster.scenario_file import scenario_from
 from cluster.tenants import TenantSequence, make_tenants
+
+if TYPE_CHECKING:
+    from cluster.record import RunResult
 
 PER_ARM = ("initial_demand_percentile", "oracle_hours", "oracle_after_hours")
 """Fields of ``[workload]`` that change what is reported, and neither tenants nor history."""
@@ -25,10 +28,15 @@ def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
     from cluster.simulation import simulate
 
     scenario, source, tenants, repeat = prepared(arguments)
-    result = simulate(scenario, source, tenants, scenario.run.policies[0], repeat)
-    if not result.complete:  # a run that was cut short would count as one of fewer violations
-        raise KeyboardInterrupt
+    result = whole(simulate(scenario, source, tenants, scenario.run.policies[0], repeat))
     return {"totals": result.totals, "timings": result.timings}
+
+
+def whole(result: RunResult) -> RunResult:
+    """Return the result of a run; one that was cut short would count as one of fewer violations, so it is none."""
+    if not result.complete:
+        raise KeyboardInterrupt
+    return result
 
 
 def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequence, int]:

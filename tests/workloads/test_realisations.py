@@ -17,7 +17,7 @@ from plb.errors import InvalidValueError, PlbError, UnknownNameError
 from workloads.errors import TraceError
 from workloads.format import write_traces
 from workloads.realisation_files import BITBRAINS_FILE, PLANETLAB_FILE, read_samples
-from workloads.realisations import TaskSamples
+from workloads.realisations import UsageSamples
 from workloads.segments import bounds_of
 from workloads.trace import MetricInfo
 
@@ -43,10 +43,10 @@ def bitbrains(folder: Path, rows: dict[str, Any]) -> Path:
     return folder
 
 
-def samples_of(parts: list[list[float]]) -> TaskSamples:
+def samples_of(parts: list[list[float]]) -> UsageSamples:
     """Return tasks with these samples of one resource."""
     values = np.array([value for part in parts for value in part], np.float32)[:, np.newaxis]
-    return TaskSamples((MetricInfo("cpu", "%"),), values, bounds_of(np.array([len(part) for part in parts])))
+    return UsageSamples((MetricInfo("cpu", "%"),), values, bounds_of(np.array([len(part) for part in parts])))
 
 
 def test_planetlab_has_a_task_a_machine_and_day(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_every_sample_is_drawn_as_often() -> None:
 def test_resources_of_a_task_are_drawn_together() -> None:
     """What a task needs of two resources at one time stays together."""
     values = np.arange(30, dtype=np.float32)
-    pair = TaskSamples(METRICS, np.column_stack([values, 3 * values]), np.array([0, 30]))
+    pair = UsageSamples(METRICS, np.column_stack([values, 3 * values]), np.array([0, 30]))
     drawn = pair.draw([0], 100, np.random.default_rng(1))
     assert (drawn[..., 1] == 3 * drawn[..., 0]).all()
 

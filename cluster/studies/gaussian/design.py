@@ -17,7 +17,7 @@ from plb import PlbError
 from plb.risk.gaussian import GPA, OVERLOADS, PAPER_TESTS, Cantelli, Fit, FitTest, MeanTimes
 from plb.validation import check_count, check_number
 from workloads.realisation_files import read_samples
-from workloads.realisations import UNKNOWN, TaskSamples
+from workloads.realisations import UNKNOWN, UsageSamples
 
 MEAN_TASK = 13.69 / 500
 """[2] table 1: 500 tasks use 13.69 machines on average. Capacity 1 is what makes this so of the user's tasks."""
@@ -159,12 +159,12 @@ class GaussianDesign:
 
 
 @lru_cache(maxsize=2)
-def samples_of(traces: str, resources: tuple[str, ...] | None) -> TaskSamples:
+def samples_of(traces: str, resources: tuple[str, ...] | None) -> UsageSamples:
     """Return the samples of a trace, read once in each process."""
     return read_samples(traces, resources)
 
 
-def capacities_of(samples: TaskSamples, given: Sequence[float] | None) -> tuple[float, ...]:
+def capacities_of(samples: UsageSamples, given: Sequence[float] | None) -> tuple[float, ...]:
     """Return what capacity 1 is in each resource: as given, or such that the mean task uses `MEAN_TASK` of it.
 
     Raises
@@ -184,7 +184,7 @@ def capacities_of(samples: TaskSamples, given: Sequence[float] | None) -> tuple[
     return tuple((means / MEAN_TASK).tolist())
 
 
-def periods_of(samples: TaskSamples, most: int, seed: int) -> tuple[int, ...]:
+def periods_of(samples: UsageSamples, most: int, seed: int) -> tuple[int, ...]:
     """Return periods of a trace, ascending, random ones where there are more than `most`; none where none is known."""
     periods = np.unique(samples.period[samples.period != UNKNOWN])
     chosen = np.random.default_rng([seed, PERIODS]).permutation(periods)[:most]

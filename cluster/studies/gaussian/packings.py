@@ -22,7 +22,7 @@ from plb.risk.gaussian import (
     pack,
     split_observations,
 )
-from workloads.realisations import TaskSamples
+from workloads.realisations import UsageSamples
 
 Samples = npt.NDArray[np.float32]
 
@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, Any] = {
 """Of the table of packings."""
 
 
-def choose_tasks(samples: TaskSamples, tasks: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def choose_tasks(samples: UsageSamples, tasks: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
     """Return random tasks, each once; where there are too few, each may be taken several times."""
     return rng.choice(samples.tasks, tasks, replace=tasks > samples.tasks)
 
