@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.risk import DemandHistory
+from plb.risk import DemandHistory, ObservedRisk, ReplicaOutlook
 from plb.risk.peaks import TaskSamples, parse, predict
 
 PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "oracle")
@@ -40,6 +40,9 @@ def warm_up(report: Callable[[str], None] = lambda _step: None) -> None:
     report("an estimator that goes by reports")
     engine.configure(attrs.evolve(engine.config, estimator="gaussian"))
     engine.repair()
+    report("risk models that go by samples")
+    replica = ReplicaOutlook(None, Role.INSTANCE, 0.0, {}, 0, samples={"cpu": [1.0] * 3})
+    ObservedRisk("rc-like:warmup=2", steps={"cpu": 1.0}).predicted_peaks([replica])
     report("peak predictions")
     samples = TaskSamples.from_columns(machine=[0] * 3, task=[0] * 3, time=range(3), usage=[1.0] * 3, limit=[2.0] * 3)
     predict(samples, [parse(text) for text in PREDICTORS], threads=1)

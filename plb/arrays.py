@@ -147,7 +147,7 @@ class Problem(NamedTuple):
     peak_ceiling: Int
     """(M+1, R) steps: the largest peak over the repetitions; the last row is zero."""
     judges: Float
-    """(J, 5) how violations follow from sums of columns (`plb.energy.judges`); J = 0: as a share of repetitions."""
+    """(J, 5) how violations follow from sums of columns (`plb.risk.judges`); J = 0: as a share of repetitions."""
     variance_unit: Float
     """(R,) squared steps that a variance of 1 in a column stands for."""
     # exact test of the repetitions; without room where `timeline` is off

@@ -145,6 +145,9 @@ class Configuration:
     def outlook_of(self, row: int) -> ReplicaOutlook:
         """Return what is known of a replica's future, as risk models want it (`plb.risk.RiskModel`).
 
+        A metric that it does not carry has nothing but zeros. Where no limit is promised, that is the most that it has
+        demanded, or carries now.
+
         Raises
         ------
         ConflictError
@@ -153,17 +156,23 @@ class Configuration:
         table = self.description.replicas
         if table is None:
             raise ConflictError("configuration: it has no description, so nothing is known of its replicas")
-        names, service = [metric.name for metric in self.description.metrics], self.service_of(row)
+        service, steps = self.service_of(row), self.description.steps
+        names = [metric.name for metric in self.description.metrics]
+        carried = np.array([service.metrics is None or name in service.metrics for name in names]) & ~table.vacant[row]
         samples, seen = table.shown(np.array([row]))
-        oldest_first = samples[0, :, : int(seen[0])][:, ::-1] * self.description.steps[:, np.newaxis]
+        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * steps[:, np.newaxis]) * carried[:, np.newaxis]
+        demanded = table.largest_demand[row] * carried
+        most = np.maximum(demanded, table.load[row] * steps * carried)
+        promised = zip(names, most.tolist(), carried.tolist(), strict=True)
         return ReplicaOutlook(
             service.tenant_class,
             Role(int(self.problem.role[row])),
             float(table.created[row]),
-            dict(zip(names, table.largest_demand[row].tolist(), strict=True)),
+            dict(zip(names, demanded.tolist(), strict=True)),
             int(table.key[row]),
-            samples=dict(zip(names, oldest_first.tolist(), strict=True)),
-            limits=service.limits,
+            samples=dict(zip(names, oldest_first, strict=True)),
+            seen=int(seen[0]),
+            limits={name: service.limits.get(name, value) if known else 0.0 for name, value, known in promised},
         )
 
     def relocations(self, proposal: Proposal) -> tuple[Relocation, ...]:

@@ -15,7 +15,7 @@ from plb.errors import ConflictError, InvalidValueError
 from plb.read_only import ReadOnlyMapping
 from plb.settings.metric import MetricSettings
 from plb.validation import check_count as check_count
-from plb.validation import check_items, check_mapping, check_names, check_whole
+from plb.validation import check_items, check_mapping, check_names, check_step, check_whole
 from plb.validation import check_loads as check_loads
 from plb.validation import check_member as check_member
 from plb.validation import check_name as check_name
@@ -138,9 +138,7 @@ class Metric(MetricSettings):
         check_number(item, "violation_threshold", self.violation_threshold, high=1.0, low_open=True)
         check_switch(item, "trend", self.trend)
         if self.step is not None:
-            check_number(item, "step", self.step, high=1.0, low_open=True)
-            if math.frexp(self.step)[0] != 0.5:
-                raise InvalidValueError(item, "step", self.step, "a power of two, at most 1")
+            check_step(item, "step", self.step, high=1.0)
 
     def _item(self) -> str:
         return f"metric {self.name}"

@@ -14,7 +14,7 @@ import numpy as np
 from plb.arrays import Bool, Float, Int, Int32
 from plb.config import PlbConfig
 from plb.outlook import DRAWN_TOGETHER, NO_FUTURES
-from plb.risk.columns import Shown, columns_of, judges_of
+from plb.risk.columns import Shown, columns_of, judges_of, variance_units
 from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
 from plb.risk.judges import CAP, CERTAIN, LAST
 from plb.rows import LARGEST_SAMPLE, RowTable
@@ -23,7 +23,7 @@ from plb.steps import UNLIMITED
 
 NEVER = -1
 """Samples of a row that was not looked at yet."""
-VARIANCE_BITS = 12
+VARIANCE_DIGITS = 12
 """A standard deviation as large as the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
 
@@ -96,8 +96,7 @@ class ObservedOutlook:
         most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
         most = np.minimum(most, LARGEST_SAMPLE)
         if not np.array_equal(most, self._most):
-            digits = np.ceil(np.log2(np.maximum(most, 1)))
-            self.variance_unit = 4.0 ** np.maximum(digits - VARIANCE_BITS, 0.0)
+            self.variance_unit = variance_units(most, VARIANCE_DIGITS)
             self._most = most
             self._seen[:], self._changed[:] = NEVER, True
 

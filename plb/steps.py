@@ -13,8 +13,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from plb.errors import InvalidValueError, UnknownNameError
+from plb.errors import InvalidValueError
 from plb.model import Metric
+from plb.validation import check_metrics
 
 STEPS_OF_LARGEST = 2**20
 """The largest first value is at most this many steps."""
@@ -50,7 +51,7 @@ class MetricSteps:
 
     def loads(self, item: str, field: str, loads: Mapping[str, float]) -> npt.NDArray[np.int64]:
         """Return `loads` by metric in steps, rounded up; missing metrics are 0."""
-        self._check_names(item, field, loads)
+        check_metrics(item, field, loads, self.index)
         row = np.zeros(len(self.metrics), np.int64)
         for name, value in loads.items():
             row[self.index[name]] = self._whole_steps(item, f"{field}[{name}]", name, value)
@@ -75,7 +76,7 @@ class MetricSteps:
 
     def capacities(self, item: str, capacities: Mapping[str, float]) -> npt.NDArray[np.int64]:
         """Return `capacities` in steps, rounded down; missing metrics are unlimited."""
-        self._check_names(item, "capacities", capacities)
+        check_metrics(item, "capacities", capacities, self.index)
         row = np.full(len(self.metrics), UNLIMITED, np.int64)
         for name, value in capacities.items():
             up = self._whole_steps(item, f"capacities[{name}]", name, value)
@@ -131,8 +132,3 @@ class MetricSteps:
             value,
             f"at most {LARGEST_VALUE * step:g} at a step of {step:g}; give Metric({name!r}, step=...)",
         )
-
-    def _check_names(self, item: str, field: str, values: Mapping[str, float]) -> None:
-        for name in values:
-            if name not in self.index:
-                raise UnknownNameError("metric", name, self.index, context=f"{item}: {field}")

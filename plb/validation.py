@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from numbers import Real
 from operator import index
 from typing import Any, TypeVar
 
-from plb.errors import InvalidValueError
+from plb.errors import InvalidValueError, UnknownNameError
 from plb.read_only import ReadOnlyMapping
 
 Member = TypeVar("Member", bound=Enum)
@@ -132,6 +132,25 @@ def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[st
     """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
     given = check_mapping(item, field, loads, "a mapping of metrics to numbers")
     return ReadOnlyMapping({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in given.items()})
+
+
+def check_step(item: str, field: str, value: float, *, high: float = math.inf) -> float:
+    """Return a step of a metric as a float if it is a power of two, else raise `InvalidValueError`."""
+    allowed = "a power of two" + (f", at most {high:g}" if math.isfinite(high) else "")
+    try:
+        number = check_number(item, field, value, high=high, low_open=True)
+    except InvalidValueError:
+        raise InvalidValueError(item, field, value, allowed) from None
+    if math.frexp(number)[0] != 0.5:
+        raise InvalidValueError(item, field, value, allowed)
+    return number
+
+
+def check_metrics(item: str, field: str, given: Iterable[str], metrics: Collection[str]) -> None:
+    """Raise `UnknownNameError` at the first name that is no metric."""
+    for name in given:
+        if name not in metrics:
+            raise UnknownNameError("metric", name, metrics, context=f"{item}: {field}")
 
 
 def check_member(item: str, field: str, value: object, kind: type[Member]) -> Member:

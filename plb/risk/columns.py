@@ -123,6 +123,11 @@ def _columns_of_one(predictor: Single, shown: Shown) -> Int:
     return np.concatenate([columns, limit], axis=2) if _layout_of(predictor).capped else columns
 
 
+def variance_units(largest: Int, digits: int) -> Float:
+    """Return units of variances, squared steps, in which that of `largest` steps, squared, has at most 4^digits."""
+    return np.asarray(4.0 ** np.maximum(np.ceil(np.log2(np.maximum(largest, 1))) - digits, 0.0))
+
+
 def moments(estimator: Gaussian, shown: Shown, variance_unit: Float) -> Int:
     """Return mean in steps and variance in its units, (m, R, 2), rounded up."""
     samples, seen = shown.within(estimator.history, cap=estimator.cap)

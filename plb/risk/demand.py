@@ -5,7 +5,6 @@ Arrays hold one row a trace. T traces, R metrics, C tenant classes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role, check_name
+from plb.validation import check_step
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -204,8 +204,7 @@ class DemandHistory:
         if steps.shape != (len(self.metrics),):
             raise ConflictError(f"steps: shape {steps.shape}, expected one step for each of {self.metrics}")
         for name, step in zip(self.metrics, steps.tolist(), strict=True):
-            if not (math.isfinite(step) and step > 0 and math.frexp(step)[0] == 0.5):
-                raise InvalidValueError(f"metric {name}", "step", step, "a power of two")
+            check_step(f"metric {name}", "step", step)
         return steps
 
 

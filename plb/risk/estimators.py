@@ -52,8 +52,8 @@ Estimator: TypeAlias = MonteCarlo | Gaussian | Predictor
 """What tells an engine how likely a violation is."""
 
 
-def estimator_of(text: object) -> Estimator:
-    """Return the estimator that a text describes.
+def estimator_of(text: object, item: str = "PlbConfig") -> Estimator:
+    """Return the estimator that a text describes; errors name the item.
 
     Raises
     ------
@@ -63,10 +63,10 @@ def estimator_of(text: object) -> Estimator:
         A value is out of range, or the estimator looks into the future.
     """
     if not isinstance(text, str):
-        raise InvalidValueError("PlbConfig", "estimator", text, "a text such as 'monte-carlo' or 'n-sigma:n=5'")
+        raise InvalidValueError(item, "estimator", text, "a text such as 'monte-carlo' or 'n-sigma:n=5'")
     found: Estimator | PeakOracle = parse(text, more=(MonteCarlo, Gaussian))
     if isinstance(found, PeakOracle):
-        raise InvalidValueError("PlbConfig", "estimator", text, "an estimator that looks at the past alone")
+        raise InvalidValueError(item, "estimator", text, "an estimator that looks at the past alone")
     return found
 
 

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import attrs
+import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role, check_role
 from plb.read_only import ReadOnlyMapping
 from plb.validation import check_collection, check_count, check_loads, check_mapping, check_number
+
+LISTS = "a list of numbers for each metric"
 
 
 @attrs.frozen
@@ -31,8 +34,11 @@ class ReplicaOutlook:
     key
         Stable 64-bit key of the replica (`plb.risk.replica_key`): its random draws depend on it alone.
     samples
-        What it has demanded so far by metric, in user units, the oldest first, equally often of each; missing: nothing.
-        The newest samples of the replicas of a node count as of one time, the ones before as of one time, and so on.
+        What it has demanded so far by metric, in user units, the oldest first, equally often of each; the newest may
+        suffice. Missing: not known. The newest samples of the replicas of a node count as of one time, the ones before
+        as of one time, and so on.
+    seen
+        How often its demand was sampled; None: as often as there are samples.
     limits
         The most that it was promised by metric, in user units; missing: not known.
     """
@@ -43,6 +49,7 @@ class ReplicaOutlook:
     largest_demand: Mapping[str, float]
     key: int
     samples: Mapping[str, Sequence[float]] = attrs.field(factory=dict, kw_only=True)
+    seen: int | None = attrs.field(default=None, kw_only=True)
     limits: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -52,24 +59,29 @@ class ReplicaOutlook:
         check_number(item, "created", self.created, low=-math.inf)
         object.__setattr__(self, "largest_demand", check_loads(item, "largest_demand", self.largest_demand))
         object.__setattr__(self, "role", check_role(item, "role", self.role))
-        object.__setattr__(self, "samples", _check_samples(item, self.samples))
+        object.__setattr__(self, "samples", samples := _check_samples(item, self.samples))
+        given = max(map(len, samples.values()), default=0)
+        seen = given if self.seen is None else check_count(item, "seen", self.seen, low=given)
+        object.__setattr__(self, "seen", seen)
         object.__setattr__(self, "limits", check_loads(item, "limits", self.limits))
 
 
 def _check_samples(item: str, samples: object) -> Mapping[str, tuple[float, ...]]:
-    allowed = "a list of numbers for each metric"
-    found = {
-        metric: tuple(
-            check_number(item, f"samples[{metric}][{place}]", value)
-            for place, value in enumerate(check_collection(item, f"samples[{metric}]", values, allowed))
-        )
-        for metric, values in check_mapping(item, "samples", samples, allowed).items()
-    }
+    given = check_mapping(item, "samples", samples, LISTS)
+    found = {metric: _check_column(item, f"samples[{metric}]", values) for metric, values in given.items()}
     lengths = {len(values) for values in found.values()}
     if len(lengths) > 1:
         counts = ", ".join(f"{len(values)} of {metric}" for metric, values in found.items())
         raise ConflictError(f"{item}: samples has {counts}; expected equally many of each")
     return ReadOnlyMapping(found)
+
+
+def _check_column(item: str, field: str, values: object) -> tuple[float, ...]:
+    column = values if isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1 else None
+    if column is not None and np.isfinite(column).all() and (column >= 0.0).all():  # many at a time
+        return tuple(column.tolist())
+    listed = check_collection(item, field, values, LISTS)
+    return tuple(check_number(item, f"{field}[{place}]", value) for place, value in enumerate(listed))
 
 
 @runtime_checkable

@@ -22,7 +22,8 @@ from plb.model import check_number
 from plb.risk.demand import DemandHistory
 from plb.risk.interface import ReplicaOutlook
 from plb.risk.sampling import TraceDraws, TraceSampler
-from plb.risk.thresholds import refuse_unknown, thresholds_in_steps
+from plb.risk.thresholds import thresholds_in_steps
+from plb.validation import check_metrics
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -84,7 +85,7 @@ class MonteCarloRisk:
     ) -> None:
         self.history = history
         self.sampler = TraceSampler(history, repetitions=repetitions, seed=seed)
-        refuse_unknown(ITEM, "steps", steps, history.metrics)
+        check_metrics(ITEM, "steps", steps, history.metrics)
         missing = [name for name in history.metrics if name not in steps]
         if missing:
             raise ConflictError(f"{ITEM}: steps has no metric {missing[0]}; the history needs one")
@@ -137,7 +138,7 @@ class MonteCarloRisk:
         """Return the sampled traces of replicas at a time, in seconds."""
         metrics = self.history.metrics
         for replica in replicas:
-            refuse_unknown(ITEM, "largest_demand", replica.largest_demand, metrics)
+            check_metrics(ITEM, "largest_demand", replica.largest_demand, metrics)
         return self.sampler.draw(
             np.array([replica.key for replica in replicas], np.uint64),
             [self.history.class_code(replica.tenant_class) for replica in replicas],

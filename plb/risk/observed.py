@@ -1,7 +1,8 @@
 """Risk by what replicas have demanded so far: the Gaussian of [2] and the peak predictors of [5] as risk models.
 
 Demand is counted in whole steps, rounded up, as `plb.risk.monte_carlo` does it. An engine that one of them drives
-(`plb.PlbConfig.estimator`) keeps the same columns and the same judges, and mends their sums from move to move.
+(`plb.PlbConfig.estimator`) keeps the same columns, and mends their sums from move to move; there, more than the largest
+node has counts as just more than that.
 """
 
 from __future__ import annotations
@@ -12,49 +13,54 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from plb.arrays import Float, Int
-from plb.errors import InvalidValueError
-from plb.risk.columns import Shown, columns_of, judges_of
-from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, estimator_of, samples_kept
+from plb.errors import ConflictError, InvalidValueError
+from plb.risk.columns import Shown, columns_of, judges_of, variance_units
+from plb.risk.estimators import Gaussian, MonteCarlo, estimator_of, samples_kept, samples_needed
 from plb.risk.interface import ReplicaOutlook
 from plb.risk.judges import CERTAIN, judge_sums, predicted_peaks
-from plb.risk.thresholds import refuse_unknown, thresholds_in_steps
-from plb.validation import check_number
+from plb.risk.peaks import Predictor
+from plb.risk.thresholds import thresholds_in_steps
+from plb.steps import LARGEST_VALUE
+from plb.validation import check_items, check_mapping, check_metrics, check_number, check_step
 
 ITEM = "observed risk"
-MOST = 2.0**40
-"""More steps than that count as so many."""
 VARIANCE_DIGITS = 20
-"""A standard deviation as large as the largest value has a variance of 2^40 units: sums stay whole and exact."""
+"""A standard deviation as large as the largest sample has a variance of 2^40 units: sums stay whole and exact."""
 
 
 class ObservedRisk:
     """Probability of violation by what replicas have shown: a `plb.risk.RiskModel`.
 
-    A replica that the estimator does not know yet counts at its limit; for a metric without one, at the most that it
-    has demanded. Tenant class, role, age and key do not matter, nor does the present time: demand goes on as it was.
+    A replica that the estimator does not know yet counts at its limit, and so does a metric without samples; without a
+    limit, at the most that is known of its demand. Tenant class, role, age and key do not matter, nor does the present
+    time: demand goes on as it was.
 
     Parameters
     ----------
     estimator
         `plb.risk.estimators.Gaussian` or a predictor of `plb.risk.peaks`, or its text, such as
-        ``"n-sigma:n=5,warmup=12,history=60"``.
+        ``"n-sigma:n=5,warmup=12,history=60"``. Probabilities of a Gaussian are whole multiples of 2^-20.
     steps
-        Step in which demand is counted, by metric in user units: all metrics that are looked at.
+        Step in which demand is counted, by metric in user units: a power of two each, for every metric that replicas
+        have. Everything that a replica counts is rounded up to it, so it should be small beside what replicas demand.
 
     Raises
     ------
     InvalidValueError
-        The estimator is Monte Carlo, which goes by past tenants (`plb.risk.MonteCarloRisk`), or looks into the future.
+        The estimator is Monte Carlo, which goes by past tenants (`plb.risk.MonteCarloRisk`), or looks into the future,
+        or a value of it is out of range. A step is not a power of two.
+    UnknownNameError
+        There is no such estimator or parameter.
     """
 
-    def __init__(self, estimator: Estimator | str, *, steps: Mapping[str, float]) -> None:
-        found = estimator_of(estimator) if isinstance(estimator, str) else estimator
-        if isinstance(found, MonteCarlo) or not isinstance(found, Estimator):
+    def __init__(self, estimator: Gaussian | Predictor | str, *, steps: Mapping[str, float]) -> None:
+        found = estimator_of(estimator, ITEM) if isinstance(estimator, str) else estimator
+        if isinstance(found, MonteCarlo) or not isinstance(found, Gaussian | Predictor):
             raise InvalidValueError(ITEM, "estimator", estimator, "a Gaussian, or a predictor that looks at the past")
         self.estimator = found
-        self.metrics = tuple(steps)
-        given = [check_number(ITEM, f"steps[{name}]", steps[name], low_open=True) for name in self.metrics]
-        self.steps: Float = np.array(given, np.float64)
+        given = check_mapping(ITEM, "steps", steps, "a mapping of metrics to steps")
+        self.metrics = tuple(given)
+        self.steps: Float = np.array([check_step(ITEM, f"steps[{name}]", given[name]) for name in self.metrics])
         self._judges: Float = np.array(judges_of(found), np.float64)
 
     def probability_of_violation(
@@ -76,12 +82,15 @@ class ObservedRisk:
         UnknownNameError
             A metric has no step.
         InvalidValueError
-            A threshold is negative or not finite.
+            A threshold is negative or not finite, or a demand more than 2^31 steps.
+        ConflictError
+            A replica shows fewer of its samples than the estimator keeps.
         """
         limits = thresholds_in_steps(ITEM, thresholds, self.metrics, self.steps)
         check_number(ITEM, "now", now, low=-math.inf)
-        sums, variance_unit = self._sums(replicas)
-        violations = judge_sums(self._judges, variance_unit, sums, limits) if replicas else 0
+        given = check_items(ITEM, "replicas", replicas, ReplicaOutlook)
+        sums, variance_unit = self._sums(given)
+        violations = judge_sums(self._judges, variance_unit, sums, limits) if given else 0
         return violations / CERTAIN if isinstance(self.estimator, Gaussian) else float(violations)
 
     def predicted_peaks(self, replicas: Sequence[ReplicaOutlook]) -> dict[str, float]:
@@ -89,38 +98,56 @@ class ObservedRisk:
 
         Raises
         ------
+        UnknownNameError
+            A metric has no step.
         InvalidValueError
-            The estimator is a Gaussian, which predicts no peak.
+            The estimator is a Gaussian, which predicts no peak, or a demand is more than 2^31 steps.
+        ConflictError
+            A replica shows fewer of its samples than the estimator keeps.
         """
         if isinstance(self.estimator, Gaussian):
             raise InvalidValueError(ITEM, "estimator", self.estimator, "a peak predictor")
-        peaks = predicted_peaks(self._judges, self._sums(replicas)[0]) * self.steps
+        sums, _ = self._sums(check_items(ITEM, "replicas", replicas, ReplicaOutlook))
+        peaks = predicted_peaks(self._judges, sums) * self.steps
         return dict(zip(self.metrics, peaks.tolist(), strict=True))
 
     def _sums(self, replicas: Sequence[ReplicaOutlook]) -> tuple[Int, Float]:
         """Return the sums of the columns, (R, C), and the unit of variances, (R,) squared steps."""
         shown = self._shown(replicas)
-        largest = np.maximum(shown.limit.max(axis=0, initial=1), shown.samples.max(axis=(0, 2), initial=1))
-        variance_unit = 4.0 ** np.maximum(np.ceil(np.log2(largest)) - VARIANCE_DIGITS, 0.0)
+        known = shown.samples[shown.seen >= samples_needed(self.estimator)]
+        variance_unit = variance_units(known.max(axis=(0, 2), initial=1), VARIANCE_DIGITS)
         return columns_of(self.estimator, shown, variance_unit).sum(axis=0), variance_unit
 
     def _shown(self, replicas: Sequence[ReplicaOutlook]) -> Shown:
         """Return what the replicas have shown, in steps."""
-        metrics, kept = self.metrics, samples_kept(self.estimator)
-        samples = np.zeros((len(replicas), len(metrics), kept))
-        seen = np.zeros(len(replicas), np.int64)
-        limit = np.zeros((len(replicas), len(metrics)))
+        kept = samples_kept(self.estimator)
+        samples = np.zeros((len(replicas), len(self.metrics), kept), np.int64)
+        limits = np.zeros((len(replicas), len(self.metrics)), np.int64)
         for number, replica in enumerate(replicas):
             for field in ("largest_demand", "samples", "limits"):
-                refuse_unknown(ITEM, field, getattr(replica, field), metrics)
-            seen[number] = max(map(len, replica.samples.values()), default=0)
-            for place, name in enumerate(metrics):
-                newest_first = replica.samples.get(name, ())[: -kept - 1 : -1]
+                check_metrics(ITEM, field, getattr(replica, field), self.metrics)
+            _check_enough(replica, kept)
+            for place, name in enumerate(self.metrics):
+                demanded = replica.samples.get(name, ())
+                most = max((replica.largest_demand.get(name, 0.0), *demanded))
+                limit = replica.limits.get(name, most)
+                limits[number, place] = self._in_steps(f"limits[{name}]", [limit], place)[0]
+                newest_first = self._in_steps(f"samples[{name}]", demanded[: -kept - 1 : -1] or [limit] * kept, place)
                 samples[number, place, : len(newest_first)] = newest_first
-                most = max((replica.largest_demand.get(name, 0.0), *newest_first[:1]))
-                limit[number, place] = replica.limits.get(name, most)
-        return Shown(self._in_steps(samples, self.steps[:, np.newaxis]), seen, self._in_steps(limit, self.steps))
+        return Shown(samples, np.array([replica.seen for replica in replicas], np.int64), limits)
 
-    @staticmethod
-    def _in_steps(values: Float, steps: Float) -> Int:
-        return np.asarray(np.minimum(np.ceil(values / steps), MOST), np.int64)
+    def _in_steps(self, field: str, values: Sequence[float], place: int) -> Int:
+        step = float(self.steps[place])
+        for value in values:
+            if value > LARGEST_VALUE * step:
+                allowed = f"at most {LARGEST_VALUE * step:g} (2^31 steps of {step:g}); give the metric a coarser step"
+                raise InvalidValueError(ITEM, field, value, allowed)
+        return np.ceil(np.array(values) / step).astype(np.int64)
+
+
+def _check_enough(replica: ReplicaOutlook, kept: int) -> None:
+    """Refuse a replica of which more is known than it shows."""
+    given = max(map(len, replica.samples.values()), default=0)
+    wanted = min(replica.seen or 0, kept)
+    if given < wanted:
+        raise ConflictError(f"{ITEM}: a replica shows {given} of {replica.seen} samples; expected the newest {wanted}")

@@ -1,24 +1,16 @@
-"""Metrics that risk models know, and thresholds in the steps in which they count."""
+"""Thresholds in the steps in which risk models count demand."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from plb.errors import UnknownNameError
 from plb.steps import UNLIMITED
-from plb.validation import check_number
-
-
-def refuse_unknown(item: str, field: str, given: Iterable[str], metrics: Sequence[str]) -> None:
-    """Raise `UnknownNameError` at the first name that is no metric."""
-    for name in given:
-        if name not in metrics:
-            raise UnknownNameError("metric", name, metrics, context=f"{item}: {field}")
+from plb.validation import check_mapping, check_metrics, check_number
 
 
 def thresholds_in_steps(
@@ -40,9 +32,10 @@ def thresholds_in_steps(
     UnknownNameError
         A threshold is of no metric.
     InvalidValueError
-        A threshold is negative or not finite.
+        The thresholds are no mapping, or one is negative or not finite.
     """
-    refuse_unknown(item, "thresholds", thresholds, metrics)
+    check_mapping(item, "thresholds", thresholds, "a mapping of metrics to numbers")
+    check_metrics(item, "thresholds", thresholds, metrics)
     found = np.full(len(metrics), UNLIMITED, np.int64)
     for i, name in enumerate(metrics):
         if name in thresholds:

@@ -355,3 +355,41 @@ def test_metrics_that_a_service_does_not_carry_do_not_count():
     for number in range(3):
         engine.update_service(Service(f"s{number}", stateful=False, limits={"cpu": 20.0, "disk": LIMIT}))
     assert engine.violation_probabilities()["n0"] == 0.0
+
+
+KEPT = "warmup=2,history=3"
+OF_PLACES = ("borg-default:phi=1", f"rc-like:{KEPT}", f"gaussian:{KEPT}", f"n-sigma:n=1,{KEPT}")
+
+
+@pytest.mark.parametrize("spec", OF_PLACES)
+@pytest.mark.parametrize("limits", [{"cpu": 150.0, "disk": 500.0}, {}], ids=["limits", "none"])
+@pytest.mark.parametrize("reports", [0, 1, 3])
+@pytest.mark.parametrize(
+    "kind", ["whole", "vacant", "standby", "dropped", "leaving", "without disk", "loses disk", "role load"]
+)
+def test_outlook_says_of_a_replica_what_the_engine_counts(spec, limits, reports, kind):
+    """Whatever it carries: the risk model says of the outlooks on a node what the engine says of the node."""
+    engine = engine_with(spec, [], [])
+    metrics = {"cpu": 1.0} if kind == "without disk" else None
+    engine.update_service(Service("s", target_replicas=2, limits=limits, metrics=metrics))
+    both = [Replica("primary", "n0"), Replica("secondary", "n1")]
+    engine.update_partition(Partition("p", service="s", replicas=both))
+    for number in range(reports):
+        engine.report_load("p", "n1", {"cpu": 60.0 + 10.0 * number, "disk": 150.0})
+    if kind == "role load":
+        engine.report_role_load("p", "secondary", {"cpu": 96.0})
+    if kind == "loses disk":
+        engine.update_service(Service("s", target_replicas=2, limits=limits, metrics={"cpu": 1.0}))
+    changed = {
+        "vacant": [both[0], Replica("secondary", "n1", state="dropped", upgrade="replica_returns")],
+        "standby": [both[0], Replica("secondary", "n1", state="standby")],
+        "dropped": [both[0], Replica("secondary", "n1", state="dropped")],
+        "leaving": [both[0], Replica("secondary", "n1", leaving=True), Replica("secondary", "n2")],
+    }
+    if kind in changed:
+        engine.update_partition(Partition("p", service="s", replicas=changed[kind]))
+    configuration = configuration_of(engine)
+    for node in range(NODES):
+        on_node = [configuration.outlook_of(int(row)) for row in configuration.rows_on(node)]
+        found = probability_by_model(spec, on_node)
+        assert math.isclose(configuration.violation_probabilities[node], found, abs_tol=1e-4)

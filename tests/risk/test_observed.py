@@ -79,23 +79,52 @@ def test_peaks_are_those_of_a_machine_whose_tasks_came_together(spec: str, loads
     assert found["disk"] == 0.0
 
 
-def test_replica_without_limit_that_is_not_known_counts_at_the_most_it_has_demanded() -> None:
-    """Or at its newest sample, if nobody says what the largest was."""
-    model = risk_of("rc-like:warmup=9,history=20")
+@pytest.mark.parametrize("spec", ["rc-like:warmup=9,history=20", "borg-default:phi=1"])
+def test_replica_without_limit_that_is_not_known_counts_at_the_most_it_has_demanded(spec: str) -> None:
+    """Whether a sample says so or somebody else."""
+    model = risk_of(spec)
     shown = [3.0, 7.0, 5.0]
-    assert model.predicted_peaks([replica(shown, limits={})])["cpu"] == 7.0
-    assert model.predicted_peaks([replica(shown, limits={}, largest_demand={})])["cpu"] == 5.0
+    assert model.predicted_peaks([replica(shown, limits={}, largest_demand={"cpu": 9.0})])["cpu"] == 9.0
+    assert model.predicted_peaks([replica(shown, limits={}, largest_demand={})])["cpu"] == 7.0
     assert model.predicted_peaks([replica(shown)])["cpu"] == 50.0
 
 
-def test_numbers_beyond_all_machines_neither_overflow_nor_save_a_node() -> None:
-    """A limit of 1e300 is certain to reach any threshold that is told apart from none."""
-    huge = [replica([], limits={"cpu": 1e300})] * 3
-    for spec in ("gaussian", "borg-default", f"n-sigma:n=5,{WINDOW}"):
-        assert risk_of(spec).probability_of_violation(huge, thresholds={"cpu": 1e6}, now=0.0) == 1.0
-    wild = [replica([0.0, 1e300] * 3)] * 3
-    model = ObservedRisk("gaussian:warmup=2,history=6", steps=STEPS)
-    assert 0.4 < model.probability_of_violation(wild, thresholds={"cpu": 1e6}, now=0.0) <= 1.0
+@pytest.mark.parametrize("spec", ["rc-like", "n-sigma", "n-sigma:form=paper", "per-machine-percentile"])
+def test_metric_without_samples_counts_at_its_limit_also_where_others_have_some(spec: str) -> None:
+    """Nothing was shown of it, so nothing is known."""
+    model = risk_of(f"{spec}{',' if ':' in spec else ':'}warmup=2,history=3")
+    peaks = model.predicted_peaks([replica([3.0, 3.0, 3.0], limits={"cpu": 8.0, "disk": 9.0})])
+    assert peaks == {"cpu": 3.0, "disk": 9.0}
+
+
+def test_replica_that_has_shown_more_than_is_kept_is_known() -> None:
+    """`seen` counts, also where the warm-up is longer than the history; what the estimator keeps has to be there."""
+    model = risk_of("rc-like:percentile=50,warmup=6,history=3")
+    assert model.predicted_peaks([replica([5.0] * 3, seen=8)])["cpu"] == 5.0
+    assert model.predicted_peaks([replica([5.0] * 3)])["cpu"] == 50.0
+    with pytest.raises(ConflictError, match="shows 2 of 8 samples; expected the newest 3"):
+        model.predicted_peaks([replica([5.0] * 2, seen=8)])
+
+
+@pytest.mark.parametrize("limit", [2.0, 1e3, 2.0**21])
+def test_limit_of_a_known_replica_does_not_change_the_gaussian(limit: float) -> None:
+    """However large it is: its variance is kept as finely."""
+    steady = [replica([1.0, 1.1] * 3, limits={"cpu": limit})] * 3
+    model = risk_of("gaussian:warmup=2,history=6")
+    assert model.probability_of_violation(steady, thresholds={"cpu": 5.0}, now=0.0) == 0.0
+    assert model.probability_of_violation(steady, thresholds={"cpu": 3.15}, now=0.0) == pytest.approx(0.5, abs=0.02)
+
+
+@settings(deadline=None)
+@given(steps=st.integers(1, 4000), power=st.integers(-12, 3))
+def test_demand_equal_to_the_threshold_is_a_violation(steps: int, power: int) -> None:
+    """Exactly, whatever the step."""
+    value = steps * 2.0**power
+    model = ObservedRisk("borg-default:phi=1", steps={"cpu": 2.0**power})
+    there = [replica([], limits={"cpu": value})]
+    assert model.probability_of_violation(there, thresholds={"cpu": value}, now=0.0) == 1.0
+    above = {"cpu": math.nextafter(value, math.inf)}
+    assert model.probability_of_violation(there, thresholds=above, now=0.0) == 0.0
 
 
 def test_what_is_no_estimator_of_the_past_is_refused() -> None:
@@ -104,8 +133,12 @@ def test_what_is_no_estimator_of_the_past_is_refused() -> None:
     for given_one in (MonteCarlo(), "monte-carlo", "oracle:horizon=3", 7):
         with pytest.raises(InvalidValueError, match="estimator"):
             ObservedRisk(given_one, steps=STEPS)  # type: ignore[arg-type]
-    with pytest.raises(InvalidValueError, match=r"steps\[cpu\]"):
-        ObservedRisk("gaussian", steps={"cpu": 0.0})
+    for step in (0.0, 0.1, math.nan):
+        with pytest.raises(InvalidValueError, match=r"observed risk: steps\[cpu\] = .*a power of two"):
+            ObservedRisk("gaussian", steps={"cpu": step})
+    for given_steps in (None, ["cpu"], "cpu"):
+        with pytest.raises(InvalidValueError, match="observed risk: steps"):
+            ObservedRisk("gaussian", steps=given_steps)  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="samples"):
         ObservedRisk("gaussian", steps={"disk": 1.0}).probability_of_violation(
             [replica([1.0], limits={}, largest_demand={})], thresholds={}, now=0.0
@@ -114,9 +147,28 @@ def test_what_is_no_estimator_of_the_past_is_refused() -> None:
         risk_of("gaussian").predicted_peaks([replica([1.0])])
 
 
+def test_what_cannot_be_asked_is_refused() -> None:
+    """Replicas that are none, thresholds without a metric, and demand that the steps cannot hold."""
+    model = risk_of("borg-default")
+    for replicas in (None, replica([]), [1]):
+        with pytest.raises(InvalidValueError, match="observed risk: replicas"):
+            model.probability_of_violation(replicas, thresholds={}, now=0.0)  # type: ignore[arg-type]
+    for thresholds in (None, ["cpu"]):
+        with pytest.raises(InvalidValueError, match="observed risk: thresholds"):
+            model.probability_of_violation([], thresholds=thresholds, now=0.0)  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match=r"limits\[cpu\] = 1e\+300 .*2\^31 steps"):
+        model.predicted_peaks([replica([], limits={"cpu": 1e300})])
+    with pytest.raises(InvalidValueError, match=r"samples\[cpu\] = 1e\+300 .*2\^31 steps"):
+        risk_of("gaussian").probability_of_violation([replica([1.0, 1e300])], thresholds={}, now=0.0)
+
+
 def test_samples_are_checked_at_the_door() -> None:
     """With metric and place; equally many of each metric."""
     with pytest.raises(InvalidValueError, match=r"samples\[cpu\]\[1\] = -1"):
         replica([1.0, -1.0])
+    with pytest.raises(InvalidValueError, match=r"samples\[cpu\]\[0\] = .*nan"):
+        ReplicaOutlook(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": np.array([math.nan])})  # type: ignore[dict-item]
+    with pytest.raises(InvalidValueError, match=r"seen = 1 .*>= 2"):
+        replica([1.0, 2.0], seen=1)
     with pytest.raises(ConflictError, match="2 of cpu, 1 of disk"):
         ReplicaOutlook(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": [1.0, 2.0], "disk": [1.0]})

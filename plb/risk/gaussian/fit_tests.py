@@ -7,6 +7,7 @@ it fits in all of them ([2] section 6).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from statistics import NormalDist
 from typing import Protocol, runtime_checkable
 
@@ -88,7 +89,7 @@ class GPA:
 
 
 @attrs.frozen
-class _Sizes:
+class _Sizes(ABC):
     """What tests have in common that give each task a size of its own and add up sizes."""
 
     @property
@@ -96,8 +97,9 @@ class _Sizes:
         """None: variances do not count."""
         return
 
+    @abstractmethod
     def sizes(self, statistics: TaskStatistics) -> Floats:
-        raise NotImplementedError
+        """Return the size of each task."""
 
     def demands(self, statistics: TaskStatistics) -> Demands:
         """Return the sizes."""
