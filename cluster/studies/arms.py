@@ -66,6 +66,11 @@ def with_initial_demand(arm: Arm, percentile: int) -> Arm:
     return attrs.evolve(arm, name=f"{arm.name}@p{percentile}", workload=workload)
 
 
+def at_departures(arm: Arm) -> Arm:
+    """Return an arm whose repetitions are tested at every departure, as in [1] section 5.3, and not by their peaks."""
+    return attrs.evolve(arm, name=f"{arm.name}, timeline", engine={**arm.engine, "evaluation": "timeline"})
+
+
 def placement_arms(names: tuple[str, ...]) -> tuple[Arm, ...]:
     """Return an arm for each of these placement policies."""
     return tuple(Arm(name, name) for name in names)

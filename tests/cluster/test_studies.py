@@ -218,11 +218,11 @@ def test_annealing_study_is_the_same_for_any_number_of_processes_and_goes_on(tmp
 
 
 def test_policies_study_compares_every_variant(tmp_path):
-    """With an oracle the 16 of the paper, and eight under each of four other initial demands."""
+    """With an oracle the 16 of the paper, two by their peaks, and eight under each of four other initial demands."""
     figures = study(tmp_path / "all", "policies", *ONE_SETTING[:-1], "1", "--full", "--jobs", "1")
     names = set(figures["settings"][0]["violations"])
     assert names == {arm.name for arm in policies.arms(oracle=True, initial_demand=True)}
-    assert len(names) == 16 + 4 * 8
+    assert len(names) == 16 + 2 + 4 * 8
     assert (tmp_path / "all/figure9.png").stat().st_size > 10_000
 
 
