@@ -16,6 +16,8 @@ RESAMPLES = 2000
 """Resamples behind an interval."""
 INTERVAL = (2.5, 97.5)
 """Percentiles of the resamples that bound it."""
+ROUNDING = 1e-12
+"""The same repeats in another order may have another mean, by this share."""
 
 
 @attrs.frozen
@@ -27,7 +29,8 @@ class Ratio:
     mean
         Mean of the settings' ratios; None where no setting has one.
     low, high
-        Its 95 % interval, from resampled repeats; None with a single repeat.
+        Its 95 % interval, from resampled repeats; None with a single repeat, and where few repeats with few violations
+        resample so badly that the mean itself lies outside.
     settings
         Settings in the mean.
     without
@@ -90,9 +93,14 @@ class Violations:
         The best is chosen by the means over the same repeats that are compared, also in each resample.
         """
         found = _ratios(self.least(arms), self.means(to))
-        low, high = self._interval(arms, to) if self.repeats > 1 and len(found) else (None, None)
-        mean = float(found.mean()) if len(found) else None
-        return Ratio(mean, low, high, len(found), len(self.settings) - len(found))
+        without = len(self.settings) - len(found)
+        if not len(found):
+            return Ratio(None, None, None, 0, without)
+        mean = float(found.mean())
+        low, high = self._interval(arms, to) if self.repeats > 1 else (None, None)
+        if low is None or high is None or not low - ROUNDING * mean <= mean <= high + ROUNDING * mean:
+            low = high = None
+        return Ratio(mean, low, high, len(found), without)
 
     def _interval(self, arms: Sequence[str], to: str) -> tuple[float, float]:
         rng = np.random.default_rng(0)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PANELS_A_ROW = 2
+LABEL_INCHES = 2.2
+"""Width of an entry of a legend, that of the longest name of an arm."""
 
 
 def plot_settings(ax: Axes, table: Table, chosen: Sequence[int]) -> None:
@@ -58,7 +60,8 @@ def save_settings(path: Path, table: Table, title: str) -> None:
         ax.set_visible(False)
     figure.suptitle(title)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    ncols = min(len(labels), int(size[0] // LABEL_INCHES))
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False)
     figure.savefig(path, dpi=DOTS_PER_INCH)
 
 
