@@ -124,7 +124,7 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "a step above one",
         lambda: Metric("cpu", step=2.0),
         InvalidValueError,
-        "metric cpu: step = 2.0 is not allowed; expected a finite number > 0 and <= 1",
+        "metric cpu: step = 2.0 is not allowed; expected a power of two, at most 1",
     ),
     (
         "a threshold of zero",
