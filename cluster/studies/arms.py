@@ -74,3 +74,9 @@ def at_departures(arm: Arm) -> Arm:
 def placement_arms(names: tuple[str, ...]) -> tuple[Arm, ...]:
     """Return an arm for each of these placement policies."""
     return tuple(Arm(name, name) for name in names)
+
+
+BY_PEAKS = placement_arms(WITH_PROBABILITIES)
+"""The policies that ask for probabilities, as section 7 of [1] tests configurations."""
+AT_DEPARTURES = tuple(at_departures(arm) for arm in BY_PEAKS)
+"""The same, as section 6 of [1] has them."""

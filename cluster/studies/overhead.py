@@ -12,7 +12,7 @@ import numpy as np
 
 from cluster.bench import SizeBench
 from cluster.bench_cluster import bench_cluster
-from cluster.studies.arms import WITH_PROBABILITIES, at_departures, placement_arms
+from cluster.studies.arms import AT_DEPARTURES, BY_PEAKS
 from cluster.studies.carrying_out import Row
 from cluster.studies.claims import Claim
 from cluster.studies.figures import placement_times
@@ -27,8 +27,7 @@ ACCEPTANCE = 0.05
 HISTORY_TENANTS = 20_000
 """Past tenants whose models are measured."""
 PUBLISHED_PLACEMENT = {"prv_best_fit": "9.66 to 76.7 ms", "prv_worst_fit": "8.58 to 65.4 ms"}
-BY_PEAKS = placement_arms(WITH_PROBABILITIES)
-ARMS = (*BY_PEAKS, *(at_departures(arm) for arm in BY_PEAKS))
+ARMS = (*BY_PEAKS, *AT_DEPARTURES)
 
 
 def run_measured(arguments: Mapping[str, Any]) -> dict[str, Any]:

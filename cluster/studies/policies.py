@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cluster.studies.arms import (
+    AT_DEPARTURES,
+    BY_PEAKS,
     INITIAL_DEMAND_PERCENTILES,
-    WITH_PROBABILITIES,
     WITHOUT_PROBABILITIES,
     Arm,
-    at_departures,
     placement_arms,
     with_initial_demand,
     with_oracle,
@@ -21,12 +21,10 @@ DAYS, REPEATS, CORE_REPEATS = 12.5, 20, 5
 """[1] section 8.3: 300 hours, 20 times."""
 FIRST_HARDWARE, SECOND_HARDWARE = 80.0, 128.0
 """vCores of a node ([1] sections 8.1 and 8.3)."""
-BY_PEAKS = placement_arms(WITH_PROBABILITIES)
-"""Tested as section 7 of [1] tests configurations; the figure is of those that are tested at departures."""
-AS_PUBLISHED = tuple(at_departures(arm) for arm in BY_PEAKS)
-BEST_FIT, WORST_FIT = (arm.name for arm in AS_PUBLISHED)
+BEST_FIT, WORST_FIT = (arm.name for arm in AT_DEPARTURES)
+"""The figure is of policies that are tested at departures."""
 COMPARED = WORST_FIT
-CORE = (*placement_arms(WITHOUT_PROBABILITIES), *BY_PEAKS, *AS_PUBLISHED)
+CORE = (*placement_arms(WITHOUT_PROBABILITIES), *BY_PEAKS, *AT_DEPARTURES)
 ORACLES = tuple(with_oracle(arm) for arm in placement_arms(WITHOUT_PROBABILITIES))
 PERCENTILES = tuple(one for one in INITIAL_DEMAND_PERCENTILES if one != 50)
 PUBLISHED = {
@@ -59,12 +57,12 @@ def table(found: Violations) -> Table:
     if oracles:
         columns["best with oracle"] = found.least(oracles)
         remarks["best with oracle"] = [name.removesuffix("+oracle") for name in found.best(oracles)]
-    columns |= {arm.name: found.means(arm.name) for arm in AS_PUBLISHED}
+    columns |= {arm.name: found.means(arm.name) for arm in AT_DEPARTURES}
     return Table(found.settings, columns, remarks, "best without", WORST_FIT)
 
 
 def _varied() -> tuple[Arm, ...]:
-    return (*placement_arms(WITHOUT_PROBABILITIES), *(arm for arm in AS_PUBLISHED if arm.name == WORST_FIT))
+    return (*placement_arms(WITHOUT_PROBABILITIES), *(arm for arm in AT_DEPARTURES if arm.name == WORST_FIT))
 
 
 def _of_hardware(found: Violations, vcores: float) -> list[Claim]:
