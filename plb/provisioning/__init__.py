@@ -1,0 +1,22 @@
+"""How many nodes do these applications need, and what goes where ([3])."""
+
+from plb.provisioning.affinity import Affinity
+from plb.provisioning.errors import NoPlanError
+from plb.provisioning.instance import Instance, NodeType, whole_units
+from plb.provisioning.lower_bound import lower_bound
+from plb.provisioning.names import algorithm_names
+from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.provision import Rules, provision
+
+__all__ = [
+    "Affinity",
+    "Instance",
+    "NoPlanError",
+    "NodeType",
+    "ProvisioningPlan",
+    "Rules",
+    "algorithm_names",
+    "lower_bound",
+    "provision",
+    "whole_units",
+]

@@ -1,0 +1,156 @@
+"""What is to be provisioned: applications with replicas, and the nodes that there are ([3] section 3.1).
+
+L applications, R resources, T time points. Resources at time points are D = R·T *dimensions*, the time points of a
+resource one after the other: with one time point, demand is constant.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Int32
+from plb.errors import ConflictError, InvalidValueError
+from plb.provisioning.affinity import Affinity
+from plb.validation import check_count, check_items, check_name
+
+MOST = 2**30
+"""Units of demand and of capacity at the most, so that sums of a few stay within 32 bits."""
+
+
+@attrs.frozen(eq=False)
+class NodeType:
+    """Nodes of one kind.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    capacity
+        (R,) of each resource, in whole units.
+    count
+        How many there are; None: as many as it takes.
+    """
+
+    name: str
+    capacity: Int32
+    count: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        check_name("node type", self.name)
+        item = f"node type {self.name}"
+        object.__setattr__(self, "capacity", _whole(item, "capacity", self.capacity, 1))
+        if self.count is not None:
+            check_count(item, "count", self.count)
+
+
+@attrs.frozen(eq=False)
+class Instance:
+    """A provisioning problem.
+
+    Parameters
+    ----------
+    name
+        For tables and messages.
+    resources
+        Names of the resources.
+    applications
+        Names of the applications, (L,).
+    replicas
+        (L,) at least 1 each.
+    demand
+        (L, R, T) of a replica, in whole units.
+    affinity
+        Limits between applications.
+    nodes
+        The kinds of nodes, those that are to be used first in front; [3] has one.
+    units
+        (R,) what a unit of each resource is worth, in user units, for tables and files.
+    """
+
+    name: str
+    resources: tuple[str, ...]
+    applications: tuple[str, ...]
+    replicas: Int32
+    demand: Int32
+    affinity: Affinity
+    nodes: tuple[NodeType, ...]
+    units: tuple[float, ...]
+
+    def __attrs_post_init__(self) -> None:
+        item = f"instance {check_name('instance', self.name)}"
+        replicas = _whole(item, "replicas", self.replicas, 1, low=1)
+        demand = _whole(item, "demand", self.demand, 3)
+        shape = (len(self.applications), len(self.resources))
+        if len(replicas) != shape[0] or demand.shape[:2] != shape or not demand.shape[2]:
+            raise ConflictError(
+                f"{item}: {shape[0]} applications and {shape[1]} resources, but replicas has shape {replicas.shape} "
+                f"and demand {demand.shape}; expected ({shape[0]},) and ({shape[0]}, {shape[1]}, time points)"
+            )
+        nodes = check_items(item, "nodes", self.nodes, NodeType)
+        for node in nodes:
+            if len(node.capacity) != shape[1]:
+                raise ConflictError(f"{item}: node type {node.name} has {len(node.capacity)} capacities, not {shape[1]}")
+        object.__setattr__(self, "replicas", replicas)
+        object.__setattr__(self, "demand", demand)
+        object.__setattr__(self, "nodes", nodes)
+        self._refuse_too_large(item)
+
+    def _refuse_too_large(self, item: str) -> None:
+        """Refuse an application of which a replica fits on no node."""
+        peak = self.demand.max(axis=2)
+        fits = np.zeros(len(peak), np.bool_)
+        for node in self.nodes:
+            fits |= (peak <= node.capacity).all(axis=1)
+        bad = np.flatnonzero(~fits)
+        if len(bad):
+            asked = ", ".join(
+                f"{value * unit:g} {resource}"
+                for resource, value, unit in zip(self.resources, peak[bad[0]], self.units, strict=True)
+            )
+            allowed = f"at most what a node has ({len(bad):,} applications ask for more)"
+            raise InvalidValueError(f"{item}: application {self.applications[bad[0]]}", "demand", asked, allowed)
+
+    @property
+    def time_points(self) -> int:
+        """T."""
+        return int(self.demand.shape[2])
+
+    def dimensions(self) -> Int32:
+        """Return the demand by dimension, (L, D)."""
+        return np.ascontiguousarray(self.demand.reshape(len(self.demand), -1))
+
+    def capacity(self, node: NodeType) -> Int32:
+        """Return the capacity of a kind of nodes by dimension, (D,)."""
+        return np.repeat(node.capacity, self.time_points)
+
+    def largest_capacity(self) -> Int32:
+        """Return the capacity, (D,), of a node that is as large in each dimension as the largest."""
+        return np.asarray(np.max([self.capacity(node) for node in self.nodes], axis=0))
+
+
+def _whole(item: str, field: str, values: npt.ArrayLike, dimensions: int, low: int = 0) -> Int32:
+    """Return whole numbers as int32, or refuse them."""
+    array = np.asarray(values)
+    if array.ndim != dimensions or array.dtype.kind not in "iuf":
+        raise InvalidValueError(item, field, f"{array.dtype} {array.shape}", f"numbers with {dimensions} axes")
+    bad = ~((array >= low) & (array <= MOST) & (array == np.floor(array)))
+    if bad.any():
+        at = tuple(int(place) for place in np.argwhere(bad)[0])
+        raise InvalidValueError(item, f"{field}{list(at)}", array[at].item(), f"a whole number from {low} to {MOST}")
+    return np.ascontiguousarray(array.astype(np.int32))
+
+
+def whole_units(values: npt.ArrayLike, most_decimals: int = 6) -> tuple[Int32, float]:
+    """Return numbers in whole units of a power of ten, and that power; those with more decimals are rounded up.
+
+    The unit is the largest that holds all of them exactly, at least 10 to the power of -`most_decimals`.
+    """
+    array = np.asarray(values, np.float64)
+    for decimals in range(most_decimals + 1):
+        whole = np.rint(array * 10.0**decimals)
+        if np.array_equal(whole / 10.0**decimals, array):
+            return whole.astype(np.int32), 10.0**-decimals
+    # a sum in binary may lie a little above the decimal number that is meant
+    return np.ceil(np.round(array * 10.0**most_decimals, 3)).astype(np.int32), 10.0**-most_decimals

@@ -1,0 +1,124 @@
+"""What all algorithms need of an instance, made once: arrays, nodes, and how a packing becomes a plan."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+import numpy as np
+
+from plb.arrays import Int, Int32
+from plb.provisioning.affinity import Neighbours
+from plb.provisioning.instance import Instance
+from plb.provisioning.lower_bound import lower_bound
+from plb.provisioning.measures import Floats
+from plb.provisioning.packing import Packing, empty_packing
+from plb.provisioning.plan import ProvisioningPlan
+
+
+class Workbench:
+    """An instance as kernels read it, and the time that there is for it.
+
+    Parameters
+    ----------
+    instance
+        What is to be provisioned.
+    seconds
+        After so many, `stop` is set; None: never.
+    """
+
+    def __init__(self, instance: Instance, seconds: float | None = None) -> None:
+        self.instance = instance
+        self.demand = instance.dimensions()
+        self.capacity = instance.largest_capacity()
+        self.neighbours: Neighbours = instance.affinity.neighbours(len(instance.applications))
+        self.lower_bound = lower_bound(instance)
+        self.stop = np.zeros(1, np.int64)
+        self.seconds = seconds
+        self._began = time.perf_counter()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Set `stop` when the time is over, while the block runs."""
+        if self.seconds is None:
+            yield
+            return
+        # kernels run without the interpreter lock, so that this thread gets its turn while they do
+        timer = threading.Timer(max(0.0, self.seconds - self.elapsed()), self.stop.fill, [1])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @property
+    def time_is_over(self) -> bool:
+        """Whether `stop` is set."""
+        return bool(self.stop[0])
+
+    def elapsed(self) -> float:
+        """Return the seconds since the workbench was made."""
+        return time.perf_counter() - self._began
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Demand of a replica by what the largest node has, (L, D)."""
+        return np.asarray(self.demand / self.capacity)
+
+    @cached_property
+    def degrees(self) -> Int:
+        """With how many others each application shares a limit, (L,)."""
+        return self.instance.affinity.degrees(len(self.instance.applications))
+
+    @property
+    def most_nodes(self) -> int:
+        """How many nodes may be used at the most."""
+        counts = [node_type.count for node_type in self.instance.nodes]
+        replicas = int(self.instance.replicas.sum())
+        return sum(replicas if count is None else min(count, replicas) for count in counts)
+
+    def packing(self, nodes: int) -> Packing:
+        """Return an empty packing of the first so many nodes."""
+        free, end, left = [], [], nodes
+        for node_type in self.instance.nodes:
+            count = left if node_type.count is None else min(node_type.count, left)
+            free.append(np.repeat(self.instance.capacity(node_type)[None], count, axis=0))
+            end.append(count)
+            left -= count
+        return empty_packing(
+            self.instance.replicas, self.demand, np.concatenate(free), np.cumsum(end), self.stop
+        )
+
+    def plan(self, packing: Packing, algorithm: str) -> ProvisioningPlan:
+        """Return what a packing with all replicas in it says, nodes that nobody stands on left out."""
+        application = np.repeat(np.arange(len(packing.places), dtype=np.int32), packing.places)
+        offset = np.arange(len(application)) - np.repeat(
+            np.cumsum(packing.places) - packing.places, packing.places
+        )
+        row = packing.start[application] + offset
+        used, node = np.unique(packing.node[row], return_inverse=True)
+        return ProvisioningPlan(
+            instance=self.instance,
+            kind=np.searchsorted(packing.end, used, side="right").astype(np.int32),
+            application=application,
+            node=node.astype(np.int32),
+            count=packing.count[row],
+            algorithm=algorithm,
+            seconds=self.elapsed(),
+            lower_bound=self.lower_bound,
+        )
+
+
+def highest_node(packing: Packing) -> int:
+    """Return one after the last node in use, in the order of nodes; for algorithms that open nodes as they go."""
+    first = np.concatenate([[0], packing.end[:-1]])
+    return int(np.max(np.where(packing.unused > first, packing.unused, 0)))
+
+
+def order_of(sizes: Floats | Int32 | Int) -> Int:
+    """Return the applications from large to small, equal ones in their given order."""
+    return np.argsort(-np.asarray(sizes, np.float64), kind="stable").astype(np.int64)

@@ -1,0 +1,42 @@
+"""Larger instances with the distributions of a given one ([3] section 5.1, table 5)."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from plb.provisioning import Instance
+from plb.validation import check_count
+from workloads.provisioning.graphs import GraphKind, affinity_graph
+
+
+def larger_instance(
+    instance: Instance, applications: int, kind: GraphKind | str, density: float, seed: int
+) -> Instance:
+    """Return an instance with demand and numbers of replicas drawn from those of another, and a graph of its own.
+
+    Demand is that of an application drawn with replacement, the number of replicas that of another, as in the programs
+    of [3]'s authors.
+
+    Parameters
+    ----------
+    instance
+        Whose distributions are kept, and its nodes.
+    applications
+        How many there are to be.
+    kind, density
+        Of the affinity graph.
+    seed
+        Of the random numbers.
+    """
+    check_count("larger instance", "applications", applications, low=1)
+    draws = np.random.default_rng(check_count("larger instance", "seed", seed))
+    like, replicas_of = draws.integers(len(instance.applications), size=(2, applications))
+    return attrs.evolve(
+        instance,
+        name=f"{instance.name}-{applications}-{kind}-{density:g}-{seed}",
+        applications=tuple(str(number) for number in range(1, applications + 1)),
+        replicas=instance.replicas[replicas_of],
+        demand=instance.demand[like],
+        affinity=affinity_graph(kind, applications, density, seed),
+    )
