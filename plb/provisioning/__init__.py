@@ -6,9 +6,11 @@ from plb.provisioning.instance import Instance, NodeType, whole_units
 from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.names import algorithm_names
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.provision import Rules, provision
+from plb.provisioning.provision import AUTO, provision
+from plb.provisioning.running import Rules
 
 __all__ = [
+    "AUTO",
     "Affinity",
     "Instance",
     "NoPlanError",

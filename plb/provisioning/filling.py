@@ -100,13 +100,15 @@ def place_on_node(
     filling.missing[application] -= count
     for dimension in range(len(filling.totals)):
         filling.totals[dimension] -= count * wanted.demand[application, dimension] / filling.capacity[dimension]
-    limit_beside(neighbours, filling, application, count, 0)
+    _limit(filling, application, 0)
+    limit_beside(neighbours, filling, application, count)
 
 
 @kernel
-def limit_beside(neighbours: Neighbours, filling: Filling, application: int, count: int, more: int) -> None:
-    """Note what replicas of an application on the node allow, and how many more of it may go there."""
-    _limit(filling, application, more)
+def limit_beside(neighbours: Neighbours, filling: Filling, application: int, count: int) -> None:
+    """Note how many replicas of others, and of itself, so many of an application allow on the node."""
+    if neighbours.own[application] < ANY_NUMBER:
+        _limit(filling, application, neighbours.own[application])
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
         _limit(filling, neighbours.out_other[arc], neighbours.out_most[arc])
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
@@ -116,10 +118,22 @@ def limit_beside(neighbours: Neighbours, filling: Filling, application: int, cou
 
 @kernel(inline=True)
 def _limit(filling: Filling, application: int, most: int) -> None:
+    _note(filling, application)
+    filling.allowed[application] = min(filling.allowed[application], most)
+
+
+@kernel(inline=True)
+def count_there(filling: Filling, application: int, count: int) -> None:
+    """Take replicas that stand on the node already, after all limits are noted, from how many are allowed there."""
+    _note(filling, application)
+    filling.allowed[application] -= count
+
+
+@kernel(inline=True)
+def _note(filling: Filling, application: int) -> None:
     if filling.allowed[application] == ANY_NUMBER:
         filling.limited[filling.noted[0]] = application
         filling.noted[0] += 1
-    filling.allowed[application] = min(filling.allowed[application], most)
 
 
 @kernel

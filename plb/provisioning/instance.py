@@ -6,14 +6,18 @@ resource one after the other: with one time point, demand is constant.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from plb.arrays import Int32
 from plb.errors import ConflictError, InvalidValueError
-from plb.provisioning.affinity import Affinity
-from plb.validation import check_count, check_items, check_name
+from plb.provisioning.affinity import Affinity, Neighbours, contradiction
+from plb.validation import check_count, check_items, check_name, check_number
 
 MOST = 2**30
 """Units of demand and of capacity at the most, so that sums of a few stay within 32 bits."""
@@ -80,22 +84,30 @@ class Instance:
 
     def __attrs_post_init__(self) -> None:
         item = f"instance {check_name('instance', self.name)}"
+        for field in ("resources", "applications"):
+            object.__setattr__(self, field, _names(item, field, getattr(self, field)))
         replicas = _whole(item, "replicas", self.replicas, 1, low=1)
         demand = _whole(item, "demand", self.demand, 3)
         shape = (len(self.applications), len(self.resources))
-        if len(replicas) != shape[0] or demand.shape[:2] != shape or not demand.shape[2]:
+        if len(replicas) != shape[0] or demand.shape[:2] != shape or not demand.shape[2] or len(self.units) != shape[1]:
             raise ConflictError(
-                f"{item}: {shape[0]} applications and {shape[1]} resources, but replicas has shape {replicas.shape} "
-                f"and demand {demand.shape}; expected ({shape[0]},) and ({shape[0]}, {shape[1]}, time points)"
+                f"{item}: {shape[0]} applications and {shape[1]} resources, but replicas has shape {replicas.shape}, "
+                f"demand {demand.shape} and there are {len(self.units)} units; expected ({shape[0]},), ({shape[0]}, "
+                f"{shape[1]}, time points) and {shape[1]}"
             )
+        for unit in self.units:
+            check_number(item, "units", unit, low_open=True)
         nodes = check_items(item, "nodes", self.nodes, NodeType)
         for node in nodes:
             if len(node.capacity) != shape[1]:
-                raise ConflictError(f"{item}: node type {node.name} has {len(node.capacity)} capacities, not {shape[1]}")
+                raise ConflictError(
+                    f"{item}: node type {node.name} has {len(node.capacity)} capacities, not {shape[1]}"
+                )
         object.__setattr__(self, "replicas", replicas)
         object.__setattr__(self, "demand", demand)
         object.__setattr__(self, "nodes", nodes)
         self._refuse_too_large(item)
+        self._refuse_contradictions(item)
 
     def _refuse_too_large(self, item: str) -> None:
         """Refuse an application of which a replica fits on no node."""
@@ -109,8 +121,31 @@ class Instance:
                 f"{value * unit:g} {resource}"
                 for resource, value, unit in zip(self.resources, peak[bad[0]], self.units, strict=True)
             )
-            allowed = f"at most what a node has ({len(bad):,} applications ask for more)"
+            more = f" ({len(bad):,} applications ask for more)" if len(bad) > 1 else ""
+            allowed = f"at most what a node has{more}"
             raise InvalidValueError(f"{item}: application {self.applications[bad[0]]}", "demand", asked, allowed)
+
+    def _refuse_contradictions(self, item: str) -> None:
+        """Refuse limits that contradict each other."""
+        applications = len(self.applications)
+        for field in ("source", "target"):
+            column = getattr(self.affinity, field)
+            if column.max(initial=-1) >= applications:
+                raise InvalidValueError(item, f"affinity.{field}", int(column.max()), f"less than {applications}")
+        found = contradiction(self.affinity, self.neighbours)
+        if found is None:
+            return
+        first, other = (self.applications[place] for place in found)
+        if first == other:
+            why = "may not stand beside itself, or has several limits for that; expected one of at least 1"
+        else:
+            why = f"has several limits for application {other}; expected one"
+        raise ConflictError(f"{item}: application {first} {why}")
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The limits by application, as kernels read them."""
+        return self.affinity.neighbours(len(self.applications))
 
     @property
     def time_points(self) -> int:
@@ -128,6 +163,19 @@ class Instance:
     def largest_capacity(self) -> Int32:
         """Return the capacity, (D,), of a node that is as large in each dimension as the largest."""
         return np.asarray(np.max([self.capacity(node) for node in self.nodes], axis=0))
+
+
+def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return names that are each given once, at least one."""
+    given = tuple(names)
+    if not given:
+        raise InvalidValueError(item, field, given, "at least one name")
+    for name in given:
+        check_name(item, name)
+    if len(set(given)) < len(given):
+        doubled = next(name for name, count in Counter(given).items() if count > 1)
+        raise InvalidValueError(item, field, doubled, "names that are each given once")
+    return given
 
 
 def _whole(item: str, field: str, values: npt.ArrayLike, dimensions: int, low: int = 0) -> Int32:

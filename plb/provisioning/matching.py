@@ -17,6 +17,7 @@ from plb.provisioning.filling import (
     FITNESS,
     Filling,
     count_node,
+    count_there,
     leave_node,
     limit_beside,
     score_of,
@@ -170,8 +171,11 @@ def _look_at(
     """Look for the best application for a node."""
     entry = matches.head[node]
     while entry != NOBODY:
-        resident, count = matches.who[entry], matches.many[entry]
-        limit_beside(neighbours, filling, resident, count, neighbours.own[resident] - count)
+        limit_beside(neighbours, filling, matches.who[entry], matches.many[entry])
+        entry = matches.next[entry]
+    entry = matches.head[node]
+    while entry != NOBODY:
+        count_there(filling, matches.who[entry], matches.many[entry])
         entry = matches.next[entry]
     set_weights(packing, filling, node)
     matches.best[node], matches.score[node] = NOBODY, -np.inf

@@ -22,7 +22,7 @@ class Struck(NamedTuple):
 
     order: Int
     """(L,) applications, those not placed yet behind."""
-    count: Int
+    lost: Int
     """(L,) how many nodes an application has lost."""
     placed: npt.NDArray[np.bool_]
     """(L,)"""
@@ -65,7 +65,7 @@ def fewest_candidates(wanted: Wanted, neighbours: Neighbours, packing: Packing, 
         _strike_neighbours(wanted, neighbours, packing, struck, application)
         for place in range(len(struck.order) - 1, number + 1, -1):
             one, other = struck.order[place], struck.order[place - 1]
-            if struck.count[one] > struck.count[other]:
+            if struck.lost[one] > struck.lost[other]:
                 struck.order[place], struck.order[place - 1] = other, one
         full += count_full(packing, application)
         if full >= FULL_NODES:
@@ -80,7 +80,7 @@ def _strike_neighbours(
     """Strike the nodes of an application that those with which it shares a limit cannot go to any more."""
     first = packing.start[application]
     for place in range(first, first + packing.places[application]):
-        node, count = packing.node[place], packing.count[place]
+        node, count = packing.node[place], packing.placed[place]
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
             _strike(wanted, packing, struck, neighbours.out_other[arc], node, neighbours.out_most[arc] == 0)
         for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
@@ -88,12 +88,10 @@ def _strike_neighbours(
 
 
 @kernel
-def _strike(
-    wanted: Wanted, packing: Packing, struck: Struck, application: int, node: int, excluded: bool
-) -> None:
+def _strike(wanted: Wanted, packing: Packing, struck: Struck, application: int, node: int, excluded: bool) -> None:
     bit = 1 << (node % 8)
     if struck.placed[application] or struck.nodes[application, node // 8] & bit:
         return
     if excluded or fitting(packing.free, node, wanted.demand, application, 1) == 0:
         struck.nodes[application, node // 8] |= bit
-        struck.count[application] += 1
+        struck.lost[application] += 1

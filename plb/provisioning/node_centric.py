@@ -1,4 +1,4 @@
-"""Node after node ([3] section 4.3, algorithm 2): a node takes the application with the highest score until none fits."""
+"""Node after node ([3] section 4.3, algorithm 2): a node takes the application that scores highest until none fits."""
 
 from __future__ import annotations
 

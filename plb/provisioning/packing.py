@@ -30,7 +30,7 @@ class Packing(NamedTuple):
     """(L,) how many nodes each application stands on."""
     node: Int32
     """(R,) node of a place."""
-    count: Int32
+    placed: Int32
     """(R,) replicas at a place."""
     allowed: Int32
     """(N,) how many replicas of the application at hand may stand on a node; `ANY_NUMBER` between applications."""
@@ -71,7 +71,7 @@ def empty_packing(replicas: Int32, demand: Int32, free: Int32, end: Int, stop: I
         start=start,
         places=np.zeros(len(replicas), np.int32),
         node=np.zeros(total, np.int32),
-        count=np.zeros(total, np.int32),
+        placed=np.zeros(total, np.int32),
         allowed=np.full(nodes, ANY_NUMBER, np.int32),
         limited=np.zeros(nodes, np.int32),
         live=np.zeros(nodes, np.int32),
@@ -85,10 +85,10 @@ def empty_packing(replicas: Int32, demand: Int32, free: Int32, end: Int, stop: I
 @kernel(inline=True)
 def is_full(packing: Packing, node: int) -> bool:
     """Tell whether nothing fits on a node any more."""
+    full = False
     for dimension in range(len(packing.least)):
-        if packing.free[node, dimension] < packing.least[dimension]:
-            return True
-    return False
+        full = full or packing.free[node, dimension] < packing.least[dimension]
+    return full
 
 
 @kernel
@@ -130,7 +130,7 @@ def limit_nodes(packing: Packing, neighbours: Neighbours, application: int) -> i
         other, most = neighbours.out_other[arc], neighbours.out_most[arc]
         first = packing.start[other]
         for place in range(first, first + packing.places[other]):
-            if packing.count[place] > most:
+            if packing.placed[place] > most:
                 noted = _limit(packing, packing.node[place], 0, noted)
     return noted
 
@@ -174,7 +174,7 @@ def take(packing: Packing, demand: Int32, application: int, node: int, count: in
 def note_place(packing: Packing, application: int, node: int, count: int) -> None:
     """Note that all replicas of an application on a node are so many; once for a node."""
     place = packing.start[application] + packing.places[application]
-    packing.node[place], packing.count[place] = node, count
+    packing.node[place], packing.placed[place] = node, count
     packing.places[application] += 1
 
 
@@ -182,7 +182,7 @@ def note_place(packing: Packing, application: int, node: int, count: int) -> Non
 def open_node(packing: Packing, demand: Int32, application: int) -> int:
     """Return the first unused node that a replica fits on, in use from now on; `NO_ROOM`: there is none."""
     for kind in range(len(packing.end)):
-        node = packing.unused[kind]
+        node = int(packing.unused[kind])
         if node < packing.end[kind] and fitting(packing.free, node, demand, application, 1) == 1:
             packing.unused[kind] += 1
             return node

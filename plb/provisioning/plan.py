@@ -174,14 +174,13 @@ def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
         wanted = plan.node[row].astype(np.int64) * len(instance.applications) + target[arc]
         found = np.minimum(np.searchsorted(pairs[by_pair], wanted), max(len(pairs) - 1, 0))
         beside = np.where(pairs[by_pair][found] == wanted, plan.count[by_pair[found]], 0)
-        itself = source[arc] == target[arc]
-        bad = np.flatnonzero(beside > np.where(itself, np.maximum(most[arc], 1), most[arc]))
+        bad = np.flatnonzero(beside > most[arc])
         yield from _named(
             bad,
             (
                 f"node {plan.node[row[number]]}: {beside[number]} replicas of application "
-                f"{instance.applications[target[arc[number]]]} stand beside {instance.applications[source[arc[number]]]}"
-                f", which allows {most[arc[number]]}"
+                f"{instance.applications[target[arc[number]]]} stand beside "
+                f"{instance.applications[source[arc[number]]]}, which allows {most[arc[number]]}"
                 for number in bad
             ),
             "limits that do not hold",

@@ -158,10 +158,11 @@ def _measure(packing: Packing, nodes: Sorted, measure: int, first: int, end: int
         factor = np.float32(1.0)
         if measure == EXPONENTIAL:
             factor = np.float32(np.exp(EPSILON * total / (capacity * nodes.nodes[0])) / capacity)
+        # where nothing is left of a resource, they divide 0 by 0; here that is 0
         elif measure == SURROGATE:
-            factor = np.float32(total) / np.float32(whole)
+            factor = np.float32(total) / np.float32(max(whole, 1))
         elif measure == EXTENDED_SUM:
-            factor = np.float32(total)
+            factor = np.float32(max(total, 1))
         nodes.factors[dimension] = factor
     for number in range(first, end):
         node = packing.live[number]

@@ -73,19 +73,19 @@ def _fill(
 @kernel
 def _asks_for_all(wanted: Wanted, filling: Filling, application: int) -> bool:
     """Tell whether an application asks for all that a node has of a resource."""
+    asks = False
     for dimension in range(len(filling.capacity)):
-        if wanted.demand[application, dimension] >= filling.capacity[dimension]:
-            return True
-    return False
+        asks = asks or wanted.demand[application, dimension] >= filling.capacity[dimension]
+    return asks
 
 
 @kernel
 def _is_filled(packing: Packing, node: int) -> bool:
     """Tell whether nothing is left of a resource."""
+    filled = False
     for dimension in range(len(packing.least)):
-        if packing.free[node, dimension] == 0:
-            return True
-    return False
+        filled = filled or packing.free[node, dimension] == 0
+    return filled
 
 
 @kernel

@@ -17,7 +17,17 @@ from plb.kernel import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import FULL_NODES, Wanted
 from plb.provisioning.measures import Residual, add_node, left, reweigh, take_from_totals, varies
-from plb.provisioning.packing import STOPPED, Packing, count_full, drop_full, fitting, lift_limits, limit_nodes, note_place, take
+from plb.provisioning.packing import (
+    STOPPED,
+    Packing,
+    count_full,
+    drop_full,
+    fitting,
+    lift_limits,
+    limit_nodes,
+    note_place,
+    take,
+)
 
 
 class Spread(NamedTuple):

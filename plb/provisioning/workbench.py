@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
 import numpy as np
 
 from plb.arrays import Int, Int32
-from plb.provisioning.affinity import Neighbours
+from plb.provisioning.affinity import degrees
 from plb.provisioning.instance import Instance
 from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.measures import Floats
 from plb.provisioning.packing import Packing, empty_packing
 from plb.provisioning.plan import ProvisioningPlan
+
+Tell = Callable[[str], None]
+"""Is told of progress, a line at a time."""
 
 
 class Workbench:
@@ -34,7 +37,7 @@ class Workbench:
         self.instance = instance
         self.demand = instance.dimensions()
         self.capacity = instance.largest_capacity()
-        self.neighbours: Neighbours = instance.affinity.neighbours(len(instance.applications))
+        self.neighbours = instance.neighbours
         self.lower_bound = lower_bound(instance)
         self.stop = np.zeros(1, np.int64)
         self.seconds = seconds
@@ -72,7 +75,7 @@ class Workbench:
     @cached_property
     def degrees(self) -> Int:
         """With how many others each application shares a limit, (L,)."""
-        return self.instance.affinity.degrees(len(self.instance.applications))
+        return degrees(self.neighbours)
 
     @property
     def most_nodes(self) -> int:
@@ -89,16 +92,12 @@ class Workbench:
             free.append(np.repeat(self.instance.capacity(node_type)[None], count, axis=0))
             end.append(count)
             left -= count
-        return empty_packing(
-            self.instance.replicas, self.demand, np.concatenate(free), np.cumsum(end), self.stop
-        )
+        return empty_packing(self.instance.replicas, self.demand, np.concatenate(free), np.cumsum(end), self.stop)
 
     def plan(self, packing: Packing, algorithm: str) -> ProvisioningPlan:
         """Return what a packing with all replicas in it says, nodes that nobody stands on left out."""
         application = np.repeat(np.arange(len(packing.places), dtype=np.int32), packing.places)
-        offset = np.arange(len(application)) - np.repeat(
-            np.cumsum(packing.places) - packing.places, packing.places
-        )
+        offset = np.arange(len(application)) - np.repeat(np.cumsum(packing.places) - packing.places, packing.places)
         row = packing.start[application] + offset
         used, node = np.unique(packing.node[row], return_inverse=True)
         return ProvisioningPlan(
@@ -106,7 +105,7 @@ class Workbench:
             kind=np.searchsorted(packing.end, used, side="right").astype(np.int32),
             application=application,
             node=node.astype(np.int32),
-            count=packing.count[row],
+            count=packing.placed[row],
             algorithm=algorithm,
             seconds=self.elapsed(),
             lower_bound=self.lower_bound,

@@ -102,9 +102,7 @@ def make_instance(
         replicas=replicas,
         demand=np.stack(rows, axis=1),
         affinity=affinity,
-        nodes=tuple(
-            NodeType(kind, limit, count) for (kind, _, count), limit in zip(nodes, limits, strict=True)
-        ),
+        nodes=tuple(NodeType(kind, limit, count) for (kind, _, count), limit in zip(nodes, limits, strict=True)),
         units=tuple(units),
     )
 
@@ -112,7 +110,9 @@ def make_instance(
 def _read(check: Checker, path: Path) -> pl.DataFrame:
     """Return the columns as text."""
     frame = check.undamaged(
-        lambda: pl.read_csv(unpacked(path), separator="\t", infer_schema=False, quote_char=None, truncate_ragged_lines=False)
+        lambda: pl.read_csv(
+            unpacked(path), separator="\t", infer_schema=False, quote_char=None, truncate_ragged_lines=False
+        )
     )
     check.columns(frame, dict.fromkeys(COLUMNS, "text"))
     check.raise_problems()
@@ -188,9 +188,7 @@ def unpacked(path: Path) -> bytes:
 
 def write_authors(path: str | Path, instance: Instance) -> None:
     """Write an instance of cores and memory; its nodes are not part of the format."""
-    values = [
-        (instance.demand[:, number] * unit).round(9) for number, unit in enumerate(instance.units)
-    ]
+    values = [(instance.demand[:, number] * unit).round(9) for number, unit in enumerate(instance.units)]
     limits = instance.affinity
     order = np.argsort(limits.source, kind="stable")
     start = np.searchsorted(limits.source[order], np.arange(len(instance.applications) + 1))
