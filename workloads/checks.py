@@ -28,10 +28,13 @@ class Checker:
     ----------
     path
         The file.
+    header_lines
+        Lines above the first row of a table, which the numbers of rows count, too.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, header_lines: int = 0) -> None:
         self.file = str(path)
+        self.header_lines = header_lines
         self.problems: list[TraceProblem] = []
 
     def add(self, found: str, expected: str, row: int | None = None, column: str | None = None, count: int = 1) -> None:
@@ -44,7 +47,7 @@ class Checker:
         for place, row in enumerate(rows[:ROWS_LISTED].tolist()):
             last = place == ROWS_LISTED - 1
             count = len(rows) - place if last else 1
-            self.add(_text(found[row]), expected, row + 1, column, count)
+            self.add(_text(found[row]), expected, row + 1 + self.header_lines, column, count)
 
     def columns(self, frame: pl.DataFrame, wanted: dict[str, str]) -> bool:
         """Check that the columns are there, of kind "text", "number" or "flag", without nulls; return whether so."""

@@ -1,43 +1,45 @@
-r"""The CSV format of [3]'s authors: one row an application, tabs between columns, with a header.
+"""The CSV format of [3]'s authors: one row an application, tabs between columns, with a header.
 
 - ``app_id``, the application's name;
 - ``nb_instances``, its replicas;
 - ``core`` and ``memory``, what a replica asks for: a number, or a list of numbers, one a time point, ``[0.5, 0.7]``;
 - ``inter_degree``, how many limits ``inter_aff`` lists;
 - ``inter_aff``, limits of others beside it: ``[(7, 2), (9, 0)]`` allows two replicas of application 7 and none of 9.
+  One for the application itself allows so many of its replicas on a node, at least one.
 
-Files may be compressed (.gz, .xz, .bz2, .zst).
+Files may be compressed (.gz, .xz, .bz2; .zst for reading only).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from plb.arrays import Int32
-from plb.provisioning import Affinity, Instance, NodeType, whole_units
+from plb.errors import InvalidValueError
+from plb.provisioning import Affinity, Instance
+from plb.provisioning.affinity import ANY_NUMBER
 from workloads.checks import Checker
+from workloads.provisioning.building import MOST_DEMAND, PAPER_NODES, Floats, NodeSpec, build_instance, user_demand
+from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, whole_numbers
 
 COLUMNS = ("app_id", "nb_instances", "core", "memory", "inter_degree", "inter_aff")
 RESOURCES = ("core", "memory")
-NODES = (("node", (64.0, 128.0), None),)
-"""Of [3] section 5.1: 64 cores and 128 GB, as many as it takes."""
-MOST_REPLICAS = 10**6
+MOST_LISTED = 10**9
+ROWS_A_PIECE = 1000
+"""Applications whose limits are split at a time: their text takes several times the room of the numbers."""
 
-_LIMIT = r"\(\s*'?([^,()'\s]+)'?\s*,\s*(\d+)\s*\)"
-_LIMITS = rf"^\s*\[\s*(?:{_LIMIT}\s*,?\s*)*\]\s*$".replace("(\\d+)", "\\d+").replace("([^,()'\\s]+)", "[^,()'\\s]+")
+NAME = r"[^\s,'\"()\[\]]+"
+LIMIT = rf"\('?{NAME}'?, ?\d+\)"
+LIMITS = rf"^\[({LIMIT}(, ?{LIMIT})*)?\]$"
+BESIDE_NUMBERS = r"[\[\]()' ]"
+"""All that stands between names, numbers and commas in a list of limits."""
 
-NodeSpec = tuple[str, Sequence[float], int | None]
-"""Name, capacities in the order of resources, and how many there are; None: as many as it takes."""
-Floats = npt.NDArray[np.float64]
 
-
-def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = NODES) -> Instance:
+def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -> Instance:
     """Read an instance.
 
     Parameters
@@ -45,171 +47,131 @@ def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = NODES) -> Inst
     path
         The file.
     nodes
-        The kinds of nodes, those to be used first in front.
+        The kinds of nodes, those to be used first in front; the file has none.
 
     Raises
     ------
     TraceError
-        The file cannot be read, or rows are wrong: it names file, row (from 1, without the header) and column.
+        There is no such file, it is damaged, or rows are wrong: it names file, row (the line, from 1) and column.
     InvalidValueError
         A replica fits on no node.
     """
     path = Path(path)
-    check = Checker(path)
-    frame = _read(check, path)
-    names = frame["app_id"].to_list()
-    replicas = _numbers(check, frame, "nb_instances", 1)
-    demand = [_curves(check, frame, resource) for resource in RESOURCES]
-    source, target, most = _limits(check, frame, names)
+    need_file(path, f"a file with columns {', '.join(COLUMNS)}")
+    frame = read_headed(path, COLUMNS, "\t")
+    check = Checker(path, header_lines=1)
+    names = frame["app_id"]
+    check.bad_rows(~names.str.contains(f"^{NAME}$").to_numpy(), "app_id", names, "a name without blanks or brackets")
+    doubled = ~names.is_first_distinct().to_numpy()
+    check.bad_rows(doubled, "app_id", names, "an application that no row above has")
+    replicas = whole_numbers(check, frame, "nb_instances", low=1)
+    demand = _demand(check, frame)
+    affinity = _limits(check, frame)
     check.raise_problems()
-    points = {curve.shape[1] for curve in demand}
-    if len(points) > 1:
-        check.add(f"{demand[0].shape[1]} values in core, {demand[1].shape[1]} in memory", "equally many time points")
-        check.raise_problems()
-    return make_instance(
-        path.name.split(".")[0],
-        RESOURCES,
-        names,
-        replicas,
-        demand,
-        Affinity.from_columns(source, target, most, len(names)),
-        nodes,
-    )
-
-
-def make_instance(
-    name: str,
-    resources: Sequence[str],
-    applications: Sequence[str],
-    replicas: Int32,
-    demand: Sequence[Floats],
-    affinity: Affinity,
-    nodes: Sequence[NodeSpec],
-) -> Instance:
-    """Return an instance from numbers in user units: demand (L, T) of each resource, capacities of each kind of node."""
-    whole, units = [], []
-    capacities = np.array([capacity for _, capacity, _ in nodes], np.float64)
-    for number, values in enumerate(demand):
-        both, unit = whole_units(np.concatenate([values.ravel(), capacities[:, number]]))
-        whole.append(both)
-        units.append(unit)
-    rows = [both[: values.size].reshape(values.shape) for both, values in zip(whole, demand, strict=True)]
-    limits = np.stack([both[-len(nodes) :] for both in whole], axis=1)
-    return Instance(
-        name=name,
-        resources=tuple(resources),
-        applications=tuple(applications),
+    return build_instance(
+        name=path.name.split(".")[0],
+        resources=RESOURCES,
+        applications=names.to_list(),
         replicas=replicas,
-        demand=np.stack(rows, axis=1),
+        demand=demand,
         affinity=affinity,
-        nodes=tuple(NodeType(kind, limit, count) for (kind, _, count), limit in zip(nodes, limits, strict=True)),
-        units=tuple(units),
+        nodes=nodes,
     )
 
 
-def _read(check: Checker, path: Path) -> pl.DataFrame:
-    """Return the columns as text."""
-    frame = check.undamaged(
-        lambda: pl.read_csv(
-            unpacked(path), separator="\t", infer_schema=False, quote_char=None, truncate_ragged_lines=False
-        )
-    )
-    check.columns(frame, dict.fromkeys(COLUMNS, "text"))
+def _demand(check: Checker, frame: pl.DataFrame) -> Floats:
+    """Return what replicas ask for, (L, R, T)."""
+    values = [_numbers(frame[resource]) for resource in RESOURCES]
+    lengths = pl.concat([numbers.list.len() for numbers in values])
+    points = lengths.drop_nulls().mode().max() or 1
+    number = f"a number from 0 to {MOST_DEMAND:g}"
+    expected = number if points == 1 else f"{points} numbers from 0 to {MOST_DEMAND:g}, as many as in most rows"
+    for resource, numbers in zip(RESOURCES, values, strict=True):
+        inside = numbers.list.eval(pl.element().is_between(0.0, MOST_DEMAND).fill_null(value=False)).list.all()
+        good = (inside & (numbers.list.len() == points)).fill_null(value=False).to_numpy()
+        check.bad_rows(~good, resource, frame[resource].str.slice(0, 60), expected)
     check.raise_problems()
-    if frame.is_empty():
-        check.add("no rows", "at least one application")
-    doubled = ~frame["app_id"].is_first_distinct().to_numpy()
-    check.bad_rows(doubled, "app_id", frame["app_id"], "an application that no row above has")
-    return frame
+    rows = [numbers.explode().to_numpy().reshape(len(frame), -1) for numbers in values]
+    return np.stack(rows, axis=1).astype(np.float64)
 
 
-def _numbers(check: Checker, frame: pl.DataFrame, column: str, low: int) -> Int32:
-    values = frame[column].str.strip_chars().cast(pl.Int64, strict=False)
-    good = values.is_between(low, MOST_REPLICAS).fill_null(value=False).to_numpy()
-    check.bad_rows(~good, column, frame[column], f"a whole number from {low} to {MOST_REPLICAS}")
-    return values.fill_null(low).to_numpy().clip(low, MOST_REPLICAS).astype(np.int32)
+def _numbers(text: pl.Series) -> pl.Series:
+    """Return numbers or lists of numbers as lists; null where one is neither."""
+    is_list = text.str.contains(r"^\[.*\]$")
+    inner = text.str.strip_chars("[]").str.replace_all(" ", "", literal=True)
+    plain = ~text.str.contains(r"[\[\],]")
+    lists = inner.str.split(",").cast(pl.List(pl.Float64), strict=False)
+    return pl.select(pl.when(is_list | plain).then(lists)).to_series()
 
 
-def _curves(check: Checker, frame: pl.DataFrame, column: str) -> Floats:
-    """Return what replicas ask for, (L, T)."""
-    lists = frame[column].str.strip_chars(" []").str.split(",").list.eval(pl.element().str.strip_chars())
-    values = lists.cast(pl.List(pl.Float64), strict=False)
-    points = int(values.list.len().mode()[0]) if len(values) else 1
-    inside = values.list.eval(pl.element().is_between(0.0, 1e9).fill_null(value=False)).list.all()
-    good = (inside & (values.list.len() == points)).fill_null(value=False).to_numpy()
-    number = "a finite number of at least 0"
-    expected = number if points == 1 else f"{points} finite numbers of at least 0, as in most rows"
-    check.bad_rows(~good, column, frame[column].str.slice(0, 60), expected)
-    if not good.all():
-        return np.zeros((len(frame), points))
-    return np.asarray(values.explode().to_numpy(), np.float64).reshape(len(frame), points)
-
-
-def _limits(check: Checker, frame: pl.DataFrame, names: list[str]) -> tuple[Any, Any, Any]:
-    """Return application, other application and how many of it are allowed, one value each for a limit."""
+def _limits(check: Checker, frame: pl.DataFrame) -> Affinity:
+    """Return the limits of all rows."""
     text = frame["inter_aff"]
-    good = text.str.contains(_LIMITS).to_numpy()
-    check.bad_rows(~good, "inter_aff", text.str.slice(0, 60), "a list such as [(7, 2), (9, 0)]")
-    pairs = text.str.extract_all(_LIMIT)
-    count = pairs.list.len().to_numpy()
-    degree = _numbers(check, frame, "inter_degree", 0)
-    wrong = good & (degree != count)
+    good = text.str.contains(LIMITS)
+    check.bad_rows(~good.to_numpy(), "inter_aff", text.str.slice(0, 60), "a list such as [(7, 2), (9, 0)]")
+    listed = text.str.count_matches("(", literal=True).to_numpy()
+    degree = whole_numbers(check, frame, "inter_degree", high=MOST_LISTED)
+    wrong = good.to_numpy() & (degree != listed)
     check.bad_rows(wrong, "inter_degree", frame["inter_degree"], "as many as inter_aff lists")
-    source = np.repeat(np.arange(len(frame)), count)
-    both = pairs.explode().drop_nulls()
-    other = both.str.extract(_LIMIT, 1)
-    most = both.str.extract(_LIMIT, 2).cast(pl.Int64, strict=False).clip(0, MOST_REPLICAS)
-    known = pl.DataFrame({"name": names, "number": np.arange(len(names))}).unique("name", keep="first")
-    target = pl.DataFrame({"name": other}).join(known, on="name", how="left", maintain_order="left")["number"]
-    unknown = target.is_null().to_numpy()
-    if unknown.any():
-        first = int(np.flatnonzero(unknown)[0])
-        check.add(
-            f"a limit for application {other[first]}",
-            "applications that the file has",
-            int(source[first]) + 1,
-            "inter_aff",
-            int(unknown.sum()),
-        )
-    return source, target.fill_null(0).to_numpy(), most.to_numpy()
-
-
-def unpacked(path: Path) -> bytes:
-    """Return the bytes of a file, unpacked by its ending."""
-    import bz2
-    import gzip
-    import lzma
-
-    opening: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
-    with opening.get(path.suffix, open)(path, "rb") as file:
-        content: bytes = file.read()
-    return content
+    check.raise_problems()
+    names = frame["app_id"].to_list()
+    target, most = np.empty(listed.sum(), np.int32), np.empty(listed.sum(), np.int32)
+    done = 0
+    for first in range(0, len(text), ROWS_A_PIECE):
+        piece = text.slice(first, ROWS_A_PIECE)
+        fields = piece.str.replace_all(BESIDE_NUMBERS, "").filter(piece != "[]").str.split(",").explode()
+        others = fields.gather_every(2)
+        end = done + len(others)
+        target[done:end] = positions(others, names)
+        allowed = fields.gather_every(2, 1).cast(pl.Float64).clip(0, ANY_NUMBER)  # far beyond is no limit, too
+        most[done:end] = allowed.to_numpy()
+        for place in np.flatnonzero(target[done:end] < 0)[:1]:
+            row = int(np.searchsorted(np.cumsum(listed), done + place, side="right"))
+            check.add(f"a limit for application {others[int(place)]!r}", "one that a row has", row + 2, "inter_aff")
+        done = end
+    return Affinity(np.repeat(np.arange(len(names), dtype=np.int32), listed), target, most)
 
 
 def write_authors(path: str | Path, instance: Instance) -> None:
-    """Write an instance of cores and memory; its nodes are not part of the format."""
-    values = [(instance.demand[:, number] * unit).round(9) for number, unit in enumerate(instance.units)]
-    limits = instance.affinity
+    """Write an instance of cores and memory; the names of its resources and its nodes are not part of the format.
+
+    Raises
+    ------
+    InvalidValueError
+        It has other than two resources, or the name of an application cannot be written.
+    """
+    path = Path(path)
+    item = f"instance {instance.name}"
+    if len(instance.resources) != len(RESOURCES):
+        raise InvalidValueError(item, "resources", instance.resources, "two, cores and memory")
+    unfit = [name for name in instance.applications if not _writable(name)]
+    if unfit:
+        raise InvalidValueError(item, "application", unfit[0], "a name without blanks, commas, quotes or brackets")
+    with WRITERS.get(path.suffix, open)(path, "wt", encoding="utf-8") as file:
+        file.write("\t".join(COLUMNS) + "\n")
+        file.writelines("\t".join(row) + "\n" for row in _rows(instance))
+
+
+def _writable(name: str) -> bool:
+    return not set(name) & set(",'\"()[]") and len(name.split()) == 1 and name == name.strip()
+
+
+def _rows(instance: Instance) -> Iterator[tuple[str, ...]]:
+    """Yield the fields of each row."""
+    names, limits, demand = instance.applications, instance.affinity, user_demand(instance)
     order = np.argsort(limits.source, kind="stable")
-    start = np.searchsorted(limits.source[order], np.arange(len(instance.applications) + 1))
-    rows = []
-    for number, name in enumerate(instance.applications):
+    start = np.searchsorted(limits.source[order], np.arange(len(names) + 1))
+    for number, name in enumerate(names):
         arcs = order[start[number] : start[number + 1]]
-        pairs = [
-            f"({instance.applications[other]}, {most})"
-            for other, most in zip(limits.target[arcs].tolist(), limits.most[arcs].tolist(), strict=True)
-        ]
-        cells = (
-            name,
-            str(instance.replicas[number]),
-            *(_cell(curve[number].tolist()) for curve in values),
-            str(len(pairs)),
-            f"[{', '.join(pairs)}]",
-        )
-        rows.append("\t".join(cells))
-    Path(path).write_text("\n".join(["\t".join(COLUMNS), *rows]) + "\n", encoding="utf-8")
+        pairs = _pairs(names, limits.target[arcs], limits.most[arcs])
+        curves = (_cell(demand[number, resource].tolist()) for resource in range(len(RESOURCES)))
+        yield name, str(instance.replicas[number]), *curves, str(len(pairs)), f"[{', '.join(pairs)}]"
+
+
+def _pairs(names: Sequence[str], target: Int32, most: Int32) -> list[str]:
+    return [f"({names[other]}, {limit})" for other, limit in zip(target.tolist(), most.tolist(), strict=True)]
 
 
 def _cell(curve: list[float]) -> str:
-    numbers = [f"{value:.12g}" for value in curve]
+    numbers = [repr(value).removesuffix(".0") for value in curve]
     return numbers[0] if len(numbers) == 1 else f"[{', '.join(numbers)}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import numpy as np
@@ -11,30 +12,30 @@ from plb.arrays import Int32
 from plb.provisioning import Affinity
 from plb.validation import check_count, check_member, check_number
 
-LIMITS = (0, 1, 2, 3, 4)
-"""Values of limits in the contest's data, see `LIMIT_COUNTS`."""
 LIMIT_COUNTS = (13_144, 3_992, 6_556, 361, 25)
-"""How often they occur between different applications of the contest's data set (preliminary B, app_interference.csv
-where both applications are deployed); 24,078 in all, as [3] section 5.1 says."""
+"""How often the limits 0, 1, 2, 3 and 4 occur between different applications in the contest's data (preliminary B,
+app_interference.csv); 24,078 in all, the number of restrictions that [3] section 5.1 gives."""
 
 Ints = npt.NDArray[np.int64]
+Arcs = tuple[Int32, Int32]
+"""Sources and targets."""
 
 
 class GraphKind(StrEnum):
-    """How arcs are drawn."""
+    """How arcs are drawn ([3] section 5.1)."""
 
     ARBITRARY = "arbitrary"
-    """Pairs at random, with equal probability (Sadykov and Vanderbeck)."""
+    """Different pairs, all equally likely, until there are as many as the density asks for."""
     NORMAL = "normal"
-    """As many from each application as a normal distribution says, with half of its mean as standard deviation; the
-    others at random."""
+    """From each application as many arcs as a normal distribution says, of mean ΔL and half of that as standard
+    deviation, rounded and kept from 0 to L - 1; to others that are all equally likely."""
     THRESHOLD = "threshold"
-    """A random number for each end of each application; there is an arc where the two of a pair are small (Gendreau,
-    Laporte and Semet, with the parameter of Bacci and Nicoloso)."""
+    """Two numbers from 0 to 1 for each application, one for arcs that leave it and one for those that reach it: there
+    is an arc where the mean of the two at its ends is at most `threshold_of` the density."""
 
 
 def affinity_graph(kind: GraphKind | str, applications: int, density: float, seed: int) -> Affinity:
-    """Return limits between applications, with values as frequent as in the contest's data.
+    """Return limits between different applications, with values as frequent as in the contest's data.
 
     Parameters
     ----------
@@ -43,7 +44,9 @@ def affinity_graph(kind: GraphKind | str, applications: int, density: float, see
     applications
         L, how many there are.
     density
-        Arcs by L(L - 1), from 0 to 0.5; exact for arbitrary graphs, on average for others.
+        Δ, arcs by L(L - 1), from 0 to 0.5. Arbitrary graphs have just so many arcs, rounded down. Normal ones have more
+        on average, by 0.4 % of them, as no number of arcs is negative, and by 1/L for a mean of ΔL arcs among L - 1
+        others; threshold ones have 2d² for the threshold d, which is more by about √(2Δ)/(2L).
     seed
         Of the random numbers.
     """
@@ -53,55 +56,68 @@ def affinity_graph(kind: GraphKind | str, applications: int, density: float, see
     draws = np.random.default_rng([check_count("affinity graph", "seed", seed), *kind.encode()])
     drawing = {GraphKind.ARBITRARY: _arbitrary, GraphKind.NORMAL: _normal, GraphKind.THRESHOLD: _threshold}
     source, target = drawing[kind](applications, density, draws)
-    shares = np.cumsum(LIMIT_COUNTS) / sum(LIMIT_COUNTS)
-    most = np.asarray(LIMITS, np.int32)[np.searchsorted(shares, draws.random(len(source)), side="right")]
-    return Affinity(source, target, most)
+    values = np.repeat(np.arange(len(LIMIT_COUNTS), dtype=np.int32), LIMIT_COUNTS)
+    return Affinity(source, target, values[draws.integers(len(values), size=len(source), dtype=np.uint16)])
 
 
-def _arbitrary(applications: int, density: float, draws: np.random.Generator) -> tuple[Int32, Int32]:
-    wanted = int(density * applications * (applications - 1))
-    return _ends(_some_of(applications * (applications - 1), wanted, draws), applications)
+def _arbitrary(applications: int, density: float, draws: np.random.Generator) -> Arcs:
+    pairs = applications * (applications - 1)
+    return _ends(_some_of(pairs, int(density * pairs), draws), applications)
 
 
 def _some_of(population: int, wanted: int, draws: np.random.Generator) -> Ints:
-    """Return so many different numbers below `population`, ascending, all equally likely."""
+    """Return so many different numbers below `population`, ascending, all equally likely; at most half of them."""
     found = np.zeros(0, np.int64)
     while len(found) < wanted:
-        missing = wanted - len(found)
-        more = draws.integers(population, size=missing + missing // 8 + 16)
-        new, first = np.unique(more, return_index=True)
-        new = new[np.argsort(first)]  # in the order of drawing, so that none is favoured by its size
-        new = new[~np.isin(new, found, assume_unique=True)] if len(found) else new
-        found = np.concatenate([found, new[:missing]])
-    return np.sort(found)
+        share = (wanted - len(found)) / (population - len(found))
+        # so many draws are expected to give as many new ones as are missing; a few more, so that one round mostly does
+        expected = -population * math.log1p(-share)
+        more = draws.integers(population, size=int(expected + 3 * math.sqrt(expected)) + 4)
+        found = np.unique(np.concatenate([found, more]) if len(found) else more)
+    surplus = draws.choice(len(found), len(found) - wanted, replace=False, shuffle=False)
+    return np.delete(found, surplus)
 
 
-def _ends(pairs: Ints, applications: int) -> tuple[Int32, Int32]:
-    """Return source and target of numbered pairs of different applications."""
-    source, target = np.divmod(pairs, max(applications - 1, 1))
-    return source.astype(np.int32), (target + (target >= source)).astype(np.int32)
+def _ends(pairs: Ints, applications: int) -> Arcs:
+    """Return source and target of pairs of different applications, numbered by source and then by target."""
+    others = max(applications - 1, 1)
+    source = (pairs // others).astype(np.int32)
+    target = (pairs % others).astype(np.int32)
+    target += target >= source
+    return source, target
 
 
-def _normal(applications: int, density: float, draws: np.random.Generator) -> tuple[Int32, Int32]:
+def _normal(applications: int, density: float, draws: np.random.Generator) -> Arcs:
     mean = applications * density
     degrees = np.rint(draws.normal(mean, mean / 2.0, applications)).astype(np.int64).clip(0, applications - 1)
-    pairs = [
-        np.sort(draws.choice(applications - 1, degree, replace=False, shuffle=False)) + number * (applications - 1)
-        for number, degree in enumerate(degrees.tolist())
-    ]
-    return _ends(np.concatenate(pairs), applications)
+    source = np.repeat(np.arange(applications, dtype=np.int32), degrees)
+    target = np.empty(len(source), np.int32)
+    start = 0
+    for degree in degrees.tolist():
+        target[start : start + degree] = np.sort(draws.choice(applications - 1, degree, replace=False, shuffle=False))
+        start += degree
+    target += target >= source
+    return source, target
 
 
-def _threshold(applications: int, density: float, draws: np.random.Generator) -> tuple[Int32, Int32]:
-    outward, inward = draws.random(applications), draws.random(applications)
-    # of Bacci and Nicoloso, arXiv 1706.03526: the threshold at which the expected density is the one wanted
-    threshold = (1.0 + np.sqrt(1.0 + 8.0 * applications * (applications - 1) * density)) / (4.0 * applications)
+def threshold_of(applications: int, density: float) -> float:
+    """Return the threshold of G. Bacci and S. Nicoloso (arXiv 1706.03526) for a density of at most 0.5.
+
+    It makes the density the expected one of their undirected graphs, each application having one number. [3]'s authors
+    take it for directed graphs, too, and so do we.
+    """
     if density == 0.0:
-        threshold = -1.0
-    order = np.argsort(inward, kind="stable")
-    degrees = np.searchsorted(inward[order], 2.0 * threshold - outward, side="right")
-    source = np.repeat(np.arange(applications), degrees)
+        return -1.0
+    return (1.0 + math.sqrt(1.0 + 8.0 * applications * (applications - 1) * density)) / (4.0 * applications)
+
+
+def _threshold(applications: int, density: float, draws: np.random.Generator) -> Arcs:
+    outward, inward = draws.random(applications), draws.random(applications)
+    order = np.argsort(inward, kind="stable").astype(np.int32)
+    reach = 2.0 * threshold_of(applications, density) - outward
+    degrees = np.searchsorted(inward[order], reach, side="right")
+    source = np.repeat(np.arange(applications, dtype=np.int32), degrees)
     place = np.arange(len(source)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
     target = order[place]
     different = source != target
-    return source[different].astype(np.int32), target[different].astype(np.int32)
+    return source[different], target[different]

@@ -1,0 +1,96 @@
+"""Where the instances of the contest stand at first, as a start for planning anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import numpy as np
+import polars as pl
+
+from plb.arrays import Int32
+from plb.provisioning import Instance
+from workloads.checks import Checker
+from workloads.provisioning.building import user_nodes
+from workloads.provisioning.contest import MACHINES_FILE, check_resources, read_instances, read_machines
+from workloads.provisioning.tables import positions
+from workloads.readers.tianchi2018 import INSTANCES_FILE, one_file
+
+
+@attrs.frozen(eq=False)
+class Placement:
+    """A place for some of the replicas of an instance; it need not keep to the limits.
+
+    Parameters
+    ----------
+    node_names
+        Names of the N nodes that have replicas.
+    kind
+        (N,) number of the type of each in `Instance.nodes`.
+    application, node, count
+        (P,) so many replicas of an application stand on a node; one row for each pair.
+    """
+
+    node_names: tuple[str, ...]
+    kind: Int32
+    application: Int32
+    node: Int32
+    count: Int32
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas have a place."""
+        return int(self.count.sum())
+
+
+def read_contest_placement(directory: str | Path, instance: Instance) -> Placement:
+    """Read on which machines the instances of the contest stand at first; about one in ten stands on none.
+
+    Parameters
+    ----------
+    directory
+        Where the contest's files are.
+    instance
+        Read from the same files, with the machines as its nodes.
+
+    Raises
+    ------
+    TraceError
+        A file is missing or damaged, or names an application or a machine that is not there, or a machine is of no
+        kind that the instance has.
+    """
+    directory = Path(directory)
+    resources = check_resources(instance.resources)
+    rows = read_instances(directory, instance.applications).filter(pl.col("machine").is_not_null())
+    machines = read_machines(directory, resources)
+    path = one_file(directory, INSTANCES_FILE)
+    check = Checker(path)
+    on = positions(rows["machine"], machines["machine"].to_list())
+    for place in np.flatnonzero(on < 0)[:1]:
+        check.add(f"machine {rows['machine'][int(place)]!r}", f"a machine of {MACHINES_FILE}", column="machine")
+    check.raise_problems()
+    pairs = pl.DataFrame({"machine": on, "application": rows["application"]})
+    pairs = pairs.group_by("machine", "application").len("count").sort("machine", "application")
+    used, node = np.unique(pairs["machine"].to_numpy(), return_inverse=True)
+    of_kind = _kinds(directory, machines, instance)[used]
+    return Placement(
+        node_names=tuple(machines["machine"].gather(used).to_list()),
+        kind=of_kind,
+        application=pairs["application"].to_numpy(),
+        node=node.astype(np.int32),
+        count=pairs["count"].cast(pl.Int32).to_numpy(),
+    )
+
+
+def _kinds(directory: Path, machines: pl.DataFrame, instance: Instance) -> Int32:
+    """Return the number of each machine's kind among the node types of the instance."""
+    capacity = machines.select(instance.resources).to_numpy()
+    kind = np.full(len(machines), -1, np.int32)
+    for number, node in reversed(list(enumerate(user_nodes(instance)))):
+        kind[(capacity == np.array(node.capacity)).all(axis=1)] = number
+    check = Checker(one_file(directory, MACHINES_FILE))
+    found = machines.select(pl.concat_str(instance.resources, separator=", ")).to_series()
+    allowed = " or ".join(", ".join(f"{value:g}" for value in node.capacity) for node in user_nodes(instance))
+    check.bad_rows(kind < 0, "machine", found, f"what a node of the instance has, {allowed}")
+    check.raise_problems()
+    return kind

@@ -1,0 +1,95 @@
+"""Plans as tables: one row for each node and application.
+
+The columns are ``node``, ``node_type``, ``application`` and ``replicas``. The ending of the file's name says whether it
+is CSV, which may be compressed (.gz, .xz, .bz2), or Parquet.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from plb.provisioning import Instance, ProvisioningPlan, lower_bound
+from workloads.checks import Checker
+from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, whole_numbers
+
+COLUMNS = ("node", "node_type", "application", "replicas")
+FROM_FILE = "file"
+"""Stands for the algorithm of a plan that was read."""
+
+
+def write_plan(path: str | Path, plan: ProvisioningPlan) -> None:
+    """Write a plan, its nodes in order."""
+    path = Path(path)
+    order = np.lexsort((plan.application, plan.node))
+    node, application = plan.node[order], plan.application[order]
+    types = pl.Series([node_type.name for node_type in plan.instance.nodes], dtype=pl.String)
+    frame = pl.DataFrame(
+        {
+            "node": pl.Series(plan.node_names(), dtype=pl.String).gather(node),
+            "node_type": types.gather(plan.kind[node]),
+            "application": pl.Series(plan.instance.applications, dtype=pl.String).gather(application),
+            "replicas": plan.count[order],
+        }
+    )
+    if path.suffix == ".parquet":
+        frame.write_parquet(path)
+        return
+    with WRITERS.get(path.suffix, open)(path, "wb") as file:
+        file.write(frame.write_csv().encode())
+
+
+def read_plan(path: str | Path, instance: Instance) -> ProvisioningPlan:
+    """Read a plan for an instance; whether it is valid, its `faults` say.
+
+    Nodes are numbered in the order in which the file first names them.
+
+    Raises
+    ------
+    TraceError
+        There is no such file, it is damaged, or rows are wrong (unknown names, a node of two types, a node and an
+        application a second time, no number of replicas): it names file, row (of CSV the line, from 1) and column.
+    """
+    path = Path(path)
+    need_file(path, f"a plan with columns {', '.join(COLUMNS)}")
+    parquet = path.suffix == ".parquet"
+    frame = _read_parquet(path) if parquet else read_headed(path, COLUMNS)
+    check = Checker(path, header_lines=0 if parquet else 1)
+    application = positions(frame["application"], instance.applications)
+    expected = f"an application of instance {instance.name}"
+    check.bad_rows(application < 0, "application", frame["application"], expected)
+    types = [node_type.name for node_type in instance.nodes]
+    node_type = positions(frame["node_type"], types)
+    check.bad_rows(node_type < 0, "node_type", frame["node_type"], f"one of {', '.join(types)}")
+    names = frame["node"].unique(maintain_order=True)
+    node = positions(frame["node"], names.to_list())
+    kind = node_type[np.unique(node, return_index=True)[1]]
+    check.bad_rows(node_type != kind[node], "node_type", frame["node_type"], "the type that the node has above")
+    pairs = frame.select(pl.struct("node", "application")).to_series()
+    doubled = ~pairs.is_first_distinct().to_numpy()
+    check.bad_rows(doubled, "application", frame["application"], "one that no row above has for this node")
+    count = whole_numbers(check, frame, "replicas", low=1)
+    check.raise_problems()
+    return ProvisioningPlan(
+        instance=instance,
+        kind=kind,
+        application=application,
+        node=node,
+        count=count,
+        algorithm=FROM_FILE,
+        seconds=0.0,
+        lower_bound=lower_bound(instance),
+    )
+
+
+def _read_parquet(path: Path) -> pl.DataFrame:
+    """Return the columns as text."""
+    check = Checker(path)
+    frame = check.read()
+    check.columns(frame, dict.fromkeys(COLUMNS[:3], "text") | {COLUMNS[3]: "number"})
+    if not len(frame):
+        check.add("no rows", "at least one row")
+    check.raise_problems()
+    return frame.select(pl.col(name).cast(pl.String) for name in COLUMNS)
