@@ -166,7 +166,7 @@ def _kinds(machines: pl.DataFrame, resources: Sequence[str]) -> tuple[NodeSpec, 
 def _read_limits(directory: Path, applications: Sequence[str], present: Bool, *, self_limits: bool) -> Affinity:
     """Return the limits between applications that have instances, by their numbers among these."""
     path = one_file(directory, INTERFERENCE_FILE)
-    rows = read_table(path, INTERFERENCE)
+    rows = read_table(path, INTERFERENCE, may_be_empty=True)
     check = Checker(path)
     ends = [positions(rows[column], applications) for column in ("app", "other")]
     for column, numbers in zip(("app", "other"), ends, strict=True):
