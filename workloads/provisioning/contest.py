@@ -107,6 +107,11 @@ def _read_apps(directory: Path, resources: Sequence[str]) -> pl.DataFrame:
     path = one_file(directory, APPS_FILE)
     apps = read_table(path, APPS)
     check_apps(path, apps)
+    check = Checker(path)
+    for name in CURVES:
+        peak = curves_of(apps[name]).max(axis=1)
+        check.bad_rows(peak > MOST_DEMAND, name, peak, f"numbers up to {MOST_DEMAND:g}")
+    check.raise_problems()
     _check_constants(path, apps, [name for name in resources if name in CONSTANT])
     return apps
 

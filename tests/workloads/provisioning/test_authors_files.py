@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import csv
 import gzip
 import tempfile
 from pathlib import Path
@@ -22,7 +20,6 @@ from tests.workloads.provisioning.instances import (
     limits_of,
     places_of,
     problems_of,
-    shared,
 )
 from workloads.provisioning import NodeSpec, read_authors, write_authors
 
@@ -65,6 +62,7 @@ def test_curves_are_lists(tmp_path: Path) -> None:
     """A list of numbers is demand at as many time points."""
     instance = read_authors(write(tmp_path / "curves.csv", CURVES))
     assert instance.time_points == 2
+    assert limits_of(instance.affinity, instance.applications) == [("b", "a", 1)]
     assert (instance.demand[0] * np.array(instance.units)[:, None]).tolist() == [[1.0, 0.5], [8.0, 8.25]]
 
 
@@ -165,22 +163,3 @@ def test_what_the_format_cannot_hold_is_not_written(tmp_path: Path) -> None:
     instance = read_authors(write(tmp_path / "x.csv"))
     with pytest.raises(InvalidValueError, match="application = 'b b'"):
         write_authors(tmp_path / "y.csv", attrs.evolve(instance, applications=("a", "b b", "c")))
-
-
-@pytest.mark.parametrize(("name", "limits"), [("TClab_dataset_2D", 24_078), ("arbitrary_d1_seed1", 871_889)])
-def test_the_authors_own_files_are_read(name: str, limits: int) -> None:
-    """Applications, replicas and limits are those that Python's own csv and ast modules find."""
-    path = shared(f"lra/{name}.csv.gz")
-    instance = read_authors(path)
-    assert (len(instance.applications), int(instance.replicas.sum())) == (9_338, 68_224)
-    assert len(instance.affinity) == limits
-    csv.field_size_limit(10**8)
-    with gzip.open(path, "rt") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    assert instance.applications == tuple(row["app_id"] for row in rows)
-    assert instance.demand[:, :, 0].tolist() == [[int(row["core"]), int(row["memory"])] for row in rows]
-    start = np.searchsorted(instance.affinity.source, np.arange(len(rows) + 1))
-    for number in range(0, len(rows), 97):
-        arcs = slice(start[number], start[number + 1])
-        found = zip(instance.affinity.target[arcs] + 1, instance.affinity.most[arcs], strict=True)
-        assert [(int(j), int(k)) for j, k in found] == ast.literal_eval(rows[number]["inter_aff"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lzma
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 import attrs
@@ -14,9 +13,8 @@ from hypothesis import given, settings
 
 from plb.errors import InvalidValueError
 from plb.provisioning import Instance
-from tests.workloads.provisioning.instances import assert_same, instances, limits_of, places_of, problems_of, shared
+from tests.workloads.provisioning.instances import assert_same, instances, limits_of, places_of, problems_of
 from workloads.provisioning import (
-    PAPER_NODES,
     NodeSpec,
     peaks_only,
     read_authors,
@@ -157,6 +155,7 @@ def test_what_the_format_cannot_hold_is_not_written(tmp_path: Path) -> None:
         (attrs.evolve(instance, nodes=(attrs.evolve(instance.nodes[0], count=None),)), "node type 92x2457: count"),
         (attrs.evolve(instance, demand=varying), "disk that varies"),
         (attrs.evolve(instance, applications=("a", "b,c")), "application = 'b,c'"),
+        (attrs.evolve(instance, applications=("", "b")), "application = ''"),
         (attrs.evolve(instance, resources=("cpu", "gpu")), "resources"),
     ):
         with pytest.raises(InvalidValueError, match=message):
@@ -170,6 +169,7 @@ def test_what_the_format_cannot_hold_is_not_written(tmp_path: Path) -> None:
         (APPS, 2, 0, "", "app"),
         (APPS, 2, 1, "1|2", "cpu"),
         (APPS, 2, 2, "|".join(["-1"] * 98), "memory"),
+        (APPS, 2, 2, "|".join(["2e9"] * 98), "memory"),
         (APPS, 2, 3, "much", "disk"),
         (APPS, 3, 3, "-1", "disk"),
         (APPS, 2, 4, "-1", "P"),
@@ -240,42 +240,3 @@ def test_self_limits_can_be_left_out(instance: Instance) -> None:
     limits = limits_of(instance.affinity, instance.applications)
     found = limits_of(without_self_limits(instance).affinity, instance.applications)
     assert found == [limit for limit in limits if limit[0] != limit[1]]
-
-
-def test_the_contest_is_the_authors_data_set() -> None:
-    """With the paper's nodes and without self limits, the peaks are TClab_dataset_2D, application by application."""
-    source = shared("tianchi2018_prelim_b")
-    authors = read_authors(shared("lra/TClab_dataset_2D.csv.gz"))
-    contest = peaks_only(read_contest(source, nodes=PAPER_NODES, self_limits=False))
-    names = tuple(name.removeprefix("app_") for name in contest.applications)
-    ours = {name: (int(contest.replicas[i]), contest.demand[i].tolist()) for i, name in enumerate(names)}
-    theirs = {
-        name: (int(authors.replicas[i]), authors.demand[i].tolist()) for i, name in enumerate(authors.applications)
-    }
-    assert ours == theirs
-    assert limits_of(contest.affinity, names) == limits_of(authors.affinity, authors.applications)
-
-
-def test_the_contest_is_read_in_full() -> None:
-    """Curves, self limits, both kinds of machines and 90 % of first places are those that stand in the rows."""
-    source = shared("tianchi2018_prelim_b")
-    instance = read_contest(source)
-    assert instance.demand.shape == (9_338, 2, POINTS)
-    assert [(node.name, node.count) for node in instance.nodes] == [("92x288", 3000), ("32x64", 3000)]
-    itself = instance.affinity.source == instance.affinity.target
-    assert Counter(instance.affinity.most[itself].tolist()) == {3: 9171, 1: 118, 2: 45, 4: 4}
-    with lzma.open(source / "app_resources.csv.xz", "rt") as file:
-        row = next(line for line in file if line.startswith("app_9338,")).split(",")
-    assert instance.demand[9337, 0].tolist() == [round(float(value) * 1e6) for value in row[1].split("|")]
-    placement = read_contest_placement(source, instance)
-    with lzma.open(source / "instance_deploy.csv.xz", "rt") as file:
-        rows = [line.strip().split(",") for line in file]
-    counted = Counter((machine, app) for _, app, machine in rows if machine)
-    assert placement.replicas == counted.total() == 61_254
-    found = {
-        (placement.node_names[node], instance.applications[app]): count
-        for node, app, count in zip(
-            placement.node.tolist(), placement.application.tolist(), placement.count.tolist(), strict=True
-        )
-    }
-    assert found == counted
