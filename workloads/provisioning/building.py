@@ -38,7 +38,7 @@ class NodeSpec:
     """
 
     name: str
-    capacity: tuple[float, ...] = attrs.field(converter=tuple)
+    capacity: tuple[float, ...]
     count: int | None = None
 
 

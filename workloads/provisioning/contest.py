@@ -107,6 +107,11 @@ def _read_apps(directory: Path, resources: Sequence[str]) -> pl.DataFrame:
     path = one_file(directory, APPS_FILE)
     apps = read_table(path, APPS)
     check_apps(path, apps)
+    check = Checker(path)
+    for name in CURVES:
+        peak = curves_of(apps[name]).max(axis=1)
+        check.bad_rows(peak > MOST_DEMAND, name, peak, f"numbers up to {MOST_DEMAND:g}")
+    check.raise_problems()
     _check_constants(path, apps, [name for name in resources if name in CONSTANT])
     return apps
 
@@ -166,7 +171,7 @@ def _kinds(machines: pl.DataFrame, resources: Sequence[str]) -> tuple[NodeSpec, 
 def _read_limits(directory: Path, applications: Sequence[str], present: Bool, *, self_limits: bool) -> Affinity:
     """Return the limits between applications that have instances, by their numbers among these."""
     path = one_file(directory, INTERFERENCE_FILE)
-    rows = read_table(path, INTERFERENCE)
+    rows = read_table(path, INTERFERENCE, may_be_empty=True)
     check = Checker(path)
     ends = [positions(rows[column], applications) for column in ("app", "other")]
     for column, numbers in zip(("app", "other"), ends, strict=True):

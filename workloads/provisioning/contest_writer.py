@@ -62,8 +62,8 @@ def _check(instance: Instance) -> None:
         if node.count is None:
             raise InvalidValueError(f"node type {node.name}", "count", None, "how many there are, as the contest has")
     for name in instance.applications:
-        if set(name) & set(',"\n\r'):
-            raise InvalidValueError(item, "application", name, "a name without commas, quotes and line ends")
+        if not name or set(name) & set(',"\n\r'):
+            raise InvalidValueError(item, "application", name, "a name, without commas, quotes and line ends")
 
 
 def _text(value: float) -> str:

@@ -61,15 +61,14 @@ def read_contest_placement(directory: str | Path, instance: Instance) -> Placeme
     """
     directory = Path(directory)
     resources = check_resources(instance.resources)
-    rows = read_instances(directory, instance.applications).filter(pl.col("machine").is_not_null())
+    rows = read_instances(directory, instance.applications)
     machines = read_machines(directory, resources)
-    path = one_file(directory, INSTANCES_FILE)
-    check = Checker(path)
+    check = Checker(one_file(directory, INSTANCES_FILE))
     on = positions(rows["machine"], machines["machine"].to_list())
-    for place in np.flatnonzero(on < 0)[:1]:
-        check.add(f"machine {rows['machine'][int(place)]!r}", f"a machine of {MACHINES_FILE}", column="machine")
+    unknown = (on < 0) & rows["machine"].is_not_null().to_numpy()
+    check.bad_rows(unknown, "machine", rows["machine"], f"a machine of {MACHINES_FILE}")
     check.raise_problems()
-    pairs = pl.DataFrame({"machine": on, "application": rows["application"]})
+    pairs = pl.DataFrame({"machine": on, "application": rows["application"]}).filter(pl.col("machine") >= 0)
     pairs = pairs.group_by("machine", "application").len("count").sort("machine", "application")
     used, node = np.unique(pairs["machine"].to_numpy(), return_inverse=True)
     of_kind = _kinds(directory, machines, instance)[used]
@@ -91,6 +90,6 @@ def _kinds(directory: Path, machines: pl.DataFrame, instance: Instance) -> Int32
     check = Checker(one_file(directory, MACHINES_FILE))
     found = machines.select(pl.concat_str(instance.resources, separator=", ")).to_series()
     allowed = " or ".join(", ".join(f"{value:g}" for value in node.capacity) for node in user_nodes(instance))
-    check.bad_rows(kind < 0, "machine", found, f"what a node of the instance has, {allowed}")
+    check.bad_rows(kind < 0, ", ".join(instance.resources), found, f"what a node of the instance has, {allowed}")
     check.raise_problems()
     return kind

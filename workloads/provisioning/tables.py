@@ -29,17 +29,20 @@ def need_file(path: Path, expected: str) -> None:
         check.raise_problems()
 
 
-def read_table(path: Path, table: TextTable) -> pl.DataFrame:
+def read_table(path: Path, table: TextTable, *, may_be_empty: bool = False) -> pl.DataFrame:
     """Return all rows of a table, plain or compressed.
 
     Raises
     ------
     TraceError
-        A field cannot be read, there are too many in a row, or there is no row; it names file, line and column.
+        A field cannot be read, there are too many in a row, or there is no row where there must be one; it names file,
+        line and column.
     """
     with tempfile.TemporaryDirectory(prefix="plb-") as scratch:
         parts = list(table.chunks(path, Path(scratch), ROWS_AT_ONCE, [pl.col(name) for name in table.columns]))
-    if not sum(map(len, parts)):
+    if not any(map(len, parts)):
+        if may_be_empty:
+            return pl.DataFrame(schema=dict(table.columns))
         check = Checker(path)
         check.add("no rows", f"rows of {', '.join(table.columns)}")
         check.raise_problems()
