@@ -61,7 +61,7 @@ def provision_command(
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    list_names: Annotated[
+    _list: Annotated[
         bool, typer.Option("--list", help="Name the algorithms.", is_eager=True, callback=_list_algorithms)
     ] = False,
 ) -> None:

@@ -194,11 +194,26 @@ def whole_units(values: npt.ArrayLike, most_decimals: int = 6) -> tuple[Int32, f
     """Return numbers in whole units of a power of ten, and that power; those with more decimals are rounded up.
 
     The unit is the largest that holds all of them exactly, at least 10 to the power of -`most_decimals`.
+
+    Raises
+    ------
+    InvalidValueError
+        A number is negative, not finite, or more than `MOST` units.
     """
     array = np.asarray(values, np.float64)
+    if not (np.isfinite(array) & (array >= 0.0)).all():
+        bad = array[~(np.isfinite(array) & (array >= 0.0))][0]
+        raise InvalidValueError("whole units", "values", float(bad), "finite numbers >= 0")
     for decimals in range(most_decimals + 1):
         whole = np.rint(array * 10.0**decimals)
         if np.array_equal(whole / 10.0**decimals, array):
-            return whole.astype(np.int32), 10.0**-decimals
-    # a sum in binary may lie a little above the decimal number that is meant
-    return np.ceil(np.round(array * 10.0**most_decimals, 3)).astype(np.int32), 10.0**-most_decimals
+            break
+    else:
+        # a product in binary may lie a little above the decimal number that is meant
+        whole = np.ceil(np.round(array * 10.0**decimals, 3))
+    if whole.max(initial=0.0) > MOST:
+        largest = float(array.max())
+        raise InvalidValueError(
+            "whole units", "values", largest, f"at most {MOST * 10.0**-decimals:g} with {decimals} decimals"
+        )
+    return whole.astype(np.int32), 10.0**-decimals

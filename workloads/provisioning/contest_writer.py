@@ -101,5 +101,5 @@ def _limits(instance: Instance) -> Rows:
     limits = instance.affinity
     for source, target, most in zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True):
         # of itself the contest counts the others, and a lone replica is always allowed
-        limit = max(most - 1, 0) if source == target else most
+        limit = most - 1 if source == target else most
         yield instance.applications[source], instance.applications[target], str(limit)
