@@ -9,7 +9,7 @@ from plb.provisioning.names import parse_algorithm
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.running import Rules, run
 from plb.provisioning.workbench import Tell, Workbench
-from plb.validation import check_member, check_number
+from plb.validation import check_count, check_member, check_number
 
 AUTO = "auto"
 """The algorithm that chooses by the time allowed."""
@@ -21,6 +21,7 @@ def provision(
     *,
     rules: Rules | str = Rules.PAPER,
     time_limit: float | None = None,
+    seed: int = 0,
     tell: Tell | None = None,
 ) -> ProvisioningPlan:
     """Plan where all replicas go, on as few nodes as the algorithm can.
@@ -36,6 +37,8 @@ def provision(
     time_limit
         In seconds. First Fit is never stopped; an algorithm that is stopped gives way to its best plan so far, or to
         First Fit's. With a limit, a plan may depend on the machine.
+    seed
+        Of the random numbers of "auto"; the others draw none.
     tell
         Is told about each number of nodes that is tried.
 
@@ -62,7 +65,7 @@ def provision(
             raise ConflictError(
                 "provisioning: rules = 'released' needs the name of an algorithm; 'auto' has its own rules"
             )
-        return best_in_time(Workbench(instance, time_limit), tell)
+        return best_in_time(Workbench(instance, time_limit), tell, check_count("provisioning", "seed", seed))
     parsed = parse_algorithm(algorithm)
     return run(Workbench(instance, time_limit), parsed, rules, tell)
 

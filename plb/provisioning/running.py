@@ -158,5 +158,5 @@ def _place_all(bench: Workbench, algorithm: Algorithm, rules: Rules, wanted: Wan
         return match(wanted, bench.neighbours, packing, filling, matches)
     released = rules is Rules.RELEASED
     residual = residual_of(algorithm.measure, bench.capacity, whole=released)
-    state = nothing_spread(nodes, len(wanted.order))
+    state = nothing_spread(nodes)
     return spread(wanted, bench.neighbours, packing, state, residual, released)

@@ -45,20 +45,18 @@ class Spread(NamedTuple):
     """(N,) the nodes that it stands on, in the order in which they took one."""
     heap: Int32
     """(N,) of these, those that may take more, the one with most left on top."""
-    missing: Int32
-    """(L,) replicas that found no place."""
 
 
-def nothing_spread(nodes: int, applications: int) -> Spread:
-    """Return room for so many nodes and applications."""
-    return Spread(np.zeros(nodes), *(np.zeros(count, np.int32) for count in (*[nodes] * 5, applications)))
+def nothing_spread(nodes: int) -> Spread:
+    """Return room for so many nodes."""
+    return Spread(np.zeros(nodes), *(np.zeros(nodes, np.int32) for _ in range(5)))
 
 
 @kernel
 def spread(
     wanted: Wanted, neighbours: Neighbours, packing: Packing, state: Spread, residual: Residual, in_turn: bool
 ) -> int:
-    """Place the replicas one by one; return how many found no place, noted in `state.missing`.
+    """Place the replicas one by one; return how many found no place.
 
     `STOPPED`: time ran out.
 
@@ -89,7 +87,6 @@ def spread(
         else:
             touched, missing = _place_by_value(wanted, packing, state, residual, application, own, missing, live)
         lift_limits(packing, noted)
-        state.missing[application] = missing
         lost += missing
         for number in range(touched):
             node = state.touched[number]

@@ -17,6 +17,7 @@ from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.measures import Floats
 from plb.provisioning.packing import Packing, empty_packing
 from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.standing import Standing, add_all, nobody_standing
 
 Tell = Callable[[str], None]
 """Is told of progress, a line at a time."""
@@ -93,6 +94,19 @@ class Workbench:
             end.append(count)
             left -= count
         return empty_packing(self.instance.replicas, self.demand, np.concatenate(free), np.cumsum(end), self.stop)
+
+    def standing(self, plan: ProvisioningPlan) -> tuple[Packing, Standing]:
+        """Return the packing of a plan, nodes by kind, and who stands where."""
+        order = np.argsort(plan.kind, kind="stable")
+        number = np.empty(plan.nodes, np.int32)
+        number[order] = np.arange(plan.nodes)
+        capacity = np.stack([self.instance.capacity(node_type) for node_type in self.instance.nodes])
+        end = np.cumsum(np.bincount(plan.kind, minlength=len(self.instance.nodes)))
+        packing = empty_packing(self.instance.replicas, self.demand, capacity[plan.kind[order]], end, self.stop)
+        packing.unused[:] = end
+        standing = nobody_standing(packing)
+        add_all(packing, standing, self.demand, plan.application, number[plan.node], plan.count)
+        return packing, standing
 
     def plan(self, packing: Packing, algorithm: str) -> ProvisioningPlan:
         """Return what a packing with all replicas in it says, nodes that nobody stands on left out."""

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb.provisioning import Instance
+from plb.provisioning import Instance, Rules
 from plb.provisioning.affinity import degrees
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.filling import Score, nothing_filled
@@ -33,7 +33,7 @@ def test_a_node_takes_the_application_with_the_highest_score(instance: Instance,
 def test_the_released_programs_walk_through_a_list(instance: Instance, score: Score) -> None:
     """One pass of bubble sort before each application, shares as whole numbers."""
     expected = nodes_of(naive_nodes.fill_in_turn(instance, score))
-    assert planned(instance, f"NCD-{NAMES[score]}", "released") == expected
+    assert planned(instance, f"NCD-{NAMES[score]}", Rules.RELEASED) == expected
 
 
 @settings(deadline=None, max_examples=80)

@@ -1,4 +1,4 @@
-"""Numbers of nodes that are looked for, time that runs out, and attempts at fewer nodes."""
+"""Numbers of nodes that are looked for, time that runs out, and nodes that are emptied."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb.provisioning import Affinity, Instance, NodeType, Rules, lower_bound, provision
-from plb.provisioning.improvement import improve
-from plb.provisioning.names import parse_algorithm
-from plb.provisioning.running import first_fit_plan, run
+from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
+from plb.provisioning.affinity import ANY_NUMBER
+from plb.provisioning.application_centric import Wanted
+from plb.provisioning.emptying import empty_nodes, no_clearing
+from plb.provisioning.measures import Measure, residual_of
+from plb.provisioning.packing import Packing
+from plb.provisioning.running import first_fit_plan
 from plb.provisioning.workbench import Workbench
+from plb.uniform import Stream
+from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
 
 
@@ -21,13 +26,14 @@ def conflicting() -> Instance:
     number = 60
     pairs = {(int(one), int(other)) for one, other in draws.integers(number, size=(240, 2)) if one != other}
     arcs = [(one, other, int(draws.integers(2))) for one, other in sorted(pairs)]
+    source, target, most = np.array(arcs).T
     return Instance(
         name="conflicting",
         resources=("cpu",),
         applications=tuple(f"a{one}" for one in range(number)),
-        replicas=draws.integers(1, 9, number),
-        demand=draws.integers(1, 9, (number, 1, 1)),
-        affinity=Affinity.from_columns(*np.array(arcs).T, number),
+        replicas=draws.integers(1, 9, number, np.int32),
+        demand=draws.integers(1, 9, (number, 1, 1), np.int32),
+        affinity=Affinity.from_columns(source, target, most, number),
         nodes=(NodeType("node", np.array([16])),),
         units=(1.0,),
     )
@@ -94,25 +100,61 @@ def test_auto_gives_its_best_when_time_runs_out() -> None:
         assert plan.nodes <= first
 
 
-@settings(deadline=None, max_examples=30)
-@given(instance=instances(applications=8), seed=st.integers(0, 5))
-def test_improvement_never_adds_nodes_and_depends_on_the_seed_alone(instance: Instance, seed: int) -> None:
-    """And its plans are valid."""
+@settings(deadline=None, max_examples=60)
+@given(instance=instances(applications=8, counted=True, kinds=2), seed=st.integers(0, 5))
+def test_emptied_plans_are_valid_and_depend_on_the_seed_alone(instance: Instance, seed: int) -> None:
+    """And they have no more nodes than First Fit's."""
+    try:
+        first = provision(instance, "FF")
+    except NoPlanError:
+        return
+    plan, again = (provision(instance, seed=seed) for _ in range(2))
+    assert plan.faults() == ()
+    assert naive.allowed(plan)
+    assert (plan.nodes, plan.node.tolist()) == (again.nodes, again.node.tolist())
+    assert lower_bound(instance) <= plan.nodes <= first.nodes
 
-    def improved() -> tuple[int, list[int]]:
-        bench = Workbench(instance)
-        plan = improve(bench, first_fit_plan(bench)[0], lambda _: None, attempts=25, seed=seed)
-        assert plan.valid
-        return plan.nodes, plan.node.tolist()
 
-    assert improved() == improved()
-    assert improved()[0] <= provision(instance, "FF").nodes
-
-
-def test_improvement_places_first_what_found_no_place() -> None:
-    """Spreading alone fails at First Fit's number of nodes; with b in front it needs one node less."""
-    instance = make_instance([3, 3, 3, 1], [2, 2, 2, 1], [(0, 3, 0), (1, 3, 0), (2, 3, 0)], capacity=9)
+@settings(deadline=None, max_examples=60)
+@given(instance=instances(applications=8, kinds=2), seed=st.integers(0, 100), rounds=st.integers(1, 40))
+def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rounds: int) -> None:
+    """Room, places, and who is on each node, after neighbourhoods that were kept and others that were gone back on."""
     bench = Workbench(instance)
-    spread = run(bench, parse_algorithm("SpreadWFD-Avg-BinSearch"), Rules.PAPER, lambda _: None)
-    assert spread.algorithm == "FF"
-    assert improve(bench, spread, lambda _: None, attempts=25).valid
+    plan, _ = first_fit_plan(bench)
+    packing, standing = bench.standing(plan)
+    clearing = no_clearing(packing, np.ones(len(instance.applications)))
+    clearing.used[:] = np.arange(plan.nodes)
+    clearing.nodes[0] = plan.nodes
+    wanted = Wanted(np.arange(len(instance.applications)), instance.replicas, bench.demand)
+    residual = residual_of(Measure.AVERAGE, bench.capacity)
+    emptied = empty_nodes(wanted, bench.neighbours, packing, standing, clearing, residual, Stream(seed), 1e-3, rounds)
+    after = bench.plan(packing, "emptied")
+    assert after.faults() == ()
+    assert after.nodes == plan.nodes - emptied == clearing.nodes[0]
+    on_node = {(int(node), int(one)): int(count) for one, node, count in _rows(packing)}
+    for node in range(plan.nodes):
+        place, listed = int(standing.head[node]), {}
+        while place >= 0:
+            listed[node, int(standing.owner[place])] = int(packing.placed[place])
+            place = int(standing.next[place])
+        assert listed == {pair: count for pair, count in on_node.items() if pair[0] == node}
+        kind = instance.nodes[int(np.searchsorted(packing.end, node, side="right"))]
+        asked = sum(count * bench.demand[one] for (_, one), count in listed.items())
+        assert (packing.free[node] == instance.capacity(kind) - asked).all()
+    assert not clearing.missing.any()
+    assert (packing.allowed == ANY_NUMBER).all()
+
+
+def _rows(packing: Packing) -> list[tuple[int, int, int]]:
+    """Return application, node and count of each place."""
+    return [
+        (one, packing.node[place], packing.placed[place])
+        for one, start in enumerate(packing.start[:-1])
+        for place in range(start, start + packing.places[one])
+    ]
+
+
+def test_emptying_reaches_the_lower_bound_where_spreading_does() -> None:
+    """First Fit needs three nodes more."""
+    instance = conflicting()
+    assert provision(instance).nodes == lower_bound(instance) == provision(instance, "FF").nodes - 3
