@@ -15,6 +15,6 @@ from plb.provisioning.workbench import Tell, Workbench
 
 def best_in_time(bench: Workbench, tell: Tell, seed: int) -> ProvisioningPlan:
     """Return the best plan that is found in a workbench's time; without a limit, the same on every machine."""
-    plan, _ = first_fit_plan(bench)
+    plan = first_fit_plan(bench)
     tell(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {bench.lower_bound:,}")
     return improve(bench, plan, tell, seed=seed)

@@ -302,14 +302,14 @@ def _allowed(
     neighbours: Neighbours, packing: Packing, standing: Standing, clearing: Clearing, application: int, node: int
 ) -> int:
     """Return how many more replicas of the application at hand the limits allow on a node."""
-    most, there = neighbours.own[application], 0
+    most, there = int(neighbours.own[application]), 0
     place = standing.head[node]
     while place != NOTHING:
         other, count = standing.owner[place], packing.placed[place]
         if other == application:
-            there = count
+            there = int(count)
         else:
-            most = min(most, clearing.tolerates[other])
+            most = min(most, int(clearing.tolerates[other]))
             if count > clearing.tolerated[other]:
                 return 0
         place = standing.next[place]

@@ -21,7 +21,7 @@ from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.released import nothing_sorted, resorted_fit, whole_shares
 from plb.provisioning.released_nodes import fill_in_turn
 from plb.provisioning.spreading import nothing_spread, spread
-from plb.provisioning.workbench import Tell, Workbench, highest_node, order_of
+from plb.provisioning.workbench import Tell, Workbench, order_of
 
 
 class Rules(StrEnum):
@@ -38,7 +38,7 @@ def run(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Tell) -> Pro
     if algorithm.way in (Way.SPREAD, Way.MATCH):
         return _fewest_nodes(bench, algorithm, rules, tell)
     if algorithm == FIRST_FIT:
-        return first_fit_plan(bench)[0]
+        return first_fit_plan(bench)
     wanted = _wanted(bench, algorithm, rules)
     nodes = min(bench.most_nodes, bench.lower_bound + bench.lower_bound // 2 + 64)
     while True:
@@ -48,7 +48,7 @@ def run(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Tell) -> Pro
         if outcome == 0:
             return bench.plan(packing, algorithm.name)
         if outcome == STOPPED:
-            return first_fit_plan(bench)[0]
+            return first_fit_plan(bench)
         if nodes == bench.most_nodes:
             raise NoPlanError(bench.instance.name, algorithm.name, nodes)
         nodes = min(bench.most_nodes, 2 * nodes)
@@ -99,12 +99,13 @@ def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Te
 
     First Fit says how many suffice; where the algorithm cannot do with as many, its plan stands.
     """
-    best, most = first_fit_plan(bench)
+    best = first_fit_plan(bench)
+    most = bench.reach(best)
     wanted = _wanted(bench, algorithm, rules)
 
     def succeeds(nodes: int) -> bool:
         nonlocal best
-        packing = bench.packing(nodes)
+        packing = bench.packing_of_first(nodes)
         with bench.watched():
             missing = _place_all(bench, algorithm, rules, wanted, packing)
         if missing == STOPPED:
@@ -125,14 +126,14 @@ def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Te
     return best
 
 
-def first_fit_plan(bench: Workbench) -> tuple[ProvisioningPlan, int]:
-    """Return First Fit's plan and how many nodes, in the order of nodes, it reaches to; it is never stopped."""
+def first_fit_plan(bench: Workbench) -> ProvisioningPlan:
+    """Return First Fit's plan; it is never stopped."""
     nodes = min(bench.most_nodes, bench.lower_bound + bench.lower_bound // 2 + 64)
     wanted = _wanted(bench, FIRST_FIT, Rules.PAPER)
     while True:
         packing = bench.packing(nodes)._replace(stop=np.zeros(1, np.int64))
         if first_fit(wanted, bench.neighbours, packing) != NO_ROOM:
-            return bench.plan(packing, FIRST_FIT.name), highest_node(packing)
+            return bench.plan(packing, FIRST_FIT.name)
         if nodes == bench.most_nodes:
             raise NoPlanError(bench.instance.name, FIRST_FIT.name, nodes)
         nodes = min(bench.most_nodes, 2 * nodes)

@@ -86,24 +86,47 @@ class Workbench:
         return sum(replicas if count is None else min(count, replicas) for count in counts)
 
     def packing(self, nodes: int) -> Packing:
-        """Return an empty packing of the first so many nodes."""
-        free, end, left = [], [], nodes
+        """Return an empty packing with up to so many nodes of each kind, for algorithms that open nodes as they go."""
+        counts = [nodes if one.count is None else min(one.count, nodes) for one in self.instance.nodes]
+        return self._packing_of(counts)
+
+    def packing_of_first(self, nodes: int) -> Packing:
+        """Return an empty packing of the first so many nodes, those of the first kind in front."""
+        counts, left = [], nodes
         for node_type in self.instance.nodes:
-            count = left if node_type.count is None else min(node_type.count, left)
-            free.append(np.repeat(self.instance.capacity(node_type)[None], count, axis=0))
-            end.append(count)
-            left -= count
-        return empty_packing(self.instance.replicas, self.demand, np.concatenate(free), np.cumsum(end), self.stop)
+            counts.append(left if node_type.count is None else min(node_type.count, left))
+            left -= counts[-1]
+        return self._packing_of(counts)
+
+    def _packing_of(self, counts: list[int]) -> Packing:
+        """Return an empty packing with so many nodes of each kind."""
+        capacity = np.stack([self.instance.capacity(node_type) for node_type in self.instance.nodes])
+        free = np.repeat(capacity, counts, axis=0)
+        return empty_packing(self.instance.replicas, self.demand, free, np.cumsum(counts), self.stop)
+
+    def reach(self, plan: ProvisioningPlan) -> int:
+        """Return how many of the first nodes have all in them that a plan uses.
+
+        Kinds behind one of which there are as many as it takes do not count: the first nodes never reach them.
+        """
+        reach, before = 0, 0
+        for node_type, used in zip(
+            self.instance.nodes, np.bincount(plan.kind, minlength=len(self.instance.nodes)).tolist(), strict=True
+        ):
+            if used:
+                reach = before + used
+            if node_type.count is None:
+                break
+            before += node_type.count
+        return reach
 
     def standing(self, plan: ProvisioningPlan) -> tuple[Packing, Standing]:
         """Return the packing of a plan, nodes by kind, and who stands where."""
         order = np.argsort(plan.kind, kind="stable")
         number = np.empty(plan.nodes, np.int32)
         number[order] = np.arange(plan.nodes)
-        capacity = np.stack([self.instance.capacity(node_type) for node_type in self.instance.nodes])
-        end = np.cumsum(np.bincount(plan.kind, minlength=len(self.instance.nodes)))
-        packing = empty_packing(self.instance.replicas, self.demand, capacity[plan.kind[order]], end, self.stop)
-        packing.unused[:] = end
+        packing = self._packing_of(np.bincount(plan.kind, minlength=len(self.instance.nodes)).tolist())
+        packing.unused[:] = packing.end
         standing = nobody_standing(packing)
         add_all(packing, standing, self.demand, plan.application, number[plan.node], plan.count)
         return packing, standing
@@ -124,12 +147,6 @@ class Workbench:
             seconds=self.elapsed(),
             lower_bound=self.lower_bound,
         )
-
-
-def highest_node(packing: Packing) -> int:
-    """Return one after the last node in use, in the order of nodes; for algorithms that open nodes as they go."""
-    first = np.concatenate([[0], packing.end[:-1]])
-    return int(np.max(np.where(packing.unused > first, packing.unused, 0)))
 
 
 def order_of(sizes: Floats | Int32 | Int) -> Int:

@@ -100,7 +100,7 @@ def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance
 def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance, measure: Measure, nodes: int) -> None:
     """Who finds no place is passed over, and counted."""
     bench = Workbench(instance)
-    packing, state = bench.packing(nodes), nothing_spread(nodes)
+    packing, state = bench.packing_of_first(nodes), nothing_spread(nodes)
     wanted = Wanted(np.arange(len(instance.applications)), instance.replicas, bench.demand)
     lost = spread_kernel(wanted, bench.neighbours, packing, state, residual_of(measure, bench.capacity), False)
     expected, missing = naive.spread(instance, range(len(instance.applications)), measure, nodes)

@@ -41,7 +41,7 @@ def test_the_released_programs_walk_through_a_list(instance: Instance, score: Sc
 def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: int) -> None:
     """Of equal ones the first node, there the first application; what fits nowhere is counted."""
     bench = Workbench(instance)
-    packing = bench.packing(nodes)
+    packing = bench.packing_of_first(nodes)
     wanted = Wanted(np.arange(len(instance.applications)), instance.replicas, bench.demand)
     matches = no_matches(nodes, int(instance.replicas.sum()))
     lost = match(wanted, bench.neighbours, packing, nothing_filled(score, wanted, bench.capacity), matches)

@@ -120,7 +120,7 @@ def test_emptied_plans_are_valid_and_depend_on_the_seed_alone(instance: Instance
 def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rounds: int) -> None:
     """Room, places, and who is on each node, after neighbourhoods that were kept and others that were gone back on."""
     bench = Workbench(instance)
-    plan, _ = first_fit_plan(bench)
+    plan = first_fit_plan(bench)
     packing, standing = bench.standing(plan)
     clearing = no_clearing(packing, np.ones(len(instance.applications)))
     clearing.used[:] = np.arange(plan.nodes)
