@@ -23,6 +23,7 @@ from plb.provisioning import (
     provision,
 )
 from plb.provisioning.names import parse_algorithm
+from plb.provisioning.program import model_of, nonzeros
 from plb.provisioning.running import first_fit_plan
 from plb.provisioning.workbench import Tell, Workbench
 from tests.provisioning import naive
@@ -217,23 +218,19 @@ def test_what_is_too_large_is_refused_before_anything_is_built(monkeypatch: pyte
     """With the number of coefficients, which is the one that the program would have."""
     instance = hard()
     counted: list[int] = []
-    whole = milp._constraints
+    whole = milp.constraints
 
     def count(*arguments: object) -> list[object]:
         found = whole(*arguments)  # type: ignore[arg-type]
         counted.append(sum(one.A.nnz for one in found))
         return found
 
-    monkeypatch.setattr(milp, "_constraints", count)
+    monkeypatch.setattr(milp, "constraints", count)
     told: list[str] = []
     provision(instance, "ILP", time_limit=0.5, tell=told.append)
     nodes = int(next(line for line in told if line.startswith("ILP: fewer than")).split()[3]) - 1
-    model = milp._model(instance)
-    monkeypatch.setattr(milp, "MOST_NONZEROS", counted[0] + 2)
-    milp._refuse_too_large(model, nodes)
-    monkeypatch.setattr(milp, "MOST_NONZEROS", counted[0] - 1)
-    with pytest.raises(ConflictError, match="instance hard: too large for ILP, whose program has"):
-        milp._refuse_too_large(model, nodes)
+    # two for the order of y, which the last node has no part in
+    assert nonzeros(model_of(instance), nodes) == counted[0] + 2
     monkeypatch.setattr(milp, "MOST_NONZEROS", 100)
     monkeypatch.setattr(milp, "best_in_time", _not_to_be_run)
     with pytest.raises(ConflictError, match="expected at most 100; 'auto' takes instances of any size"):
