@@ -7,6 +7,7 @@
   halving, or by steps of 2 % of the lower bound.
 - ``Match-DotProduct-BinSearch``: the pair of application and node with the highest score, over a number of nodes.
 - ``Medea-TagPopularity``, ``Medea-NodeCandidates``, ``LRASched-Fitness``: what [3] compares with.
+- ``ILP``, ``ILP-Gap0.2``: the integer program of section 3.2, to the optimum or to within 0.2 % of it.
 
 Measures are ``Avg``, ``Max``, ``AvgExp``, ``Surrogate``, ``ExtendedSum``; ``Degree`` orders applications (not nodes) by
 how many others they share a limit with, and ``Avg-Hybrid0.9`` by the hybrid of equation 3 with α = 0.9. Scores are
@@ -35,6 +36,7 @@ class Way(Enum):
     SPREAD = "SpreadWF"
     MATCH = "Match"
     NODE_CANDIDATES = "Medea-NodeCandidates"
+    INTEGER_PROGRAM = "ILP"
 
 
 @attrs.frozen
@@ -58,6 +60,8 @@ class Algorithm:
     decrement_percent
         Steps in which the number of nodes is lowered, in percent of the lower bound; None: by halving, where the number
         of nodes is looked for.
+    gap_percent
+        Of an integer program's nodes, so many percent may lie above what it proves to be needed.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Algorithm:
     decreasing: bool = False
     demand_share: float = 1.0
     decrement_percent: float | None = None
+    gap_percent: float = 0.0
 
 
 MEASURES = {
@@ -101,12 +106,13 @@ _FORMS = tuple(
         rf"(?P<way>SpreadWF)(?P<decreasing>D)-{_SIZE}-{_SEARCH}",
         rf"(?P<way>SpreadWF)-(?P<measure>{'|'.join(MEASURES)})-{_SEARCH}",
         rf"(?P<way>Match)-{_SCORE}-{_SEARCH}",
+        r"(?P<way>ILP)(-Gap(?P<gap>\d{1,2}(\.\d+)?))?",
     )
 )
 
 
 def algorithm_names() -> tuple[str, ...]:
-    """Return the names of the algorithms, with 2 for the percentage of steps and without hybrid sizes."""
+    """Return the names of the algorithms, with 2 for the percentage of steps, without hybrid sizes and gaps."""
     fits = [f"{way}-{measure}" for way in ("FFD", "BF", "BFD", "WF", "WFD") for measure in MEASURES]
     nodes = [f"NCD-{score}" for score in SCORES]
     searches = [
@@ -115,7 +121,7 @@ def algorithm_names() -> tuple[str, ...]:
         + [f"Match-{score}" for score in SCORES]
         for search in ("BinSearch", "Decr2")
     ]
-    return ("FF", "FFD-Degree", *fits, *nodes, *searches, *BASELINES)
+    return ("FF", "FFD-Degree", *fits, *nodes, *searches, *BASELINES, "ILP")
 
 
 def parse_algorithm(name: str) -> Algorithm:
@@ -145,4 +151,5 @@ def _algorithm(name: str, parts: dict[str, str | None]) -> Algorithm:
         decreasing=parts.get("decreasing") is not None,
         demand_share=0.0 if parts.get("degree") else 1.0 if share is None else float(share),
         decrement_percent=None if decrement is None else float(decrement),
+        gap_percent=float(parts.get("gap") or 0.0),
     )

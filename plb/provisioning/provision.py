@@ -47,7 +47,7 @@ def provision(
     UnknownNameError
         There is no such algorithm.
     ConflictError
-        The authors' programs' rules do not go with the instance or the algorithm.
+        The authors' programs' rules do not go with the instance or the algorithm, or the instance is too large for it.
     NoPlanError
         There are too few nodes for the algorithm.
     """

@@ -37,6 +37,10 @@ def run(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Tell) -> Pro
     """Run an algorithm on a workbench; see `provision`."""
     if algorithm.way in (Way.SPREAD, Way.MATCH):
         return _fewest_nodes(bench, algorithm, rules, tell)
+    if algorithm.way is Way.INTEGER_PROGRAM:
+        from plb.provisioning.milp import solve_exactly  # begins with `auto`, which runs algorithms from here
+
+        return solve_exactly(bench, tell, gap_percent=algorithm.gap_percent)
     if algorithm == FIRST_FIT:
         return first_fit_plan(bench)
     wanted = _wanted(bench, algorithm, rules)
