@@ -13,7 +13,7 @@ from plb.provisioning.running import first_fit_plan
 from plb.provisioning.workbench import Tell, Workbench
 
 
-def best_in_time(bench: Workbench, tell: Tell, seed: int) -> ProvisioningPlan:
+def best_in_time(bench: Workbench, tell: Tell, *, seed: int) -> ProvisioningPlan:
     """Return the best plan that is found in a workbench's time; without a limit, the same on every machine."""
     plan = first_fit_plan(bench)
     tell(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {bench.lower_bound:,}")

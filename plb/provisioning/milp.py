@@ -80,7 +80,7 @@ def _first_plan(bench: Workbench, tell: Tell) -> ProvisioningPlan | None:
     """Return the plan of `auto`; None: it finds none."""
     seconds = None if bench.seconds is None else min(FIRST_SECONDS, FIRST_SHARE * bench.seconds)
     try:
-        return best_in_time(Workbench(bench.instance, seconds), tell)
+        return best_in_time(Workbench(bench.instance, seconds), tell, seed=0)
     except NoPlanError:
         return None
 

@@ -65,7 +65,7 @@ def provision(
             raise ConflictError(
                 "provisioning: rules = 'released' needs the name of an algorithm; 'auto' has its own rules"
             )
-        return best_in_time(Workbench(instance, time_limit), tell, check_count("provisioning", "seed", seed))
+        return best_in_time(Workbench(instance, time_limit), tell, seed=check_count("provisioning", "seed", seed))
     parsed = parse_algorithm(algorithm)
     return run(Workbench(instance, time_limit), parsed, rules, tell)
 

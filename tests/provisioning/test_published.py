@@ -46,6 +46,7 @@ def test_node_counts_equal_those_of_the_authors_programs(name: str, algorithm: s
     assert plan.valid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["TClab_dataset_2D", "arbitrary_d1_seed1"])
 def test_auto_comes_within_one_percent_of_the_lower_bound(name: str) -> None:
     """The best of the authors' programs come within 3.4 %."""
