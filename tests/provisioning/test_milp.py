@@ -74,7 +74,7 @@ def stands(instance: Instance, kind: int, inside: tuple[int, ...]) -> bool:
 @pytest.fixture
 def from_first_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave to HiGHS what `auto` would find: it begins with First Fit's plan."""
-    monkeypatch.setattr(milp, "best_in_time", lambda bench, _tell, seed: first_fit_plan(bench))
+    monkeypatch.setattr(milp, "best_in_time", lambda bench, _tell, **_seed: first_fit_plan(bench))
 
 
 def hard() -> Instance:
@@ -114,7 +114,7 @@ def test_no_placement_has_fewer_nodes(instance: Instance) -> None:
 def test_highs_finds_by_itself_what_auto_finds(instance: Instance) -> None:
     """Beginning with First Fit's plan; the fewest nodes, which the enumeration agrees with."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(milp, "best_in_time", lambda bench, _tell, seed: first_fit_plan(bench))
+        patch.setattr(milp, "best_in_time", lambda bench, _tell, **_seed: first_fit_plan(bench))
         plan = provision(instance, "ILP")
     assert plan.nodes == plan.lower_bound == fewest_nodes(instance)
     assert naive.allowed(plan)
@@ -191,7 +191,7 @@ def test_only_what_lies_beyond_the_gap_is_looked_for(gap: str, tried: int, monke
     """Four nodes are at hand, and two are needed: a plan is near enough if it is within the gap of the bound."""
     instance = make_instance([4, 4, 6, 6], [1, 1, 1, 1], [])
     told: list[str] = []
-    monkeypatch.setattr(milp, "best_in_time", lambda _bench, _tell, seed: apart(instance))
+    monkeypatch.setattr(milp, "best_in_time", lambda _bench, _tell, **_seed: apart(instance))
     plan = provision(instance, f"ILP-Gap{gap}", tell=told.append)
     assert plan.nodes - plan.lower_bound <= float(gap) / 100.0 * plan.nodes
     if tried >= plan.lower_bound:
@@ -239,5 +239,5 @@ def test_what_is_too_large_is_refused_before_anything_is_built(monkeypatch: pyte
         provision(instance, "ILP")
 
 
-def _not_to_be_run(_bench: Workbench, _tell: Tell, *, seed: int) -> None:
+def _not_to_be_run(_bench: Workbench, _tell: Tell, **_seed: int) -> None:
     pytest.fail("a plan is looked for")
