@@ -137,6 +137,18 @@ def _note(filling: Filling, application: int) -> None:
 
 
 @kernel
+def drop_done(filling: Filling, remaining: int) -> int:
+    """Leave the applications out of which all replicas are placed; return how many remain, in their order."""
+    kept = 0
+    for number in range(remaining):
+        application = filling.remaining[number]
+        if filling.missing[application] > 0:
+            filling.remaining[kept] = application
+            kept += 1
+    return kept
+
+
+@kernel
 def leave_node(filling: Filling) -> None:
     """Forget what those on the node at hand allow."""
     for number in range(filling.noted[0]):

@@ -161,8 +161,12 @@ class Instance:
         return np.repeat(node.capacity, self.time_points)
 
     def largest_capacity(self) -> Int32:
-        """Return the capacity, (D,), of a node that is as large in each dimension as the largest."""
-        return np.asarray(np.max([self.capacity(node) for node in self.nodes], axis=0))
+        """Return the capacity, (D,), of a node that is as large in each dimension as the largest.
+
+        Where none has any, it is 1 unit, so that shares of it can be told.
+        """
+        largest = np.max([self.capacity(node) for node in self.nodes], axis=0)
+        return np.asarray(np.maximum(largest, 1), np.int32)
 
 
 def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:

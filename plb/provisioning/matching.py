@@ -18,6 +18,7 @@ from plb.provisioning.filling import (
     Filling,
     count_node,
     count_there,
+    drop_done,
     leave_node,
     limit_beside,
     score_of,
@@ -91,7 +92,7 @@ def match(wanted: Wanted, neighbours: Neighbours, packing: Packing, filling: Fil
         filling.missing[application] -= 1
         missing -= 1
         if filling.missing[application] == 0:
-            remaining = _drop_done(filling, remaining)
+            remaining = drop_done(filling, remaining)
         if filling.score == FITNESS:  # what is left of all nodes is part of every score
             _look_at_all(wanted, neighbours, packing, filling, matches, remaining)
         else:
@@ -126,18 +127,6 @@ def _enter(matches: Matches, application: int, node: int) -> None:
         matches.next[entry] = matches.head[node]
         matches.head[node] = entry
     matches.many[entry] += 1
-
-
-@kernel
-def _drop_done(filling: Filling, remaining: int) -> int:
-    """Leave the applications out of which all replicas are placed; return how many remain."""
-    kept = 0
-    for number in range(remaining):
-        application = filling.remaining[number]
-        if filling.missing[application] > 0:
-            filling.remaining[kept] = application
-            kept += 1
-    return kept
 
 
 @kernel

@@ -7,7 +7,7 @@ import numpy as np
 from plb.kernel import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import Wanted
-from plb.provisioning.filling import Filling, count_node, leave_node, place_on_node, score_of, set_weights
+from plb.provisioning.filling import Filling, count_node, drop_done, leave_node, place_on_node, score_of, set_weights
 from plb.provisioning.packing import NO_ROOM, STOPPED, Packing, fitting
 
 
@@ -28,13 +28,7 @@ def fill_nodes(wanted: Wanted, neighbours: Neighbours, packing: Packing, filling
             if not _fill(wanted, neighbours, packing, filling, node, remaining):
                 break
             packing.unused[kind] += 1
-            kept = 0
-            for number in range(remaining):
-                application = filling.remaining[number]
-                if filling.missing[application] > 0:
-                    filling.remaining[kept] = application
-                    kept += 1
-            remaining = kept
+            remaining = drop_done(filling, remaining)
     return 0 if remaining == 0 else NO_ROOM
 
 

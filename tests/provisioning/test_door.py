@@ -151,3 +151,18 @@ def test_limits_by_application_are_those_given(instance: Instance) -> None:
     for one in range(number):
         own = [most for source, target, most in given_arcs if source == target == one]
         assert neighbours.own[one] == min(own, default=2**31 - 1)
+
+
+def test_a_resource_that_no_node_has_may_not_be_asked_for() -> None:
+    """It does not count where nobody does."""
+    nothing = attrs.evolve(
+        INSTANCE,
+        resources=("cpu", "gpu"),
+        demand=np.array([[[4], [0]], [[3], [0]]]),
+        nodes=(NodeType("n", np.array([10, 0])),),
+        units=(1.0, 1.0),
+    )
+    for name in algorithm_names():
+        assert provision(nothing, name).valid
+    with pytest.raises(InvalidValueError, match="application b: demand = '3 cpu, 1 gpu'"):
+        attrs.evolve(nothing, demand=np.array([[[4], [0]], [[3], [1]]]))
