@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from cluster.studies.provisioning.design import OF_DENSITIES, Figure, Group
+from cluster.studies.provisioning.design import DENSITIES, OF_DENSITIES, Figure, Group
 from plb import PlbError
 from workloads.provisioning import GraphKind
 
@@ -93,7 +93,7 @@ OF_THRESHOLD: Mapping[tuple[Figure, float], float] = {
 }
 """[3] sections 5.3 and 5.4: both algorithms of spreading, from the first to the last."""
 SECONDS_OF_FIGURE_4: Mapping[str, Mapping[float, float | str]] = {
-    **dict.fromkeys(EASY, {0.01: "5", 0.05: "18", 0.1: "33"}),
+    **{name: {0.01: "5", 0.05: "18", 0.1: "33"} for name in EASY},
     "WFD-AvgExp": {0.01: 26.0, 0.05: 41.0, 0.1: 61.0},
     "NCD-DotProduct": {0.01: 16.0, 0.05: 34.0, 0.1: 62.0},
     "Medea-NodeCandidates": {0.01: 512.0, 0.05: 3200.0, 0.1: 8005.0},
@@ -146,6 +146,8 @@ def stated(group: Group, algorithm: str) -> Means:
 
 
 def _stated_by_density(group: Group, algorithm: str) -> Means:
+    if group.density not in DENSITIES:
+        return Means()
     if group.figure is Figure.DENSITIES:
         seconds = SECONDS_OF_FIGURE_4.get(algorithm, {}).get(group.density)
         return Means(_published(OF_FIGURE_4.get(algorithm)), _published(seconds))
