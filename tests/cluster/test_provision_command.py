@@ -37,7 +37,7 @@ def test_help_names_every_option() -> None:
     """And what an instance may be."""
     shown = re.sub(r"\x1b\[[0-9;]*m", "", plb("--help").stdout)
     for word in (
-        "INSTANCE",
+        "instance",
         "--algorithm",
         "--rules",
         "--time-limit",
@@ -152,6 +152,18 @@ def test_what_cannot_be_done_is_refused_with_what_is_wrong(
     assert result.exit_code == 2, result.output
     assert words in re.sub(r"[\s│]+", " ", result.stderr)
     assert not (tmp_path / "plan.csv").exists()
+
+
+def test_what_is_read_is_not_written_over(base: Path, tmp_path: Path) -> None:
+    """Neither a file nor one of the contest's directory."""
+    curves = write_curves(tmp_path / "curves")
+    for instance, path in ((base, base), (curves, next(iter(curves.iterdir())))):
+        for option in ("--out", "--json"):
+            before = path.read_bytes()
+            result = plb(instance, "--algorithm", "FF", option, path)
+            assert result.exit_code == 2
+            assert "is read; give another file to write to" in re.sub(r"\s+", " ", result.stderr)
+            assert path.read_bytes() == before
 
 
 def test_a_malformed_row_is_refused_with_file_row_and_column(base: Path) -> None:
