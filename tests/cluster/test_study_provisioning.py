@@ -128,6 +128,7 @@ def test_means_come_from_the_runs() -> None:
     (one,) = group_means(plans)
     assert (one.group, one.instances) == (attrs.evolve(ARBITRARY, figure=Figure.CURVE_DENSITIES), 2)
     assert one.means[Arm("BFD-Avg", Rules.PAPER)].deviation == pytest.approx((10.0 + 5.0) / 2)
+    assert one.means[Arm("BFD-Avg", Rules.PAPER)].half_width == pytest.approx(2.5 * 12.7062, rel=1e-4)
     assert one.means[Arm(AUTO, Rules.PAPER)] == one.means[Arm("FF", Rules.PAPER)]
     assert one.means[Arm("FF", Rules.PAPER)].seconds == 1.5
     ratio = nodes_by_first_fit(plans)["figure 6: BFD-Avg, paper/FF"]

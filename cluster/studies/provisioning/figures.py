@@ -71,10 +71,13 @@ class Mean:
         From the lower bound in percent.
     seconds
         Of computation.
+    half_width
+        Half the width of the 95 % interval of the deviation; None for a single instance.
     """
 
     deviation: float
     seconds: float
+    half_width: float | None = None
 
 
 @attrs.frozen(eq=False)
@@ -103,7 +106,7 @@ def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
     for (figure, graph, density, applications), of_group in plans.group_by(by, maintain_order=True):
         group = Group(Figure(figure), GraphKind(graph), float(str(density)), applications and int(str(applications)))
         means = {
-            Arm(str(algorithm), Rules(rules)): Mean(_mean(of_arm["deviation_percent"]), _mean(of_arm["seconds"]))
+            Arm(str(algorithm), Rules(rules)): _mean_of(of_arm)
             for (algorithm, rules), of_arm in of_group.group_by("algorithm", "rules", maintain_order=True)
         }
         found.append(GroupMeans(group, of_group["part"].n_unique(), means))
@@ -162,6 +165,7 @@ def _setting(one: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
         **attrs.asdict(one.group, value_serializer=lambda _i, _a, value: getattr(value, "value", value)),
         "instances": one.instances,
         "deviation_percent": {arm.name: mean.deviation for arm, mean in one.means.items()},
+        "deviation_half_width": {arm.name: mean.half_width for arm, mean in one.means.items()},
         "seconds": {arm.name: mean.seconds for arm, mean in one.means.items()},
         "published_deviation_percent": {
             name: attrs.asdict(means.deviation) for name, means in told.items() if means.deviation
@@ -170,5 +174,6 @@ def _setting(one: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
     }
 
 
-def _mean(values: pl.Series) -> float:
-    return float(np.mean(values.to_numpy()))
+def _mean_of(plans: pl.DataFrame) -> Mean:
+    deviations, seconds = (plans[column].to_list() for column in ("deviation_percent", "seconds"))
+    return Mean(float(np.mean(deviations)), float(np.mean(seconds)), half_width(deviations))
