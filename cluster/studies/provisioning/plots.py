@@ -94,6 +94,7 @@ def _lines(ax: Axes, groups: Sequence[GroupMeans], shown: Sequence[Arm], figure:
             values,
             marker=MARKERS[number % len(MARKERS)],
             color=COLOURS[number % len(COLOURS)],
+            linestyle="-" if number < len(COLOURS) else "--",
             linewidth=1.2,
             markersize=5,
             label=arm.algorithm,
