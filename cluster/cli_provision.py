@@ -67,12 +67,15 @@ def provision_command(
 ) -> None:
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
     from cluster.results import check_file, write_json
+    from plb import ConflictError
     from plb.provisioning import provision
     from workloads.provisioning import read_instance, write_plan
     from workloads.provisioning.source import parse_nodes
 
     for path in (out, json):
         check_file(path)
+        if path is not None and instance.resolve() in (path.resolve(), path.resolve().parent) and path.exists():
+            raise ConflictError(f"{path}: is read; give another file to write to")
     nodes = None if node is None else parse_nodes(node)
     with _progress(quiet) as tell:
         tell(f"reading {instance}")

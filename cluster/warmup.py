@@ -58,6 +58,11 @@ def warm_up(report: Callable[[str], None] = lambda _step: None) -> None:
     samples = TaskSamples.from_columns(machine=[0] * 3, task=[0] * 3, time=range(3), usage=[1.0] * 3, limit=[2.0] * 3)
     predict(samples, [parse(text) for text in PREDICTORS], threads=1)
     report("provisioning")
+    warm_up_provisioning()
+
+
+def warm_up_provisioning() -> None:
+    """Make small plans that need every kernel of provisioning."""
     instance = _tiny_instance()
     for name in PAPER_ALGORITHMS:
         provision(instance, name)
