@@ -11,6 +11,7 @@ import pytest
 
 from plb.model import Role
 from tests.workloads.public_traces import (
+    BITBRAINS_HEADER,
     alibaba_meta,
     alibaba_row,
     azure_machine,
@@ -56,9 +57,6 @@ def test_planetlab_as_parquet_equals_the_published_files(tmp_path: Path):
     table, _ = converted("planetlab", tmp_path / "table", tmp_path / "b")
     assert published.tenant_names().tolist() == table.tenant_names().tolist()
     assert published.values.tolist() == table.values.tolist()
-
-
-BITBRAINS_HEADER = ["Timestamp [ms]", "CPU cores", "CPU capacity provisioned [MHZ]", "CPU usage [MHZ]", *["..."] * 7]
 
 
 def test_bitbrains_as_published_joins_the_months_of_a_machine(tmp_path: Path):

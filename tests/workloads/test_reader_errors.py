@@ -12,6 +12,7 @@ import pytest
 
 from plb.errors import InvalidValueError
 from tests.workloads.public_traces import (
+    BITBRAINS_HEADER,
     alibaba_meta,
     alibaba_row,
     azure_machine,
@@ -78,7 +79,7 @@ def test_a_row_of_nobody_or_no_time_is_named(tmp_path: Path):
 def test_header_lines_count(tmp_path: Path):
     """The line that is named is that of the file, with its header."""
     rows = [
-        ["h"] * 11,
+        BITBRAINS_HEADER,
         [1_372_629_600, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0],
         [1_372_629_900, "four", 8, 1, 1, 1, 1, 0, 0, 0, 0],
     ]
@@ -87,6 +88,26 @@ def test_header_lines_count(tmp_path: Path):
     assert (found.row, found.column, found.found) == (3, "CPU cores", "'\\tfour'")
     text(tmp_path / "2013-7" / "1.csv", rows[:2], ";\t").rename(tmp_path / "2013-7" / "vm.csv")
     assert "the name 'vm.csv'" in problems("bitbrains", tmp_path)[0].found
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        [*BITBRAINS_HEADER[:3], *reversed(BITBRAINS_HEADER[3:])],
+        BITBRAINS_HEADER[:-1],
+        [*BITBRAINS_HEADER, "more"],
+    ],
+    ids=["none", "swapped", "short", "long"],
+)
+def test_another_header_than_the_published_one_is_refused(tmp_path: Path, header: list[object] | None):
+    """A file without header would lose its first row, and one with other columns would be misread."""
+    rows: list[list[object]] = [[1_372_629_600 + at, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0] for at in range(0, 7200, 300)]
+    text(tmp_path / "2013-7" / "1.csv.gz", rows if header is None else [header, *rows], ";\t")
+    (found,) = problems("bitbrains", tmp_path)
+    assert (Path(found.file).name, found.row, found.column) == ("1.csv.gz", 1, None)
+    assert found.found == repr("; ".join(map(str, header or rows[0])))
+    assert "; ".join(BITBRAINS_HEADER) in found.expected
 
 
 @pytest.mark.parametrize("line", ["{bad", '{"start_time": "1", "average_usage": "no"}', '{"assigned_memory": "0.5x"}'])

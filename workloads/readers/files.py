@@ -99,20 +99,20 @@ class TextTable:
         Names and types, in the order of the file; an empty field is null.
     separator
         One character between two fields.
-    header_lines
-        Lines above the first row.
+    header
+        Whether the first line names the columns; it has to name these, in this order.
     """
 
     columns: Mapping[str, Any]
     separator: str = ","
-    header_lines: int = 0
+    header: bool = False
 
-    def _scan(self, path: Path, columns: Mapping[str, Any]) -> pl.LazyFrame:
-        """Return a lazy scan of a file; a further column holds what stands beyond the last one."""
+    def _scan(self, path: Path, columns: Mapping[str, Any], skipped: int) -> pl.LazyFrame:
+        """Return a lazy scan of a file below some lines; a further column holds what stands beyond the last one."""
         return pl.scan_csv(
             path,
             has_header=False,
-            skip_lines=self.header_lines,
+            skip_lines=skipped,
             separator=self.separator,
             schema={**columns, BEYOND: pl.String},
             glob=False,
@@ -127,16 +127,33 @@ class TextTable:
         Raises
         ------
         TraceError
-            A field cannot be read; it names the file, the line and the column.
+            The header is another, or a field cannot be read; it names the file, the line and the column.
         """
         plain = streamable(path, scratch)
-        numbered = self._scan(plain, self.columns).with_row_index(ROW, self.header_lines + 1)
+        if self.header:
+            self._check_header(path, plain)
+        numbered = self._scan(plain, self.columns, int(self.header)).with_row_index(ROW, int(self.header) + 1)
         numbered = numbered.select(*columns, BEYOND, ROW)
         for chunk in chunks_of(numbered, rows, lambda error: self._explain(path, plain, error)):
             self._check_width(path, chunk)
             yield chunk.drop(BEYOND)
         if plain != path:
             plain.unlink()
+
+    def _check_header(self, path: Path, plain: Path) -> None:
+        """Raise `TraceError` unless the first line names the columns; spaces and tabs around a name do not count."""
+        first = self._scan(plain, dict.fromkeys(self.columns, pl.String), 0).head(1)
+        fields = [
+            field.strip()
+            for line in chunks_of(first, 1, lambda error: self._explain(path, plain, error))
+            for row in line.iter_rows()
+            for field in row
+            if field is not None
+        ]
+        check = Checker(path)
+        if fields != list(self.columns):
+            check.add(repr("; ".join(fields)), f"the header {'; '.join(self.columns)!r}", 1)
+        check.raise_problems()
 
     def _check_width(self, path: Path, chunk: pl.DataFrame) -> None:
         """Raise `TraceError` for lines with more fields than columns."""
@@ -158,7 +175,8 @@ class TextTable:
                 continue
             text = pl.col(name).str.strip_chars()
             bad = (text != "") & text.cast(kind, strict=False).is_null()
-            wrong = self._scan(plain, texts).with_row_index("line", self.header_lines + 1).filter(bad)
+            below = self._scan(plain, texts, int(self.header))
+            wrong = below.with_row_index("line", int(self.header) + 1).filter(bad)
             try:
                 rows = wrong.select("line", name).collect(engine="streaming")
             except (OSError, pl.exceptions.PolarsError):
