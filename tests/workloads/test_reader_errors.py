@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
+import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -182,6 +185,43 @@ def test_planetlab_files_are_checked(tmp_path: Path):
     assert problems("planetlab", tmp_path)[0].column == "day"
     pl.DataFrame({"vm": ["a"], "cpu_pct": [1.0]}).write_parquet(tmp_path / "p.parquet")
     assert {p.column for p in problems("planetlab", tmp_path)} == {"day", "cpu_pct"}
+
+
+@pytest.mark.parametrize("name", ["planetlab", "alibaba2018"])
+def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    """Its files would be missing from the trace without a word."""
+    source = tmp_path / "source"
+    alibaba(source, [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)])
+    text(source / "20110303" / "host", [[1]] * 12)
+    closed = source / "closed" / "20110304"
+    closed.mkdir(parents=True)
+    listed = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if str(path) == str(closed):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(TraceError) as caught:
+        converted(name, source, tmp_path / "out")
+    (found,) = caught.value.problems
+    assert (found.file, found.found) == (str(closed), "Permission denied")
+
+
+@pytest.mark.parametrize("fault", ["no source", "another format", "a bad row"])
+def test_nothing_is_left_of_a_conversion_that_fails(tmp_path: Path, fault: str):
+    """Directories that the conversion made go again; one that was there stays, and so does what is in it."""
+    source, there = tmp_path / "source", tmp_path / "there"
+    if fault != "no source":
+        text(source / "20110303" / "host", [["n/a"]])
+    name = "planetlab" if fault == "a bad row" else "google2011"
+    there.mkdir()
+    for out in (tmp_path / "made" / "below", there, there / "below"):
+        with pytest.raises(TraceError):
+            converted(name, source, out)
+        assert {path.name for path in tmp_path.iterdir()} <= {"source", "there"}
+        assert not list(there.iterdir())
 
 
 @pytest.mark.parametrize(

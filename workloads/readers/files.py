@@ -9,8 +9,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import attrs
 import polars as pl
 
 from workloads.checks import Checker
-from workloads.errors import TraceError
+from workloads.errors import TraceError, TraceProblem
 from workloads.readers.chunks import ROW
 
 STREAMED = ("", ".gz", ".zst")
@@ -30,7 +31,7 @@ BEYOND = "beyond the last column"
 
 
 def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
-    """Return the files of a source that match one of these patterns, compressed or not, in order.
+    """Return the `trace_files` of a source that match one of these patterns, compressed or not, in order.
 
     Parameters
     ----------
@@ -43,7 +44,23 @@ def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
         return [source]
     endings = (*STREAMED, *UNPACKED)
     found = {path for pattern in patterns for ending in endings for path in source.rglob(pattern + ending)}
-    return sorted(path for path in found if path.is_file())
+    return trace_files(found)
+
+
+def trace_files(paths: Iterable[Path]) -> list[Path]:
+    """Return those that are files, in order, without those that file managers leave: names that begin with a dot."""
+    return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
+
+
+def check_readable(source: Path) -> None:
+    """Raise `TraceError` for the directories of a source that cannot be read; a search by pattern passes over them."""
+    refused: list[OSError] = []
+    if source.is_dir():
+        for _ in os.walk(source, onerror=refused.append):
+            pass
+    expected = "a directory that can be read"
+    if refused:
+        raise TraceError([TraceProblem(e.filename, None, None, e.strerror or str(e), expected) for e in refused])
 
 
 def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Path]:
