@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 TRACES_FILE, TENANTS_FILE = "traces.parquet", "tenants.parquet"
-BATCH_ROWS = 500_000
+BATCH_ROWS = 100_000
 """Rows that `check_traces` holds at a time."""
 ROLES = tuple(role.name.lower() for role in Role)
 
