@@ -59,7 +59,7 @@ def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -
     path = Path(path)
     need_file(path, f"a file with columns {', '.join(COLUMNS)}")
     frame = read_headed(path, COLUMNS, "\t")
-    check = Checker(path, header_lines=1)
+    check = Checker(path, rows_above=1)
     names = frame["app_id"]
     check.bad_rows(~names.str.contains(f"^{NAME}$").to_numpy(), "app_id", names, "a name without blanks or brackets")
     doubled = ~names.is_first_distinct().to_numpy()

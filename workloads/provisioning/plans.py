@@ -56,7 +56,7 @@ def read_plan(path: str | Path, instance: Instance) -> ProvisioningPlan:
     need_file(path, f"a plan with columns {', '.join(COLUMNS)}")
     parquet = path.suffix == ".parquet"
     frame = _read_parquet(path) if parquet else read_headed(path, COLUMNS)
-    check = Checker(path, header_lines=0 if parquet else 1)
+    check = Checker(path, rows_above=0 if parquet else 1)
     application = positions(frame["application"], instance.applications)
     expected = f"an application of instance {instance.name}"
     check.bad_rows(application < 0, "application", frame["application"], expected)

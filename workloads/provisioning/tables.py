@@ -66,7 +66,7 @@ def read_headed(path: Path, columns: Sequence[str], separator: str = ",") -> pl.
         check.add("no rows", "at least one row below the header")
     check.raise_problems()
     frame = frame.slice(1)
-    check = Checker(path, header_lines=1)
+    check = Checker(path, rows_above=1)
     check.columns(frame, dict.fromkeys(columns, "text"))
     check.raise_problems()
     return frame
