@@ -79,7 +79,7 @@ def test_a_row_of_nobody_or_no_time_is_named(tmp_path: Path):
     assert [(p.row, p.column) for p in found] == [(2, "container_id"), (3, "time_stamp")]
 
 
-def test_rows_above_count(tmp_path: Path):
+def test_header_lines_count(tmp_path: Path):
     """The line that is named is that of the file, with its header."""
     rows = [
         BITBRAINS_HEADER,
