@@ -46,6 +46,7 @@ def provision_command(
         float | None,
         typer.Option(min=0.0, help="Seconds; the best plan found by then is given. Default: none.", show_default=False),
     ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers of auto; the others draw none.")] = 0,
     node: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,7 +81,7 @@ def provision_command(
     with _progress(quiet) as tell:
         tell(f"reading {instance}")
         problem = read_instance(instance, nodes)
-        plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, tell=tell)
+        plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, seed=seed, tell=tell)
         tell("checking the plan")
         faults = plan.faults()
     console = output(quiet=quiet)
