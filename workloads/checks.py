@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -19,6 +20,7 @@ LARGEST = float(np.finfo(np.float32).max)
 """Samples are kept as 32-bit floats."""
 
 Mask = npt.NDArray[np.bool_]
+T = TypeVar("T")
 
 
 class Checker:
@@ -33,6 +35,8 @@ class Checker:
     def __init__(self, path: Path) -> None:
         self.file = str(path)
         self.problems: list[TraceProblem] = []
+        self.rows_above = 0
+        """Rows of the file above those that are checked, where it is read some rows at a time."""
 
     def add(self, found: str, expected: str, row: int | None = None, column: str | None = None, count: int = 1) -> None:
         """Note a problem; `row` counts from 1."""
@@ -41,10 +45,14 @@ class Checker:
     def bad_rows(self, mask: Mask, column: str, found: npt.NDArray[Any] | pl.Series, expected: str) -> None:
         """Note the rows where `mask` is true; `found` holds what stands in each row."""
         rows = np.flatnonzero(mask)
-        for place, row in enumerate(rows[:ROWS_LISTED].tolist()):
-            last = place == ROWS_LISTED - 1
-            count = len(rows) - place if last else 1
-            self.add(_text(found[row]), expected, row + 1, column, count)
+        alike = [at for at, old in enumerate(self.problems) if (old.column, old.expected) == (column, expected)]
+        for row in rows[: max(0, ROWS_LISTED - len(alike))].tolist():
+            alike.append(len(self.problems))
+            self.add(_text(found[row]), expected, self.rows_above + row + 1, column)
+            rows = rows[1:]
+        if len(rows):
+            last = self.problems[alike[-1]]
+            self.problems[alike[-1]] = attrs.evolve(last, count=last.count + len(rows))
 
     def columns(self, frame: pl.DataFrame, wanted: dict[str, str]) -> bool:
         """Check that the columns are there, of kind "text", "number" or "flag", without nulls; return whether so."""
@@ -74,7 +82,14 @@ class Checker:
         """Return what a query over the file gives, streaming, or raise `TraceError` where its contents are damaged."""
         return self._undamaged(lambda: query.collect(engine="streaming"))
 
-    def _undamaged(self, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    def batches(self, rows: int) -> Iterator[pl.DataFrame]:
+        """Yield the file so many rows at a time, or raise `TraceError` where its contents are damaged."""
+        query = pl.scan_parquet(self.file, glob=False)
+        found = self._undamaged(lambda: query.collect_batches(chunk_size=rows, engine="streaming"))
+        while (frame := self._undamaged(lambda: next(found, None))) is not None:
+            yield frame
+
+    def _undamaged(self, read: Callable[[], T]) -> T:
         try:
             return read()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

@@ -1,6 +1,6 @@
 """What a trace is like: span, gaps, lifetimes, usage against request, growth and daily shape.
 
-The trace is scanned as a stream; what is held in memory grows with the number of series, not of samples.
+The trace is checked and scanned as a stream; what is held in memory grows with the number of series, not of samples.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy.typing as npt
 import polars as pl
 
 from workloads.compression import GROWN
-from workloads.format import TENANTS_FILE, TRACES_FILE
-from workloads.header import Header, read_header
+from workloads.format import TRACES_FILE, check_traces
+from workloads.header import Header
 from workloads.trace import MetricInfo
 
 HOURS = 24
@@ -147,19 +147,15 @@ def describe(path: str | Path) -> Description:
     Parameters
     ----------
     path
-        Its directory. The files are taken to be well formed, as `workloads.format.write_traces` and
-        `workloads.readers.convert` write them; `workloads.format.read_traces` checks them.
+        Its directory.
 
     Raises
     ------
     TraceError
-        A file is missing or is none of the format.
+        As with `workloads.format.read_traces`: a file is missing or breaks a rule of the format.
     """
-    folder = Path(path)
-    header = read_header(folder / TRACES_FILE, "traces")
-    read_header(folder / TENANTS_FILE, "tenants")
-    tenants = pl.read_parquet(folder / TENANTS_FILE)
-    samples = _samples(pl.scan_parquet(folder / TRACES_FILE, glob=False), tenants, header)
+    header, tenants = check_traces(path)
+    samples = _samples(pl.scan_parquet(Path(path, TRACES_FILE), glob=False), tenants, header)
     series = _series(samples, header)
     names = [metric.name for metric in header.metrics]
     ages = [pl.col(f"share_{name}").mean() for name in names]

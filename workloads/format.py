@@ -5,7 +5,8 @@ instance), ``time_s`` (seconds since the replica's creation: 0, one step, two st
 rows of a series (a tenant and role) stand together, in the order of time, without gaps.
 
 ``tenants.parquet`` has one row a tenant and columns ``tenant``, ``tenant_class``, ``replicas``, ``lifetime_s``,
-``censored``, ``max_<metric>`` for each metric and, where tenants form families, ``family`` (a whole number).
+``censored``, ``max_<metric>`` for each metric and, where tenants form families, ``family`` (a whole number); where it
+is known when they began, ``start_s`` (seconds).
 
 Units, trends, sampling step, format version and provenance stand in the files' key-value metadata (`workloads.header`).
 """
@@ -31,6 +32,7 @@ from workloads.validation import SeriesTable, check_samples, check_tenants
 __all__ = [
     "TENANTS_FILE",
     "TRACES_FILE",
+    "check_traces",
     "holds_traces",
     "read_history",
     "read_traces",
@@ -39,6 +41,8 @@ __all__ = [
 ]
 
 TRACES_FILE, TENANTS_FILE = "traces.parquet", "tenants.parquet"
+BATCH_ROWS = 100_000
+"""Rows that `check_traces` holds at a time."""
 ROLES = tuple(role.name.lower() for role in Role)
 
 
@@ -81,6 +85,29 @@ def read_traces(path: str | Path) -> TraceSet:
         file at once. Nothing is dropped or repaired silently.
     """
     folder = Path(path)
+    header, tenants = _checked_tenants(folder)
+    samples = Checker(folder / TRACES_FILE).read()
+    series = check_samples([samples], tenants, header, folder / TRACES_FILE)
+    return _trace_set(header, tenants, samples, series)
+
+
+def check_traces(path: str | Path) -> tuple[Header, pl.DataFrame]:
+    """Check the traces in a directory, and return their header and the tenants table.
+
+    What is held in memory grows with the number of tenants and series, not of samples.
+
+    Raises
+    ------
+    TraceError
+        As with `read_traces`.
+    """
+    folder = Path(path)
+    header, tenants = _checked_tenants(folder)
+    check_samples(Checker(folder / TRACES_FILE).batches(BATCH_ROWS), tenants, header, folder / TRACES_FILE)
+    return header, tenants
+
+
+def _checked_tenants(folder: Path) -> tuple[Header, pl.DataFrame]:
     header = read_header(folder / TRACES_FILE, "traces")
     of_tenants = read_header(folder / TENANTS_FILE, "tenants")
     if (header.metrics, header.step_seconds) != (of_tenants.metrics, of_tenants.step_seconds):
@@ -89,9 +116,7 @@ def read_traces(path: str | Path) -> TraceSet:
         checker.raise_problems()
     tenants = Checker(folder / TENANTS_FILE).read()
     check_tenants(tenants, header, folder / TENANTS_FILE)
-    samples = Checker(folder / TRACES_FILE).read()
-    series = check_samples(samples, tenants, header, folder / TRACES_FILE)
-    return _trace_set(header, tenants, samples, series)
+    return header, tenants
 
 
 def read_provenance(path: str | Path) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,14 +11,17 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.model import Role
-from workloads.checks import Checker
+from workloads.checks import Checker, Mask
 from workloads.header import Header
-from workloads.segments import spread
 
 MOST_REPLICAS = 127
 ROLES = {role.name.lower(): int(role) for role in Role}
 TIME_TOLERANCE = 1e-6
 """Times may be off by this share of a step (they may have been written as floats)."""
+
+
+NO_ROW = -1_000_000
+"""Stands above the first row for the tenant and role of a row; no row has it."""
 
 
 class SeriesTable(NamedTuple):
@@ -36,7 +40,7 @@ def check_tenants(tenants: pl.DataFrame, header: Header, path: Path) -> None:
     check = Checker(path)
     maxima = [f"max_{metric.name}" for metric in header.metrics]
     wanted = {"tenant": "text", "tenant_class": "text", "replicas": "number", "lifetime_s": "number"}
-    optional = {"family": "number"} if "family" in tenants.columns else {}
+    optional = {name: "number" for name in ("family", "start_s") if name in tenants.columns}
     if check.columns(tenants, wanted | {"censored": "flag"} | dict.fromkeys(maxima, "number") | optional):
         for name in ("tenant", "tenant_class"):
             empty = (tenants[name].cast(pl.String).str.strip_chars() == "").to_numpy()
@@ -44,8 +48,11 @@ def check_tenants(tenants: pl.DataFrame, header: Header, path: Path) -> None:
         doubled = ~tenants["tenant"].is_first_distinct().to_numpy()
         check.bad_rows(doubled, "tenant", tenants["tenant"], "a name that no row above has")
         _check_whole(check, tenants, "replicas", 1, MOST_REPLICAS)
-        if optional:
+        if "family" in optional:
             _check_whole(check, tenants, "family", -(2**62), 2**62)
+        if "start_s" in optional:
+            start = tenants["start_s"].to_numpy()
+            check.bad_rows(~np.isfinite(start), "start_s", start, "a finite number")
         life = tenants["lifetime_s"].to_numpy() / header.step_seconds
         finite = np.where(np.isfinite(life), life, 0.0)
         whole = (finite > 0.5) & (np.abs(finite - np.rint(finite)) < TIME_TOLERANCE)
@@ -63,37 +70,107 @@ def _check_whole(check: Checker, frame: pl.DataFrame, name: str, low: int, high:
     check.bad_rows(~good, name, values, f"a whole number from {low} to {high}")
 
 
-def check_samples(samples: pl.DataFrame, tenants: pl.DataFrame, header: Header, path: Path) -> SeriesTable:
-    """Return the series of a file of samples, or raise `TraceError` with every problem that was found."""
-    check = Checker(path)
-    names = [metric.name for metric in header.metrics]
-    wanted = {"tenant": "text", "tenant_class": "text", "role": "text", "time_s": "number"}
-    if not check.columns(samples, wanted | dict.fromkeys(names, "number")):
+def check_samples(frames: Iterable[pl.DataFrame], tenants: pl.DataFrame, header: Header, path: Path) -> SeriesTable:
+    """Return the series of a file of samples, or raise `TraceError` with every problem that was found.
+
+    Parameters
+    ----------
+    frames
+        The rows of the file, in order and in any division. What is held beside one frame grows with the number of
+        tenants and series.
+    tenants
+        The tenants table, which was checked.
+    header
+        Metrics and step.
+    path
+        The file, for messages.
+    """
+    checks = _SampleChecks(tenants, header, path)
+    for frame in frames:
+        checks.take(frame)
+    return checks.table()
+
+
+class _SampleChecks:
+    """The checks of a file of samples under way: what the rows so far say about those that follow."""
+
+    def __init__(self, tenants: pl.DataFrame, header: Header, path: Path) -> None:
+        self.check = Checker(path)
+        self.tenants, self.header = tenants, header
+        self.metrics = [metric.name for metric in header.metrics]
+        self.index = tenants.select(pl.col("tenant").cast(pl.String)).with_row_index("owner")
+        self.complete = self.sound = True
+        self.key, self.time = NO_ROW, np.nan
+        self.has_rows = np.zeros(len(tenants), np.bool_)
+        self.has_role = np.zeros((len(tenants), len(Role)), np.bool_)
+        self.series: list[tuple[npt.NDArray[np.int64], ...]] = []
+
+    def take(self, frame: pl.DataFrame) -> None:
+        """Check the rows that follow those so far."""
+        wanted = {"tenant": "text", "tenant_class": "text", "role": "text", "time_s": "number"}
+        wanted |= dict.fromkeys(self.metrics, "number")
+        if not self.check.columns(frame.head(0), wanted):
+            self.check.raise_problems()
+        self.complete = self.check.columns(frame, wanted) and self.complete
+        if self.complete and len(frame):
+            self._take(frame)
+        self.check.rows_above += len(frame)
+
+    def _take(self, frame: pl.DataFrame) -> None:
+        check, before = self.check, len(self.check.problems)
+        check.numbers(frame, self.metrics)
+        owner = _owners(check, frame, self.index)
+        role = _roles(check, frame)
+        key = owner * (len(Role) + 1) + role
+        first = np.diff(key, prepend=self.key) != 0
+        time = frame["time_s"].to_numpy().astype(np.float64)
+        _check_times(check, time, self.time, first, self.header.step_seconds)
+        self._check_once(frame, owner, role, first)
+        self.sound = self.sound and len(check.problems) == before
+        if self.sound:  # the rest needs every row to belong to a tenant
+            _check_against_tenants(check, frame, owner, self.tenants, self.metrics)
+            start = np.flatnonzero(first)
+            self.series.append((start + check.rows_above, owner[start], role[start]))
+        self.key, self.time = int(key[-1]), float(time[-1])
+
+    def _check_once(
+        self, frame: pl.DataFrame, owner: npt.NDArray[np.int64], role: npt.NDArray[np.int64], first: Mask
+    ) -> None:
+        """Check that no series starts a second time."""
+        self.has_rows[owner[first & (owner >= 0)]] = True
+        start = np.flatnonzero(first & (owner >= 0) & (role >= 0))
+        place = owner[start], role[start]
+        fresh = np.zeros(len(start), np.bool_)
+        fresh[np.unique(np.ravel_multi_index(place, self.has_role.shape), return_index=True)[1]] = True
+        again = np.zeros(len(frame), np.bool_)
+        again[start[~fresh | self.has_role[place]]] = True
+        self.has_role[place] = True
+        self.check.bad_rows(again, "tenant", frame["tenant"], "the rows of a tenant and role in one piece")
+
+    def table(self) -> SeriesTable:
+        """Return the series once all rows were taken, or raise `TraceError`."""
+        check = self.check
+        absent = np.flatnonzero(~self.has_rows)
+        if self.complete and len(absent):
+            listed = ", ".join(repr(name) for name in self.tenants["tenant"].gather(absent[:5]).to_list())
+            found = f"no rows of {len(absent)} tenants: {listed}"
+            check.add(found, "rows of every tenant of the table", column="tenant")
+        if not self.complete or not self.sound or len(absent):
+            check.raise_problems()
+        start, owner, role = (np.concatenate(parts) for parts in zip(*self.series, strict=True))
+        start = np.append(start, check.rows_above)
+        table = SeriesTable(owner.astype(np.int32), role.astype(np.int8), start)
+        _check_lengths(check, self.tenants, table, self.header.step_seconds)
+        _check_roles(check, self.tenants, self.has_role)
         check.raise_problems()
-    check.numbers(samples, names)
-    owner = _owners(check, samples, tenants)
-    role = _roles(check, samples)
-    start = _runs(owner, role)
-    _check_times(check, samples, start, header.step_seconds)
-    _check_once(check, samples, owner, role, start)
-    if not check.problems:  # the rest needs every row to belong to a tenant
-        table = SeriesTable(owner[start[:-1]].astype(np.int32), role[start[:-1]].astype(np.int8), start)
-        _check_against_tenants(check, samples, tenants, table, header)
-        _check_roles(check, tenants, table)
-    check.raise_problems()
-    return table
+        return table
 
 
-def _owners(check: Checker, samples: pl.DataFrame, tenants: pl.DataFrame) -> npt.NDArray[np.int64]:
+def _owners(check: Checker, samples: pl.DataFrame, index: pl.DataFrame) -> npt.NDArray[np.int64]:
     """Return the row of each sample's tenant in the tenants table; -1 where there is none."""
-    index = tenants.select(pl.col("tenant").cast(pl.String)).with_row_index("owner")
     rows = samples.select(pl.col("tenant").cast(pl.String)).join(index, on="tenant", how="left", maintain_order="left")
     owner = rows["owner"].cast(pl.Int64).fill_null(-1).to_numpy()
     check.bad_rows(owner < 0, "tenant", samples["tenant"], "a tenant of the tenants table")
-    absent = np.setdiff1d(np.arange(len(tenants)), owner)
-    if len(absent):
-        listed = ", ".join(repr(name) for name in tenants["tenant"].gather(absent[:5]).to_list())
-        check.add(f"no rows of {len(absent)} tenants: {listed}", "rows of every tenant of the table", column="tenant")
     return owner
 
 
@@ -104,62 +181,39 @@ def _roles(check: Checker, samples: pl.DataFrame) -> npt.NDArray[np.int64]:
     return role
 
 
-def _runs(owner: npt.NDArray[np.int64], role: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the bounds of the runs of rows with one tenant and role."""
-    key = owner * (len(Role) + 1) + role
-    return np.concatenate([np.flatnonzero(np.diff(key, prepend=key[:1] - 1)), [len(key)]]).astype(np.int64)
-
-
-def _check_times(check: Checker, samples: pl.DataFrame, start: npt.NDArray[np.int64], step: float) -> None:
-    time = samples["time_s"].to_numpy().astype(np.float64)
-    first = np.zeros(len(time), np.bool_)
-    first[start[:-1]] = True
+def _check_times(check: Checker, time: npt.NDArray[np.float64], above: float, first: Mask, step: float) -> None:
+    """Check the times of rows, of which some are the `first` of a series, below a row with the time `above`."""
     check.bad_rows(first & ~(np.abs(time) <= TIME_TOLERANCE * step), "time_s", time, "0 in the first row of a series")
-    advance = np.diff(time, prepend=np.nan) / step
+    advance = np.diff(time, prepend=above) / step
     wrong = ~first & ~(np.abs(advance - 1.0) <= TIME_TOLERANCE)
     back = wrong & ~(advance > 1.0)
     check.bad_rows(back, "time_s", time, f"rows in order: the time of the row above plus the step, {step:g}")
     check.bad_rows(wrong & ~back, "time_s", time, f"no gap: the time of the row above plus the step, {step:g}")
 
 
-def _check_once(
-    check: Checker,
-    samples: pl.DataFrame,
-    owner: npt.NDArray[np.int64],
-    role: npt.NDArray[np.int64],
-    start: npt.NDArray[np.int64],
-) -> None:
-    """Check that no series starts a second time."""
-    key = owner[start[:-1]] * (len(Role) + 1) + role[start[:-1]]
-    again = np.ones(len(key), np.bool_)
-    again[np.unique(key, return_index=True)[1]] = False
-    mask = np.zeros(len(owner), np.bool_)
-    mask[start[:-1][again & (owner[start[:-1]] >= 0) & (role[start[:-1]] >= 0)]] = True
-    check.bad_rows(mask, "tenant", samples["tenant"], "the rows of a tenant and role in one piece")
-
-
 def _check_against_tenants(
-    check: Checker, samples: pl.DataFrame, tenants: pl.DataFrame, series: SeriesTable, header: Header
+    check: Checker, samples: pl.DataFrame, owner: npt.NDArray[np.int64], tenants: pl.DataFrame, metrics: list[str]
 ) -> None:
-    owner = spread(series.tenant, series.start)
     classes = tenants["tenant_class"].cast(pl.String).gather(owner)
     differs = (samples["tenant_class"].cast(pl.String) != classes).to_numpy()
     check.bad_rows(differs, "tenant_class", samples["tenant_class"], "the class in the tenants table")
-    for metric in header.metrics:
-        most = tenants[f"max_{metric.name}"].to_numpy()[owner].astype(np.float32)
-        over = samples[metric.name].to_numpy().astype(np.float32) > most
-        check.bad_rows(over, metric.name, samples[metric.name], f"at most max_{metric.name} of the tenant")
+    for name in metrics:
+        most = tenants[f"max_{name}"].to_numpy()[owner].astype(np.float32)
+        over = samples[name].to_numpy().astype(np.float32) > most
+        check.bad_rows(over, name, samples[name], f"at most max_{name} of the tenant")
+
+
+def _check_lengths(check: Checker, tenants: pl.DataFrame, series: SeriesTable, step: float) -> None:
+    """Check that each series has as many rows as its tenant lives steps."""
     rows = np.diff(series.start)
-    wanted = np.rint(tenants["lifetime_s"].to_numpy() / header.step_seconds).astype(np.int64)[series.tenant]
+    wanted = np.rint(tenants["lifetime_s"].to_numpy() / step).astype(np.int64)[series.tenant]
     for place in np.flatnonzero(rows != wanted)[:5].tolist():
         found = f"a series of {rows[place]} rows"
         check.add(found, f"{wanted[place]} rows (lifetime_s by step)", int(series.start[place + 1]), "time_s")
 
 
-def _check_roles(check: Checker, tenants: pl.DataFrame, series: SeriesTable) -> None:
-    """Check that each tenant has the series that its number of replicas asks for."""
-    has = np.zeros((len(tenants), len(Role)), np.bool_)
-    has[series.tenant, series.role] = True
+def _check_roles(check: Checker, tenants: pl.DataFrame, has: Mask) -> None:
+    """Check that each tenant has the series, shape (T, roles), that its number of replicas asks for."""
     several = tenants["replicas"].to_numpy() > 1
     primary, secondary, instance = (has[:, role] for role in Role)
     stateful = primary & ~instance & (secondary == several)

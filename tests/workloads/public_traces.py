@@ -13,6 +13,21 @@ from workloads.format import read_traces
 from workloads.readers import READERS, Options, Report, convert
 from workloads.trace import TraceSet
 
+BITBRAINS_HEADER = [
+    "Timestamp [ms]",
+    "CPU cores",
+    "CPU capacity provisioned [MHZ]",
+    "CPU usage [MHZ]",
+    "CPU usage [%]",
+    "Memory capacity provisioned [KB]",
+    "Memory usage [KB]",
+    "Disk read throughput [KB/s]",
+    "Disk write throughput [KB/s]",
+    "Network received throughput [KB/s]",
+    "Network transmitted throughput [KB/s]",
+]
+"""The first line of each published file of Bitbrains."""
+
 
 def converted(name: str, source: Path, out: Path, **options: Any) -> tuple[TraceSet, Report]:
     """Convert, and read back what was written, which checks it."""

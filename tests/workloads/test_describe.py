@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tests.workloads.public_traces import alibaba_meta, alibaba_row, converted, text
+from tests.workloads.test_trace_format import FAULTS, Edit, folder, put, rewrite
+from workloads import format as trace_format
 from workloads.classes import METRICS
 from workloads.describe import describe
 from workloads.errors import TraceError
-from workloads.format import read_traces, write_traces
+from workloads.format import TENANTS_FILE, TRACES_FILE, read_traces, write_traces
 from workloads.regions import REGIONS, generate
 from workloads.trace import TraceSet
 
@@ -79,6 +82,67 @@ def test_days_start_when_the_tenants_did(tmp_path: Path) -> None:
     assert found.span_days == pytest.approx((50 * 3600 + 600 - 6 * 3600) / 86_400)
     assert found.figures()["gaps"] == {"gaps_filled": 0, "steps_filled": 0, "gaps_cut": 0}
     assert found.figures()["metrics"]["cpu"]["unit"] == "cores"
+
+
+@pytest.mark.parametrize("rows", [1, 3, 1000])
+@pytest.mark.parametrize(("file", "edit"), [fault[1:3] for fault in FAULTS], ids=[fault[0] for fault in FAULTS])
+def test_what_cannot_be_read_is_not_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, edit: Edit, rows: int
+) -> None:
+    """Read in batches of any size, a fault has the same rows, columns and words as in the file read as a whole."""
+    rewrite(folder(tmp_path) / file, edit)
+    with pytest.raises(TraceError) as whole:
+        read_traces(tmp_path)
+    monkeypatch.setattr(trace_format, "BATCH_ROWS", rows)
+    with pytest.raises(TraceError) as caught:
+        describe(tmp_path)
+    assert set(caught.value.problems) == set(whole.value.problems)
+
+
+def test_faults_of_several_batches_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class that differs, a value above MaxUsage and a series that is too short come in one error."""
+    path = folder(tmp_path) / TRACES_FILE
+    for edit in (put(1, "tenant_class", "BC"), put(5, "disk", 2000.0), lambda frame: frame.head(6)):
+        rewrite(path, edit)
+    monkeypatch.setattr(trace_format, "BATCH_ROWS", 2)
+    with pytest.raises(TraceError) as caught:
+        describe(tmp_path)
+    assert [(problem.row, problem.column) for problem in caught.value.problems] == [
+        (1, "tenant_class"),
+        (5, "disk"),
+        (6, "time_s"),
+    ]
+
+
+def test_bad_rows_of_all_batches_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five rows of the file are named, however many batches they stand in, and the last one counts the others."""
+    write_traces(generate(REGIONS["region1"], 5, 3), tmp_path)
+    whole = pl.read_parquet(tmp_path / TRACES_FILE)
+    monkeypatch.setattr(trace_format, "BATCH_ROWS", 100)
+    for values in (-whole["disk"] - 1, pl.Series([None] * len(whole), dtype=pl.Float32)):
+        rewrite(tmp_path / TRACES_FILE, lambda frame, values=values: frame.with_columns(disk=values))
+        with pytest.raises(TraceError) as caught:
+            describe(tmp_path)
+        assert [problem.row for problem in caught.value.problems] == [1, 2, 3, 4, 5]
+        assert sum(problem.count for problem in caught.value.problems) == len(whole)
+
+
+def test_damaged_contents_are_refused(tmp_path: Path) -> None:
+    """A file whose pages were overwritten is refused by name."""
+    write_traces(generate(REGIONS["region1"], 5, 3), tmp_path)
+    contents = (tmp_path / TRACES_FILE).read_bytes()
+    (tmp_path / TRACES_FILE).write_bytes(contents[:200] + b"\xff" * 400 + contents[600:])
+    with pytest.raises(TraceError, match=rf"{TRACES_FILE}: found damaged contents"):
+        describe(tmp_path)
+
+
+def test_a_start_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    """When a tenant began is a finite number."""
+    rewrite(folder(tmp_path) / TENANTS_FILE, lambda frame: frame.with_columns(start_s=pl.Series([0.0, 600.0])))
+    assert describe(tmp_path).span_days == pytest.approx(4 * 600 / 86_400)
+    rewrite(tmp_path / TENANTS_FILE, put(2, "start_s", float("nan")))
+    with pytest.raises(TraceError, match="row 2, column start_s: found nan; expected a finite number"):
+        describe(tmp_path)
 
 
 def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A trace that is several times larger than the memory that its conversion may take is converted all the same."""
+"""Traces several times larger than the memory that may be taken are converted and checked all the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import polars as pl
 import pytest
 
 from tests.workloads.public_traces import alibaba_meta, alibaba_row, text
-from workloads.format import TRACES_FILE
+from tests.workloads.trace_strategies import one_tenant
+from workloads.format import TENANTS_FILE, TRACES_FILE, write_traces
+from workloads.header import KEY
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs /proc")]
 
@@ -34,6 +36,14 @@ convert(reader, small, out + "-small", options)
 taken = 1024 * int(re.search(r"VmData:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 resource.setrlimit(resource.RLIMIT_DATA, (taken + int(limit),) * 2)
 print(json.dumps(attrs.asdict(convert(reader, source, out, options))))
+"""
+CHECK = """
+import re, sys
+from pathlib import Path
+from workloads.format import check_traces
+for folder in sys.argv[1:]:
+    check_traces(folder)
+    print(1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]))
 """
 SMALL_BUFFERS = {
     "POLARS_CSV_CHUNK_SIZE": "1000000",
@@ -82,3 +92,21 @@ def test_a_file_three_times_the_memory_limit_is_converted(tmp_path: Path) -> Non
     for name, usage, scale in (("cpu", (minutes * 7) % 100, 4 / 100), ("memory", minutes % 50, 2.5 / 100)):
         expected = np.bincount(step, usage * scale) / np.bincount(step)
         np.testing.assert_allclose(one[name].to_numpy(), expected, rtol=1e-6)
+
+
+def test_a_trace_three_times_the_memory_limit_is_checked(tmp_path: Path) -> None:
+    """The check before a description may not take more than a third of what the trace takes in memory."""
+    small, one_of_many, large, tenants, steps = tmp_path / "small", tmp_path / "one", tmp_path / "large", 100, 400_000
+    write_traces(one_tenant([1.0, 2.0]), small)
+    write_traces(one_tenant([float(at % 7) for at in range(steps)]), one_of_many)
+    large.mkdir()
+    for name in (TRACES_FILE, TENANTS_FILE):
+        one, header = pl.scan_parquet(one_of_many / name), pl.read_parquet_metadata(one_of_many / name)[KEY]
+        copies = pl.concat([one.with_columns(tenant=pl.lit(f"t{place}")) for place in range(tenants)])
+        copies.sink_parquet(large / name, metadata={KEY: header})
+    assert tenants * pl.read_parquet(one_of_many / TRACES_FILE).estimated_size() > 3 * LIMIT
+    command = [sys.executable, "-c", CHECK, str(small), str(large)]
+    environment = os.environ | SMALL_BUFFERS
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800, check=True)
+    before, after = map(int, done.stdout.split())
+    assert after - before < LIMIT

@@ -11,6 +11,7 @@ import pytest
 
 from plb.model import Role
 from tests.workloads.public_traces import (
+    BITBRAINS_HEADER,
     alibaba_meta,
     alibaba_row,
     azure_machine,
@@ -46,6 +47,19 @@ def test_planetlab_days_are_tenants_and_machines_are_families(tmp_path: Path):
     assert report.rows_refused == {OUT_OF_RANGE: 1, REPEATED: 0}
 
 
+def test_files_whose_names_begin_with_a_dot_are_no_part_of_a_trace(tmp_path: Path):
+    """File managers leave such files beside what was published; no reader takes them for a machine."""
+    text(tmp_path / "planetlab" / "20110303" / "host", [[1]] * 12)
+    text(tmp_path / "planetlab" / "20110303" / ".DS_Store", [["\0Bud1"]])
+    text(tmp_path / "planetlab" / "._p.parquet", [["\0"]])
+    rows = [[1_372_629_600 + at, 4, 8000, 1000, 5, 16, 2, 0, 0, 0, 0] for at in range(0, 7200, 300)]
+    text(tmp_path / "bitbrains" / "2013-7" / "7.csv", [BITBRAINS_HEADER, *rows], ";\t")
+    text(tmp_path / "bitbrains" / "2013-7" / "._7.csv", [["\0"]])
+    for name, tenant in (("planetlab", "host/20110303@0"), ("bitbrains", "vm7@0")):
+        traces, _ = converted(name, tmp_path / name, tmp_path / "out" / name)
+        assert traces.tenant_names().tolist() == [tenant]
+
+
 def test_planetlab_as_parquet_equals_the_published_files(tmp_path: Path):
     """The list of a row of the Parquet file is what the file of that day and machine holds."""
     text(tmp_path / "raw" / "20110309" / "host", [[value] for value in range(12)])
@@ -56,9 +70,6 @@ def test_planetlab_as_parquet_equals_the_published_files(tmp_path: Path):
     table, _ = converted("planetlab", tmp_path / "table", tmp_path / "b")
     assert published.tenant_names().tolist() == table.tenant_names().tolist()
     assert published.values.tolist() == table.values.tolist()
-
-
-BITBRAINS_HEADER = ["Timestamp [ms]", "CPU cores", "CPU capacity provisioned [MHZ]", "CPU usage [MHZ]", *["..."] * 7]
 
 
 def test_bitbrains_as_published_joins_the_months_of_a_machine(tmp_path: Path):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
+import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from plb.errors import InvalidValueError
 from tests.workloads.public_traces import (
+    BITBRAINS_HEADER,
     alibaba_meta,
     alibaba_row,
     azure_machine,
@@ -78,7 +82,7 @@ def test_a_row_of_nobody_or_no_time_is_named(tmp_path: Path):
 def test_header_lines_count(tmp_path: Path):
     """The line that is named is that of the file, with its header."""
     rows = [
-        ["h"] * 11,
+        BITBRAINS_HEADER,
         [1_372_629_600, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0],
         [1_372_629_900, "four", 8, 1, 1, 1, 1, 0, 0, 0, 0],
     ]
@@ -87,6 +91,26 @@ def test_header_lines_count(tmp_path: Path):
     assert (found.row, found.column, found.found) == (3, "CPU cores", "'\\tfour'")
     text(tmp_path / "2013-7" / "1.csv", rows[:2], ";\t").rename(tmp_path / "2013-7" / "vm.csv")
     assert "the name 'vm.csv'" in problems("bitbrains", tmp_path)[0].found
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        [*BITBRAINS_HEADER[:3], *reversed(BITBRAINS_HEADER[3:])],
+        BITBRAINS_HEADER[:-1],
+        [*BITBRAINS_HEADER, "more"],
+    ],
+    ids=["none", "swapped", "short", "long"],
+)
+def test_another_header_than_the_published_one_is_refused(tmp_path: Path, header: list[object] | None):
+    """A file without header would lose its first row, and one with other columns would be misread."""
+    rows: list[list[object]] = [[1_372_629_600 + at, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0] for at in range(0, 7200, 300)]
+    text(tmp_path / "2013-7" / "1.csv.gz", rows if header is None else [header, *rows], ";\t")
+    (found,) = problems("bitbrains", tmp_path)
+    assert (Path(found.file).name, found.row, found.column) == ("1.csv.gz", 1, None)
+    assert found.found == repr("; ".join(map(str, header or rows[0])))
+    assert "; ".join(BITBRAINS_HEADER) in found.expected
 
 
 @pytest.mark.parametrize("line", ["{bad", '{"start_time": "1", "average_usage": "no"}', '{"assigned_memory": "0.5x"}'])
@@ -161,6 +185,43 @@ def test_planetlab_files_are_checked(tmp_path: Path):
     assert problems("planetlab", tmp_path)[0].column == "day"
     pl.DataFrame({"vm": ["a"], "cpu_pct": [1.0]}).write_parquet(tmp_path / "p.parquet")
     assert {p.column for p in problems("planetlab", tmp_path)} == {"day", "cpu_pct"}
+
+
+@pytest.mark.parametrize("name", ["planetlab", "alibaba2018"])
+def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    """Its files would be missing from the trace without a word."""
+    source = tmp_path / "source"
+    alibaba(source, [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)])
+    text(source / "20110303" / "host", [[1]] * 12)
+    closed = source / "closed" / "20110304"
+    closed.mkdir(parents=True)
+    listed = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if str(path) == str(closed):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(TraceError) as caught:
+        converted(name, source, tmp_path / "out")
+    (found,) = caught.value.problems
+    assert (found.file, found.found) == (str(closed), "Permission denied")
+
+
+@pytest.mark.parametrize("fault", ["no source", "another format", "a bad row"])
+def test_nothing_is_left_of_a_conversion_that_fails(tmp_path: Path, fault: str):
+    """Directories that the conversion made go again; one that was there stays, and so does what is in it."""
+    source, there = tmp_path / "source", tmp_path / "there"
+    if fault != "no source":
+        text(source / "20110303" / "host", [["n/a"]])
+    name = "planetlab" if fault == "a bad row" else "google2011"
+    there.mkdir()
+    for out in (tmp_path / "made" / "below", there, there / "below"):
+        with pytest.raises(TraceError):
+            converted(name, source, out)
+        assert {path.name for path in tmp_path.iterdir()} <= {"source", "there"}
+        assert not list(there.iterdir())
 
 
 @pytest.mark.parametrize(

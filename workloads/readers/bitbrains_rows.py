@@ -52,7 +52,7 @@ PUBLISHED = TextTable(
         pl.Float64,
     ),
     separator=";",
-    header_lines=1,
+    header=True,
 )
 """A published file; a tab follows each semicolon."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import polars as pl
 from workloads.format import TENANTS_FILE, TRACES_FILE, samples_frame, tenants_frame
 from workloads.header import Header
 from workloads.readers.base import Options, Part, Reader
+from workloads.readers.files import check_readable
 from workloads.readers.report import Report, Tally
 from workloads.trace import TraceSet, concatenate
 
@@ -29,7 +32,7 @@ def convert(reader: Reader, source: str | Path, out: str | Path, options: Option
     source
         File or directory of the public trace.
     out
-        The directory; made where it is missing.
+        The directory; made where it is missing, and removed again where the conversion made it and fails.
     options
         How to convert.
 
@@ -41,16 +44,16 @@ def convert(reader: Reader, source: str | Path, out: str | Path, options: Option
     Raises
     ------
     TraceError
-        A file is missing or damaged, or a row cannot be read or belongs to nobody; it names file, row and column.
+        A file is missing or damaged, a directory cannot be read, or a row cannot be read or belongs to nobody; it
+        names file, row and column.
     """
     options, folder = options or Options(), Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     tally = Tally(step_seconds=reader.step_seconds)
-    with tempfile.TemporaryDirectory(prefix=".scratch-", dir=folder) as name:
+    with _made(folder), tempfile.TemporaryDirectory(prefix=".scratch-", dir=folder) as name:
         scratch, parts = Path(name, "rows"), Path(name, "parts")
         scratch.mkdir()
         parts.mkdir()
-        for number, part in enumerate(reader.parts(Path(source), options, tally, scratch)):
+        for number, part in enumerate(_parts(reader, source, options, tally, scratch)):
             samples_frame(part.traces).write_parquet(parts / f"traces-{number:05}.parquet")
             _tenants(part).write_parquet(parts / f"tenants-{number:05}.parquet")
         report = tally.report()
@@ -70,9 +73,28 @@ def read_public(reader: Reader, source: str | Path, options: Options | None = No
     """
     tally = Tally(step_seconds=reader.step_seconds)
     with tempfile.TemporaryDirectory() as name:
-        found = [part.traces for part in reader.parts(Path(source), options or Options(), tally, Path(name))]
+        found = [part.traces for part in _parts(reader, source, options or Options(), tally, Path(name))]
     classes = tuple(sorted({name for traces in found for name in traces.classes}))
     return concatenate([_with_classes(traces, classes) for traces in found]), tally.report()
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a directory, and remove what was made of its path, where it is empty, if what is done with it fails."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # one that is not empty stays, and so do those above
+            for path in missing:
+                path.rmdir()
+        raise
+
+
+def _parts(reader: Reader, source: str | Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+    check_readable(Path(source))
+    yield from reader.parts(Path(source), options, tally, scratch)
 
 
 def _with_classes(traces: TraceSet, classes: tuple[str, ...]) -> TraceSet:

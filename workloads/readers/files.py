@@ -9,8 +9,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import attrs
 import polars as pl
 
 from workloads.checks import Checker
-from workloads.errors import TraceError
+from workloads.errors import TraceError, TraceProblem
 from workloads.readers.chunks import ROW
 
 STREAMED = ("", ".gz", ".zst")
@@ -30,7 +31,7 @@ BEYOND = "beyond the last column"
 
 
 def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
-    """Return the files of a source that match one of these patterns, compressed or not, in order.
+    """Return the `trace_files` of a source that match one of these patterns, compressed or not, in order.
 
     Parameters
     ----------
@@ -43,7 +44,23 @@ def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
         return [source]
     endings = (*STREAMED, *UNPACKED)
     found = {path for pattern in patterns for ending in endings for path in source.rglob(pattern + ending)}
-    return sorted(path for path in found if path.is_file())
+    return trace_files(found)
+
+
+def trace_files(paths: Iterable[Path]) -> list[Path]:
+    """Return those that are files, in order, without those that file managers leave: names that begin with a dot."""
+    return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
+
+
+def check_readable(source: Path) -> None:
+    """Raise `TraceError` for the directories of a source that cannot be read; a search by pattern passes over them."""
+    refused: list[OSError] = []
+    if source.is_dir():
+        for _ in os.walk(source, onerror=refused.append):
+            pass
+    expected = "a directory that can be read"
+    if refused:
+        raise TraceError([TraceProblem(e.filename, None, None, e.strerror or str(e), expected) for e in refused])
 
 
 def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Path]:
@@ -99,20 +116,20 @@ class TextTable:
         Names and types, in the order of the file; an empty field is null.
     separator
         One character between two fields.
-    header_lines
-        Lines above the first row.
+    header
+        Whether the first line names the columns; it has to name these, in this order.
     """
 
     columns: Mapping[str, Any]
     separator: str = ","
-    header_lines: int = 0
+    header: bool = False
 
-    def _scan(self, path: Path, columns: Mapping[str, Any]) -> pl.LazyFrame:
-        """Return a lazy scan of a file; a further column holds what stands beyond the last one."""
+    def _scan(self, path: Path, columns: Mapping[str, Any], skipped: int) -> pl.LazyFrame:
+        """Return a lazy scan of a file below some lines; a further column holds what stands beyond the last one."""
         return pl.scan_csv(
             path,
             has_header=False,
-            skip_lines=self.header_lines,
+            skip_lines=skipped,
             separator=self.separator,
             schema={**columns, BEYOND: pl.String},
             glob=False,
@@ -127,16 +144,33 @@ class TextTable:
         Raises
         ------
         TraceError
-            A field cannot be read; it names the file, the line and the column.
+            The header is another, or a field cannot be read; it names the file, the line and the column.
         """
         plain = streamable(path, scratch)
-        numbered = self._scan(plain, self.columns).with_row_index(ROW, self.header_lines + 1)
+        if self.header:
+            self._check_header(path, plain)
+        numbered = self._scan(plain, self.columns, int(self.header)).with_row_index(ROW, int(self.header) + 1)
         numbered = numbered.select(*columns, BEYOND, ROW)
         for chunk in chunks_of(numbered, rows, lambda error: self._explain(path, plain, error)):
             self._check_width(path, chunk)
             yield chunk.drop(BEYOND)
         if plain != path:
             plain.unlink()
+
+    def _check_header(self, path: Path, plain: Path) -> None:
+        """Raise `TraceError` unless the first line names the columns; spaces and tabs around a name do not count."""
+        first = self._scan(plain, dict.fromkeys(self.columns, pl.String), 0).head(1)
+        fields = [
+            field.strip()
+            for line in chunks_of(first, 1, lambda error: self._explain(path, plain, error))
+            for row in line.iter_rows()
+            for field in row
+            if field is not None
+        ]
+        check = Checker(path)
+        if fields != list(self.columns):
+            check.add(repr("; ".join(fields)), f"the header {'; '.join(self.columns)!r}", 1)
+        check.raise_problems()
 
     def _check_width(self, path: Path, chunk: pl.DataFrame) -> None:
         """Raise `TraceError` for lines with more fields than columns."""
@@ -158,7 +192,8 @@ class TextTable:
                 continue
             text = pl.col(name).str.strip_chars()
             bad = (text != "") & text.cast(kind, strict=False).is_null()
-            wrong = self._scan(plain, texts).with_row_index("line", self.header_lines + 1).filter(bad)
+            below = self._scan(plain, texts, int(self.header))
+            wrong = below.with_row_index("line", int(self.header) + 1).filter(bad)
             try:
                 rows = wrong.select("line", name).collect(engine="streaming")
             except (OSError, pl.exceptions.PolarsError):

@@ -2,6 +2,7 @@
 
 Two forms are read: the published directories (``20110303/<vm>``, one whole number a line, one line every 5
 minutes), and a Parquet file with the columns ``day``, ``vm`` and ``cpu_pct`` (a list), one row a machine and day.
+Every file of a directory is a machine, but for those whose names begin with a dot.
 
 - **Metric.** ``cpu`` in percent of the machine's CPU, whose size is not published: demands of two machines do not
   add up to cores. There is neither memory nor disk.
@@ -23,7 +24,7 @@ import polars as pl
 from workloads.checks import Checker
 from workloads.readers.base import Options
 from workloads.readers.chunks import OWNER, ROW, TIME, Frame, first_reason
-from workloads.readers.files import parquet_chunks, schema_of
+from workloads.readers.files import parquet_chunks, schema_of, trace_files
 from workloads.readers.naming import one_class
 from workloads.readers.sampled import DAY_SECONDS, SampledReader
 from workloads.trace import MetricInfo
@@ -37,7 +38,7 @@ FILES = "directories <yyyymmdd> with a file a machine, or a .parquet file with t
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-    tables = [source] if source.suffix == ".parquet" else sorted(source.glob("*.parquet"))
+    tables = [source] if source.suffix == ".parquet" else trace_files(source.glob("*.parquet"))
     days = [path for path in sorted(source.glob("**/")) if _start(path.name) is not None]
     if not tables and not days:
         check = Checker(source)
@@ -46,7 +47,7 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
     for table in tables:
         yield from _table_frames(table, options)
     for day in days:
-        for path in sorted(path for path in day.iterdir() if path.is_file()):
+        for path in trace_files(day.iterdir()):
             yield Frame(path=path, rows=_series(path, day.name))
 
 
