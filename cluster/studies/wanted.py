@@ -32,7 +32,7 @@ from plb import PlbError
 from plb.model import check_number
 
 QUICK_DAYS = 2.0
-MOST_DENSITY = 100.0
+MOST_DENSITY = 1000.0
 """Cores that tenants use at the most for each that there is; the paper goes up to 3."""
 Save = Callable[[Path, Table, str], None]
 
