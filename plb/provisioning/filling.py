@@ -42,10 +42,10 @@ class Filling(NamedTuple):
     """As in `SCORES`."""
     capacity: Int32
     """(D,) of the largest node."""
-    demanded: Float
-    """(D,) shares that all applications ask for."""
-    totals: Float
-    """(D,) shares that are left of all nodes in use."""
+    demanded: Int
+    """(D,) what all applications ask for, in units."""
+    totals: Int
+    """(D,) what is left of all nodes in use, in units."""
     weights: Float
     """(D,) of what an application asks for in units, for the node at hand; not for `L2_NORM`."""
     remaining: Int32
@@ -70,8 +70,8 @@ def nothing_filled(score: Score, wanted: Wanted, capacity: Int32) -> Filling:
     return Filling(
         score=SCORES[score],
         capacity=capacity,
-        demanded=wanted.replicas @ (wanted.demand / capacity),
-        totals=np.zeros(dimensions),
+        demanded=wanted.replicas.astype(np.int64) @ wanted.demand,
+        totals=np.zeros(dimensions, np.int64),
         weights=np.zeros(dimensions),
         remaining=wanted.order.astype(np.int32),
         missing=wanted.replicas.copy(),
@@ -87,7 +87,7 @@ def nothing_filled(score: Score, wanted: Wanted, capacity: Int32) -> Filling:
 def count_node(packing: Packing, filling: Filling, node: int, sign: int) -> None:
     """Count a node among those in use, or no longer if `sign` is -1."""
     for dimension in range(len(filling.totals)):
-        filling.totals[dimension] += sign * packing.free[node, dimension] / filling.capacity[dimension]
+        filling.totals[dimension] += sign * packing.free[node, dimension]
 
 
 @kernel
@@ -99,7 +99,7 @@ def place_on_node(
     note_place(packing, application, node, count)
     filling.missing[application] -= count
     for dimension in range(len(filling.totals)):
-        filling.totals[dimension] -= count * wanted.demand[application, dimension] / filling.capacity[dimension]
+        filling.totals[dimension] -= count * wanted.demand[application, dimension]
     _limit(filling, application, 0)
     limit_beside(neighbours, filling, application, count)
 
@@ -164,7 +164,8 @@ def set_weights(packing: Packing, filling: Filling, node: int) -> None:
         share = packing.free[node, dimension] / capacity
         weight = share
         if filling.score == FITNESS:
-            weight = _ratio(share, filling.demanded[dimension] * filling.totals[dimension])
+            asked, left = filling.demanded[dimension] / capacity, filling.totals[dimension] / capacity
+            weight = _ratio(share, asked * left)
         elif filling.score == TIGHT_FILL:
             weight = _ratio(1.0, share)
         filling.weights[dimension] = weight / capacity

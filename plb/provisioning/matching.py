@@ -87,7 +87,7 @@ def match(wanted: Wanted, neighbours: Neighbours, packing: Packing, filling: Fil
             continue
         take(packing, wanted.demand, application, node, 1)
         for dimension in range(len(filling.totals)):
-            filling.totals[dimension] -= wanted.demand[application, dimension] / filling.capacity[dimension]
+            filling.totals[dimension] -= wanted.demand[application, dimension]
         _enter(matches, application, node)
         filling.missing[application] -= 1
         missing -= 1

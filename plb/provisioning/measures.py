@@ -90,8 +90,10 @@ class Residual(NamedTuple):
     """As in `CODES`."""
     capacity: Int32
     """(D,) of the largest node."""
-    totals: Float
-    """(D,) shares that are left of all nodes in use."""
+    totals: Int
+    """(D,) what is left of all nodes in use, in units."""
+    shares: Float
+    """(D,) the same by the capacity, when the weights were set."""
     nodes: Int
     """(1,) how many nodes are in use."""
     per_unit: Float
@@ -102,8 +104,15 @@ class Residual(NamedTuple):
 
 def residual_of(measure: Measure, capacity: Int32, whole: bool = False) -> Residual:
     """Return the measure of what is left before a node is in use; `capacity` is (D,) of the largest node."""
-    nothing = np.zeros(len(capacity))
-    residual = Residual(CODES[measure], capacity, nothing, np.zeros(1, np.int64), nothing.copy(), whole)
+    residual = Residual(
+        measure=CODES[measure],
+        capacity=capacity,
+        totals=np.zeros(len(capacity), np.int64),
+        shares=np.zeros(len(capacity)),
+        nodes=np.zeros(1, np.int64),
+        per_unit=np.zeros(len(capacity)),
+        whole=whole,
+    )
     reweigh(residual)
     return residual
 
@@ -113,20 +122,22 @@ def add_node(residual: Residual, free: Int32, node: int) -> None:
     """Count a node, of which `free`, (N, D), is left, among those in use."""
     residual.nodes[0] += 1
     for dimension in range(len(residual.totals)):
-        residual.totals[dimension] += free[node, dimension] / residual.capacity[dimension]
+        residual.totals[dimension] += free[node, dimension]
 
 
 @kernel
 def take_from_totals(residual: Residual, demand: Int32, application: int, count: int) -> None:
     """Take replicas that were placed from what is left of all nodes."""
     for dimension in range(len(residual.totals)):
-        residual.totals[dimension] -= count * demand[application, dimension] / residual.capacity[dimension]
+        residual.totals[dimension] -= count * demand[application, dimension]
 
 
 @kernel
 def reweigh(residual: Residual) -> None:
     """Let the weights follow the totals."""
-    weigh(residual.measure, residual.totals, max(1.0, float(residual.nodes[0])), residual.per_unit)
+    for dimension in range(len(residual.shares)):
+        residual.shares[dimension] = residual.totals[dimension] / residual.capacity[dimension]
+    weigh(residual.measure, residual.shares, max(1.0, float(residual.nodes[0])), residual.per_unit)
     for dimension in range(len(residual.per_unit)):
         residual.per_unit[dimension] /= residual.capacity[dimension]
 

@@ -98,26 +98,24 @@ def allowed(plan: ProvisioningPlan) -> bool:
 
 
 def residual(measure: Measure, instance: Instance) -> Residual:
-    """Return how what is left of a node is measured beside all nodes in use ([3] table 2)."""
+    """Return how what is left of a node is measured beside all nodes in use ([3] table 2).
+
+    Terms are multiplied and added in the order of the kernels, so that ties are ties there, too.
+    """
     capacity = [int(value) for value in instance.largest_capacity()]
 
-    def shares(one: Bin) -> list[float]:
-        return [left / most for left, most in zip(one.free, capacity, strict=True)]
-
     def value(bins: Sequence[Bin], one: Bin) -> float:
-        own = shares(one)
-        totals = [sum(column) for column in zip(*(shares(other) for other in bins), strict=True)]
-        if measure is Measure.MAX:
-            return max(own)
-        if measure is Measure.AVERAGE:
-            return sum(own) / len(own)
-        if measure is Measure.EXPONENTIAL:
-            weights = [math.exp(EPSILON * total / len(bins)) for total in totals]
-        elif measure is Measure.SURROGATE:
-            weights = [total / sum(totals) if sum(totals) > 0 else 1.0 for total in totals]
-        else:
-            weights = [1.0 / total if total > 0 else 0.0 for total in totals]
-        return sum(weight * share for weight, share in zip(weights, own, strict=True))
+        totals = [sum(other.free[place] for other in bins) / most for place, most in enumerate(capacity)]
+        whole = sum(totals)
+        weights = {
+            Measure.AVERAGE: [1.0 / len(totals) for _ in totals],
+            Measure.MAX: [1.0 for _ in totals],
+            Measure.EXPONENTIAL: [math.exp(EPSILON * total / len(bins)) for total in totals],
+            Measure.SURROGATE: [total / whole if whole > 0 else 1.0 for total in totals],
+            Measure.EXTENDED_SUM: [1.0 / total if total > 0 else 0.0 for total in totals],
+        }[measure]
+        terms = [left * (weight / most) for left, weight, most in zip(one.free, weights, capacity, strict=True)]
+        return max(terms) if measure is Measure.MAX else sum(terms, 0.0)
 
     return value
 
@@ -142,7 +140,7 @@ def ordered_fit(instance: Instance, order: Iterable[int], measure: Measure, sign
         while missing:
             able = [one for one in pool.opened if one.takes(application)]
             if able:
-                left = [round(sign * value(pool.opened, one), 9) for one in able]
+                left = [sign * value(pool.opened, one) for one in able]
                 found = able[int(np.argmin(left))]
             else:
                 new = pool.open(application)
@@ -201,7 +199,7 @@ def spread(instance: Instance, order: Iterable[int], measure: Measure, nodes: in
     """Return Worst Fit's placement on given nodes, one replica at a time, and the replicas that find no place."""
     bins = [Bin(instance, 0, number) for number in range(nodes)]
     value = residual(measure, instance)
-    ranked = sorted(bins, key=lambda one: -round(value(bins, one), 9))
+    ranked = sorted(bins, key=lambda one: -value(bins, one))
     lost = {}
     for application in order:
         before = {one.number: place for place, one in enumerate(ranked)}
@@ -211,9 +209,9 @@ def spread(instance: Instance, order: Iterable[int], measure: Measure, nodes: in
             if not able:
                 break
             # most left; of equals one without a replica of the application; of these the first in order
-            able.sort(key=lambda one: (-round(value(bins, one), 9), one.inside[application] > 0, before[one.number]))
+            able.sort(key=lambda one: (-value(bins, one), one.inside[application] > 0, before[one.number]))
             able[0].put(application)
             missing -= 1
         lost[application] = missing
-        ranked.sort(key=lambda one: (-round(value(bins, one), 9), before[one.number]))
+        ranked.sort(key=lambda one: (-value(bins, one), before[one.number]))
     return placement(bins), lost

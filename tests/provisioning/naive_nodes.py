@@ -16,18 +16,24 @@ def score(kind: Score, instance: Instance, bins: Sequence[Bin], node: Bin, appli
     found = 0.0
     for place, most in enumerate(capacity):
         asked, left = int(demand[application, place]), node.free[place]
-        share = asked // most if whole else asked / most
-        total = sum(one.free[place] for one in bins) / most
-        wanted = float((instance.replicas * demand[:, place]).sum()) / most
+        if whole:
+            asked -= asked % most
+        share = left / most
         if kind is Score.L2_NORM:
-            found -= ((left // most if whole else left / most) - share) ** 2
-        elif kind is Score.DOT_PRODUCT:
-            found += share * left / most
-        elif kind is Score.TIGHT_FILL:
-            found += share / (left / most) if left else 0.0
-        else:
-            found += share * left / most / (wanted * total) if wanted * total else 0.0
-    return round(found, 9)
+            if whole:
+                left -= left % most
+            difference = (left - asked) / most
+            found -= difference * difference
+            continue
+        weight = share
+        if kind is Score.TIGHT_FILL:
+            weight = 1.0 / share if share else 0.0
+        elif kind is Score.FITNESS:
+            wanted = int((instance.replicas.astype(int) * demand[:, place]).sum()) / most
+            total = sum(one.free[place] for one in bins) / most
+            weight = share / (wanted * total) if wanted * total else 0.0
+        found += weight / most * asked
+    return found
 
 
 def fill_nodes(instance: Instance, kind: Score) -> Placement | None:

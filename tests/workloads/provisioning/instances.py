@@ -26,9 +26,9 @@ def shared(name: str) -> Path:
 
 
 def limits_of(affinity: Affinity, names: tuple[str, ...]) -> list[tuple[str, str, int]]:
-    """Return the limits in words, sorted; of an application for itself at least 1, which means the same as 0."""
+    """Return the limits in words, sorted."""
     rows = zip(affinity.source.tolist(), affinity.target.tolist(), affinity.most.tolist(), strict=True)
-    return sorted((names[i], names[j], max(most, 1) if i == j else most) for i, j, most in rows)
+    return sorted((names[source], names[target], most) for source, target, most in rows)
 
 
 def assert_same(found: Instance, expected: Instance) -> None:
@@ -62,6 +62,7 @@ def instances(
     pairs = draw(st.lists(st.tuples(*[st.integers(0, count - 1)] * 2), max_size=10, unique=True))
     most = draw(st.lists(st.integers(0, 2000), min_size=len(pairs), max_size=len(pairs)))
     source, target = np.array(pairs, np.int32).reshape(-1, 2).T
+    most = np.maximum(most, source == target)  # none of itself beside it would be a contradiction
     return build_instance(
         name="drawn",
         resources=resources,

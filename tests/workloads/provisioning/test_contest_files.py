@@ -155,7 +155,6 @@ def test_what_the_format_cannot_hold_is_not_written(tmp_path: Path) -> None:
         (attrs.evolve(instance, nodes=(attrs.evolve(instance.nodes[0], count=None),)), "node type 92x2457: count"),
         (attrs.evolve(instance, demand=varying), "disk that varies"),
         (attrs.evolve(instance, applications=("a", "b,c")), "application = 'b,c'"),
-        (attrs.evolve(instance, applications=("", "b")), "application = ''"),
         (attrs.evolve(instance, resources=("cpu", "gpu")), "resources"),
     ):
         with pytest.raises(InvalidValueError, match=message):
