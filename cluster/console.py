@@ -37,9 +37,9 @@ def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
             typer.secho(f"plb: {error}", err=True, fg=typer.colors.RED)
             raise typer.Exit(BAD_INPUT) from None
         except OSError as error:
-            if error.filename is None:
-                raise
-            typer.secho(f"plb: {error.filename}: {error.strerror}", err=True, fg=typer.colors.RED)
+            # Polars names the file in the text alone
+            what = error if error.filename is None else f"{error.filename}: {error.strerror}"
+            typer.secho(f"plb: {what}", err=True, fg=typer.colors.RED)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt:
             typer.secho("plb: interrupted", err=True, fg=typer.colors.RED)

@@ -44,11 +44,12 @@ def check_number(
     return number
 
 
-def check_count(item: str, field: str, value: int, *, low: int = 0) -> int:
-    """Return `value` if it is a whole number of at least `low`, else raise `InvalidValueError`."""
+def check_count(item: str, field: str, value: int, *, low: int = 0, high: int | None = None) -> int:
+    """Return `value` if it is a whole number of at least `low`, at most `high`, else raise `InvalidValueError`."""
     count = _whole(value)
-    if count is None or count < low:
-        raise InvalidValueError(item, field, value, f"a whole number >= {low}")
+    if count is None or count < low or (high is not None and count > high):
+        allowed = f"a whole number >= {low}" + ("" if high is None else f" and <= {high}")
+        raise InvalidValueError(item, field, value, allowed)
     return count
 
 

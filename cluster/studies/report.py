@@ -12,7 +12,8 @@ from cluster.studies.claims import Claim, Table
 from cluster.studies.compression import Effect
 from cluster.studies.figures import Ratio, Violations
 
-OF_RATIOS = "ratios of violations, averaged over settings, with 95 % intervals"
+OF_RATIOS = "ratios of violations, averaged over settings"
+INTERVALS = ", with 95 % intervals"
 
 
 @attrs.frozen
@@ -59,6 +60,8 @@ def table_of_settings(table: Table, title: str, repeats: int) -> RichTable:
 def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIOS) -> RichTable:
     """Return what was found, beside what the paper reports if that is about any of it."""
     is_of_paper = any(claim.paper for claim in claims)
+    if any(isinstance(claim.ours, Ratio) and claim.ours.low is not None for claim in claims):
+        caption += INTERVALS
     shown = RichTable(title=f"{title}, beside [1]" if is_of_paper else title, caption=caption)
     for heading in ("", *(("paper",) if is_of_paper else ()), "here", "95 % interval", "settings"):
         shown.add_column(heading, justify="left" if not heading else "right")
@@ -70,7 +73,8 @@ def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIO
 
 def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> RichTable:
     """Return what each arm did beside having violations."""
-    caption = f"by those of {compared}, with 95 % intervals; failovers: all moves but those for balance"
+    known = any(one.low is not None for figures in arms.values() for one in (figures.failovers, figures.moves))
+    caption = f"by those of {compared}{INTERVALS if known else ''}; failovers: all moves but those for balance"
     shown = RichTable(title=f"{name}: at what cost", caption=caption)
     shown.add_column("")
     for heading in ("failovers", "moves", "downtime", "tenants not placed at once"):

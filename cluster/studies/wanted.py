@@ -32,6 +32,8 @@ from plb import PlbError
 from plb.model import check_number
 
 QUICK_DAYS = 2.0
+MOST_DENSITY = 1000.0
+"""Cores that tenants use at the most for each that there is; the paper goes up to 3."""
 Save = Callable[[Path, Table, str], None]
 
 
@@ -73,7 +75,7 @@ class Wanted:
         if self.days is not None:
             check_number("study", "days", self.days, low_open=True)
         for density in self.densities or ():
-            check_number("study", "density", density, low_open=True)
+            check_number("study", "density", density, low_open=True, high=MOST_DENSITY)
 
     def settings(self, ladders: Sequence[Ladder]) -> list[Setting]:
         """Return the settings: at the densities that are given, or chosen before, or found by a pilot now."""

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.risk.peaks.predictors import LEAST_SEEN, BorgDefault, Maximum, PeakOracle, Predictor
+from plb.risk.peaks.predictors import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Maximum, PeakOracle, Predictor
 from plb.risk.peaks.specs import parse
 from plb.validation import check_count, check_switch
 
@@ -43,8 +43,8 @@ class Gaussian:
     cap: bool = False
 
     def __attrs_post_init__(self) -> None:
-        check_count(self.kind, "warmup", self.warmup)
-        check_count(self.kind, "history", self.history, low=2)
+        check_count(self.kind, "warmup", self.warmup, high=MOST_SAMPLES)
+        check_count(self.kind, "history", self.history, low=2, high=MOST_SAMPLES)
         check_switch(self.kind, "cap", self.cap)
 
 

@@ -18,6 +18,7 @@ from plb.energy.score import (
     energy_of,
 )
 from plb.plan import Energy, Phase, Reason
+from plb.policies.interface import ANNEALING
 from plb.search.breaches import Breaches
 from plb.search.inspection import Inspection
 from plb.search.own.additions import Additions, energy_with
@@ -62,7 +63,8 @@ class Motives:
         parent = self._parent_gone_from(row, origin)
         if parent is not None:
             return Reason(self.phase, "affinity", self._name(origin), other=parent)
-        if self.phase is Phase.PLACEMENT:
+        # a policy moves others for nothing but room, in whichever phase it finds a place
+        if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
             return Reason(self.phase, "make room", self._name(origin), other=self._newcomer(origin))
         return self._lower_energy
 
@@ -109,8 +111,10 @@ class Motives:
         return None
 
     def _newcomer(self, node: int) -> str | None:
-        """Return the partition of a replica that was placed on `node` in this phase."""
-        placed = (self.before.solution.node == NOWHERE) & (self.after.node == node)
+        """Return the partition of a replica that came to `node` in this phase, one without a place first."""
+        before = self.before.solution.node
+        came = (before != node) & (self.after.node == node)
+        placed = came & (before == NOWHERE) if (came & (before == NOWHERE)).any() else came
         return next((self.state.row_partition[row] for row in np.flatnonzero(placed).tolist()), None)
 
     @cached_property

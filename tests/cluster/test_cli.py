@@ -12,9 +12,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from cluster.cli import app
+from cluster.console import BAD_INPUT, clear_errors
 from cluster.experiment import prepare
 from cluster.overriding import override
 from cluster.plots import plot_violations, save_plots
@@ -430,3 +432,18 @@ def test_files_that_cannot_be_written(scenario: Path, tmp_path: Path):
         assert run.exit_code == 2, run.output
         assert str(tmp_path) in run.output
     assert not (tmp_path / "new").exists()
+
+
+def test_a_file_that_a_library_may_not_read_is_said(
+    capsys: pytest.CaptureFixture[str],
+):
+    """Polars names the file in the text of the error alone."""
+
+    @clear_errors
+    def command() -> None:
+        raise PermissionError("Permission denied (os error 13): traces.parquet")
+
+    with pytest.raises(typer.Exit) as ended:
+        command()
+    assert ended.value.exit_code == BAD_INPUT
+    assert capsys.readouterr().err == "plb: Permission denied (os error 13): traces.parquet\n"

@@ -132,6 +132,7 @@ def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, plac
     [
         (["annealing", "--density", "0"], "density = 0.0 is not allowed"),
         (["annealing", "--density", "nan"], "density = nan is not allowed"),
+        (["annealing", "--density", "1e308"], "density = 1e+308 is not allowed"),
         (["annealing", "--days", "0"], "days = 0.0 is not allowed"),
         (["annealing", "--region", "region9"], "unknown region 'region9'"),
         (["annealing", "--samples", "3"], "No such option"),

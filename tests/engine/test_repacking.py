@@ -61,9 +61,9 @@ def test_repacking_moves_few_and_smaller_ones_off_the_first_node_that_would_do(c
             configuration.apply(back)
 
 
-def packed(nodes, waiting, **settings):
-    """Return nodes of capacity 20, filled up to it, with these loads on each, and where the waiting load goes."""
-    config = PlbConfig(metrics=[Metric("cpu")], policy="repacking", capacity_limit="capacity", **settings)
+def filled(nodes, **settings):
+    """Return an engine with nodes of capacity 20, filled up to it, with these loads on each."""
+    config = PlbConfig(metrics=[Metric("cpu")], capacity_limit="capacity", **settings)
     engine = PlacementAndLoadBalancing(config)
     for node, loads in enumerate(nodes):
         engine.update_node(Node(f"n{node}", capacities={"cpu": 20}))
@@ -71,6 +71,12 @@ def packed(nodes, waiting, **settings):
             name = f"{node}/{index}"
             engine.update_service(Service(name, stateful=False, default_load={Role.INSTANCE: {"cpu": load}}))
             engine.update_partition(Partition(name, service=name, replicas=[Replica(Role.INSTANCE, f"n{node}")]))
+    return engine
+
+
+def packed(nodes, waiting, **settings):
+    """Return where a waiting load goes, and who moves for it."""
+    engine = filled(nodes, policy="repacking", **settings)
     engine.update_service(Service("new", stateful=False, default_load={Role.INSTANCE: {"cpu": waiting}}))
     engine.update_partition(Partition("new", service="new"))
     return {move.partition: move.target for move in engine.place().moves}
@@ -116,3 +122,14 @@ def test_repacking_moves_nothing_where_placement_must_not():
     """It is first fit then."""
     assert packed([[4, 7], []], 10, move_existing_replica_for_placement=False) == {"new": "n1"}
     assert packed([[4, 7], []], 10, policy_options={"most_moves": 0}) == {"new": "n1"}
+
+
+def test_repacking_makes_room_also_for_a_replica_that_is_failed_over():
+    """Not to lower the energy: its moves say for whom."""
+    engine = filled([[4, 6, 6], [10, 9], [17], [14]], policy="repacking")
+    engine.report_load("1/0", "n1", {"cpu": 13.0})
+    reasons = {move.partition: move.reason for move in engine.repair().moves}
+    assert {name: (reason.rule, reason.other) for name, reason in reasons.items()} == {
+        "0/2": ("make room", "1/1"),
+        "1/1": ("capacity", None),
+    }

@@ -19,6 +19,8 @@ from plb.validation import check_count, check_items, check_member, check_number,
 
 LEAST_SEEN = 2
 """The first sample of a task never counts as warm, whatever the warm-up."""
+MOST_SAMPLES = 1_000_000
+"""Of warm-up and history; at five minutes nine years and a half."""
 
 
 class Form(StrEnum):
@@ -197,6 +199,6 @@ def least_seen(predictor: Windowed) -> int:
 
 
 def _check_window(predictor: Windowed, item: str, least_history: int = 1) -> None:
-    check_count(item, "warmup", predictor.warmup)
-    check_count(item, "history", predictor.history, low=least_history)
+    check_count(item, "warmup", predictor.warmup, high=MOST_SAMPLES)
+    check_count(item, "history", predictor.history, low=least_history, high=MOST_SAMPLES)
     check_switch(item, "cap", predictor.cap)

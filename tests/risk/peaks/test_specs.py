@@ -48,6 +48,8 @@ def test_what_is_not_said_keeps_its_default(text: str, wanted: Any):
         ("n-sigma:n", InvalidValueError, "warmup=24"),
         ("n-sigma:n=3,,", InvalidValueError, "separated by commas"),
         ("n-sigma:n=3,n=4", InvalidValueError, "n is there twice"),
+        ("n-sigma:warmup=100000000000000000000", InvalidValueError, "warmup = .* <= 1000000"),
+        ("rc-like:history=1000001", InvalidValueError, "history = 1000001 is not allowed; .* <= 1000000"),
         ("n-sigma:n=three", InvalidValueError, "n = 'three' is not allowed; expected a number"),
         ("n-sigma:n=nan", InvalidValueError, "finite number >= 0"),
         ("n-sigma:history=1", InvalidValueError, "a whole number >= 2"),
