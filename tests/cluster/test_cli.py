@@ -435,7 +435,7 @@ def test_files_that_cannot_be_written(scenario: Path, tmp_path: Path):
 
 
 def test_a_file_that_a_library_may_not_read_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ):
     """Polars names the file in the text of the error alone."""
 
