@@ -119,7 +119,8 @@ def _node_rows(model: Model, kind: int) -> Any:
     source, target, allowed = (column[arcs] for column in (limits.source, limits.target, limits.most))
     rows = _Rows()
     # in shares of a node, so that HiGHS's tolerance means the same for every resource
-    rows.add_matrix((instance.dimensions() / instance.capacity(instance.nodes[kind])).T, y)  # (2c)
+    capacity = np.maximum(1, instance.capacity(instance.nodes[kind]))  # where it is 0, ν is 0 for whoever asks
+    rows.add_matrix((instance.dimensions() / capacity).T, y)  # (2c)
     rows.add((limiting, 1), (z, -most[limiting]))  # (2d)
     rows.add((z, 1), (limiting, -1))  # (2e)
     rows.add((target, 1), (place[source], most[target] - allowed), (y, -most[target]))  # (2f)
