@@ -26,8 +26,8 @@ from plb.policies import READ_PROBABILITIES
 from workloads.parameters import RegionParameters
 from workloads.regions import REGIONS
 
-MOST_DENSITY = 1000.0
-"""Tenant density; [1] goes up to 3."""
+MOST_DENSITY = 1e100
+"""What tenants then ask for in all is still a finite number, so that `DensityError` says how little of it is there."""
 WITHOUT_RISK: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.0, "w_overload": 0.0})
 AS_IN_PAPER: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 0.0})
 WITH_OVERLOAD: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 100.0})
