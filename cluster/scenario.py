@@ -26,6 +26,8 @@ from plb.policies import READ_PROBABILITIES
 from workloads.parameters import RegionParameters
 from workloads.regions import REGIONS
 
+MOST_DENSITY = 1e100
+"""What tenants then ask for in all is still a finite number, so that `DensityError` says how little of it is there."""
 WITHOUT_RISK: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.0, "w_overload": 0.0})
 AS_IN_PAPER: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 0.0})
 WITH_OVERLOAD: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 100.0})
@@ -125,8 +127,8 @@ class Workload(Section):
     region: str = "region1"
     region_parameters: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
     path: str | None = None
-    density: float = number(2.0, low_open=True)
-    density_end: float | None = number(None, low_open=True)
+    density: float = number(2.0, high=MOST_DENSITY, low_open=True)
+    density_end: float | None = number(None, high=MOST_DENSITY, low_open=True)
     density_metric: str = "cpu"
     history_tenants: int = count(20_000, low=1)
     history_share: float = number(0.5, high=0.99, low_open=True)

@@ -73,8 +73,9 @@ def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIO
 
 def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> RichTable:
     """Return what each arm did beside having violations."""
-    known = any(one.low is not None for figures in arms.values() for one in (figures.failovers, figures.moves))
-    caption = f"by those of {compared}{INTERVALS if known else ''}; failovers: all moves but those for balance"
+    ratios = [one for figures in arms.values() for one in (figures.failovers, figures.moves, figures.downtime)]
+    intervals = INTERVALS if any(one.low is not None for one in ratios) else ""
+    caption = f"by those of {compared}{intervals}; failovers: all moves but those for balance"
     shown = RichTable(title=f"{name}: at what cost", caption=caption)
     shown.add_column("")
     for heading in ("failovers", "moves", "downtime", "tenants not placed at once"):

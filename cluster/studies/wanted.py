@@ -10,6 +10,7 @@ import attrs
 from rich.table import Table as RichTable
 
 from cluster.errors import DensityError
+from cluster.scenario import MOST_DENSITY
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import Finished, Place, Row, carry_out
@@ -32,8 +33,6 @@ from plb import PlbError
 from plb.model import check_number
 
 QUICK_DAYS = 2.0
-MOST_DENSITY = 1000.0
-"""Cores that tenants use at the most for each that there is; the paper goes up to 3."""
 Save = Callable[[Path, Table, str], None]
 
 

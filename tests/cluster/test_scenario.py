@@ -146,6 +146,16 @@ def test_all_errors_at_once(tmp_path: Path):
     assert all(str(path) in line for line in str(caught.value).splitlines())
 
 
+def test_densities_have_an_upper_bound(tmp_path: Path):
+    """Beyond it, what tenants ask for in all is no finite number."""
+    path = tmp_path / "bad.toml"
+    path.write_text("[workload]\ndensity = 1e308\ndensity_end = 1e101\n")
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    assert {problem.place for problem in caught.value.problems} == {"workload.density", "workload.density_end"}
+    assert all("<= 1e+100" in problem.message for problem in caught.value.problems)
+
+
 def test_parameters_of_a_region_are_refused_all_at_once(tmp_path: Path):
     """Each with its line; those of a region are refused for tenants of another kind."""
     path = tmp_path / "bad.toml"
