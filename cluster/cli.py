@@ -7,6 +7,7 @@ import typer
 from cluster.cli_bench import bench_app
 from cluster.cli_predict import predict_command
 from cluster.cli_provision import provision_command
+from cluster.cli_replan import replan_command
 from cluster.cli_simulate import simulate_command
 from cluster.cli_studies import study_app
 from cluster.cli_traces import traces_app
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.command("simulate")(simulate_command)
 app.command("predict")(predict_command)
 app.command("provision")(provision_command)
+app.command("replan")(replan_command)
 app.command("warmup")(warmup_command)
 app.add_typer(study_app, name="study")
 app.add_typer(traces_app, name="traces")

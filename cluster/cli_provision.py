@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from cluster.console import clear_errors, output
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from plb.provisioning import ProvisioningPlan
-    from plb.provisioning.workbench import Tell
+from cluster.console import clear_errors
 
 
 def _list_algorithms(wanted: bool) -> None:
@@ -67,77 +59,19 @@ def provision_command(
     ] = False,
 ) -> None:
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
-    from cluster.results import check_file, write_json
-    from plb import ConflictError
+    from cluster.provisioning_output import check_outputs, finish, progress
     from plb.provisioning import provision
     from workloads.provisioning import read_instance, write_plan
     from workloads.provisioning.source import parse_nodes
 
-    for path in (out, json):
-        check_file(path)
-        if path is not None and instance.resolve() in (path.resolve(), path.resolve().parent) and path.exists():
-            raise ConflictError(f"{path}: is read; give another file to write to")
+    check_outputs([instance], [out, json])
     nodes = None if node is None else parse_nodes(node)
-    with _progress(quiet) as tell:
+    with progress(quiet) as tell:
         tell(f"reading {instance}")
         problem = read_instance(instance, nodes)
         plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, seed=seed, tell=tell)
         tell("checking the plan")
         faults = plan.faults()
-    console = output(quiet=quiet)
-    console.print(_table(plan, valid=not faults))
-    for fault in faults:
-        typer.secho(f"plb: {fault}", err=True, fg=typer.colors.RED)
     if out is not None:
         write_plan(out, plan)
-        console.print(f"Plan: {out}", highlight=False)
-    if json is not None:
-        write_json(json, _figures(plan, valid=not faults))
-    if faults:
-        raise typer.Exit(1)
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Tell]:
-    """Show the latest line that is told, on standard error."""
-    from rich.console import Console
-
-    if quiet:
-        yield lambda _text: None
-        return
-    with Console(stderr=True).status("") as status:
-        yield status.update
-
-
-def _figures(plan: ProvisioningPlan, *, valid: bool) -> dict[str, Any]:
-    return {
-        "algorithm": plan.algorithm,
-        "nodes": plan.nodes,
-        "lower_bound": plan.lower_bound,
-        "deviation_percent": plan.deviation_percent,
-        "seconds": plan.seconds,
-        "valid": valid,
-    }
-
-
-def _table(plan: ProvisioningPlan, *, valid: bool) -> Table:
-    from rich.table import Table
-
-    problem = plan.instance
-    table = Table(title=f"plan for {problem.name}", show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_row("applications", f"{len(problem.applications):,}")
-    table.add_row("replicas", f"{int(problem.replicas.sum()):,}")
-    table.add_row("limits between applications", f"{len(problem.affinity):,}")
-    table.add_row("time points", f"{problem.time_points:,}")
-    table.add_row("algorithm", plan.algorithm)
-    table.add_row("nodes", f"{plan.nodes:,}")
-    for number, node_type in enumerate(problem.nodes):
-        if len(problem.nodes) > 1:
-            table.add_row(f"  {node_type.name}", f"{int((plan.kind == number).sum()):,}")
-    table.add_row("lower bound", f"{plan.lower_bound:,}")
-    table.add_row("above it", f"{plan.deviation_percent:.2f} %")
-    table.add_row("seconds", f"{plan.seconds:.2f}")
-    table.add_row("valid", "yes" if valid else "no")
-    return table
+    finish(plan, faults, {"Plan": out}, json, quiet=quiet)

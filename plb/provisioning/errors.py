@@ -21,3 +21,22 @@ class NoPlanError(PlbError):
         self._message = (
             f"instance {instance}: {algorithm} finds no place for all replicas on the {nodes:,} nodes there are"
         )
+
+
+class NoRoomError(PlbError):
+    """A replica finds no place on the nodes that there are, with the others as they stand.
+
+    Parameters
+    ----------
+    instance, application
+        Their names.
+    nodes
+        How many nodes there are.
+    """
+
+    def __init__(self, instance: str, application: str, nodes: int) -> None:
+        super().__init__(instance, application, nodes)
+        self._message = (
+            f"instance {instance}: application {application} finds no place on the {nodes:,} nodes there are, with "
+            "the others as they stand; more nodes, or a new plan for all"
+        )

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from plb.provisioning.application_centric import Wanted
-from plb.provisioning.emptying import empty_nodes, no_clearing
+from plb.provisioning.emptying import Annealing, empty_nodes
+from plb.provisioning.homes import nobody_home
 from plb.provisioning.measures import Measure, residual_of, sizes
+from plb.provisioning.neighbourhood import Clearing, no_clearing
+from plb.provisioning.packing import Packing
 from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.standing import Standing
 from plb.provisioning.workbench import Tell, Workbench
 from plb.uniform import Stream
 
@@ -39,21 +43,33 @@ def improve(bench: Workbench, plan: ProvisioningPlan, tell: Tell, *, seed: int =
     """
     packing, standing = bench.standing(plan)
     size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
-    clearing = no_clearing(packing, size)
+    clearing = no_clearing(packing, size, nobody_home(len(size)))
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
-    wanted = Wanted(np.arange(len(size)), bench.instance.replicas, bench.demand)
-    residual, rng = residual_of(Measure.AVERAGE, bench.capacity), Stream(seed)
-    nodes, idle = plan.nodes, 0
-    while nodes > bench.lower_bound and not bench.time_is_over:
+    empty(bench, packing, standing, clearing, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, tell)
+    return bench.plan(packing, NAME) if clearing.nodes[0] < plan.nodes else plan
+
+
+def empty(
+    bench: Workbench,
+    packing: Packing,
+    standing: Standing,
+    clearing: Clearing,
+    rng: Stream,
+    annealing: Annealing,
+    name: str,
+    tell: Tell,
+) -> None:
+    """Empty nodes of a packing with a place for each replica, until `improve` would end."""
+    wanted = Wanted(np.arange(len(bench.demand)), bench.instance.replicas, bench.demand)
+    residual, idle = residual_of(Measure.AVERAGE, bench.capacity), 0
+    while clearing.nodes[0] > bench.lower_bound and not bench.time_is_over:
         with bench.watched():
             emptied = empty_nodes(
-                wanted, bench.neighbours, packing, standing, clearing, residual, rng, TEMPERATURE, ROUNDS
+                wanted, bench.neighbours, packing, standing, clearing, residual, rng, annealing, ROUNDS
             )
-        nodes -= emptied
         idle = 0 if emptied else idle + ROUNDS
         if emptied:
-            tell(f"{NAME}: {nodes:,} nodes, at least {bench.lower_bound:,}")
-        elif bench.seconds is None and idle >= ROUNDS_BY_NODE * nodes:
+            tell(f"{name}: {clearing.nodes[0]:,} nodes, at least {bench.lower_bound:,}")
+        elif bench.seconds is None and idle >= ROUNDS_BY_NODE * clearing.nodes[0]:
             break
-    return bench.plan(packing, NAME) if nodes < plan.nodes else plan

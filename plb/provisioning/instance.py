@@ -98,6 +98,7 @@ class Instance:
         for unit in self.units:
             check_number(item, "units", unit, low_open=True)
         nodes = check_items(item, "nodes", self.nodes, NodeType)
+        _names(item, "nodes", [node.name for node in nodes])
         for node in nodes:
             if len(node.capacity) != shape[1]:
                 raise ConflictError(

@@ -33,6 +33,8 @@ class ProvisioningPlan:
         How long that took.
     lower_bound
         No plan can do with fewer nodes.
+    names
+        (N,) of the nodes, all different; None: they are called by their type and a number.
     """
 
     instance: Instance
@@ -43,6 +45,7 @@ class ProvisioningPlan:
     algorithm: str
     seconds: float
     lower_bound: int
+    names: tuple[str, ...] | None = None
 
     @property
     def nodes(self) -> int:
@@ -55,7 +58,9 @@ class ProvisioningPlan:
         return 100.0 * (self.nodes - self.lower_bound) / self.lower_bound
 
     def node_names(self) -> tuple[str, ...]:
-        """Return a name for each node: its type and a number."""
+        """Return the name of each node; where they have none, its type and a number."""
+        if self.names is not None:
+            return self.names
         counted = dict.fromkeys(range(len(self.instance.nodes)), 0)
         names = []
         for kind in self.kind.tolist():
@@ -94,6 +99,7 @@ def _named(bad: Int, describe: Iterator[str], what: str) -> Iterator[str]:
 
 def _rows(plan: ProvisioningPlan) -> Iterator[str]:
     """Name rows that say nothing, or the same pair twice."""
+    names = plan.node_names()
     empty = np.flatnonzero(plan.count < 1)
     yield from _named(empty, (f"row {row}: {plan.count[row]} replicas" for row in empty), "rows without replicas")
     _, first, times = np.unique(_pairs(plan), return_index=True, return_counts=True)
@@ -101,8 +107,8 @@ def _rows(plan: ProvisioningPlan) -> Iterator[str]:
     yield from _named(
         twice,
         (
-            f"application {plan.instance.applications[plan.application[row]]}: node {plan.node[row]} is named twice"
-            for row in twice
+            f"application {plan.instance.applications[application]}: node {names[node]} is named twice"
+            for application, node in zip(plan.application[twice], plan.node[twice], strict=True)
         ),
         "pairs that are named twice",
     )
@@ -135,7 +141,7 @@ def _too_many_nodes(plan: ProvisioningPlan) -> Iterator[str]:
 def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
     """Name the nodes on which more is asked for than there is."""
     instance = plan.instance
-    capacity = np.stack([node_type.capacity for node_type in instance.nodes])
+    names, capacity = plan.node_names(), np.stack([node_type.capacity for node_type in instance.nodes])
     for number, resource in enumerate(instance.resources):
         for time in range(instance.time_points):
             demand = instance.demand[plan.application, number, time].astype(np.int64) * plan.count
@@ -148,7 +154,7 @@ def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
             yield from _named(
                 bad,
                 (
-                    f"node {node}: {asked[node] * unit:g} {resource} are asked for at time point {time}, "
+                    f"node {names[node]}: {asked[node] * unit:g} {resource} are asked for at time point {time}, "
                     f"it has {limit[node] * unit:g}"
                     for node in bad
                 ),
@@ -159,7 +165,7 @@ def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
 def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
     """Name the limits between applications that do not hold."""
     instance, limits = plan.instance, plan.instance.affinity
-    pairs = _pairs(plan)
+    names, pairs = plan.node_names(), _pairs(plan)
     by_pair = np.argsort(pairs, kind="stable")
     by_application = np.argsort(plan.application, kind="stable")
     start = np.searchsorted(plan.application[by_application], np.arange(len(instance.applications) + 1))
@@ -178,7 +184,7 @@ def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
         yield from _named(
             bad,
             (
-                f"node {plan.node[row[number]]}: {beside[number]} replicas of application "
+                f"node {names[plan.node[row[number]]]}: {beside[number]} replicas of application "
                 f"{instance.applications[target[arc[number]]]} stand beside "
                 f"{instance.applications[source[arc[number]]]}, which allows {most[arc[number]]}"
                 for number in bad

@@ -8,7 +8,7 @@ from plb.provisioning.instance import Instance
 from plb.provisioning.names import parse_algorithm
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.running import Rules, run
-from plb.provisioning.workbench import Tell, Workbench
+from plb.provisioning.workbench import Tell, Workbench, say_nothing
 from plb.validation import check_count, check_member, check_number
 
 AUTO = "auto"
@@ -59,7 +59,7 @@ def provision(
             f"instance {instance.name}: rules = 'released' is for demand that does not vary; it has "
             f"{instance.time_points} time points"
         )
-    tell = tell or _say_nothing
+    tell = tell or say_nothing
     if algorithm == AUTO:
         if rules is Rules.RELEASED:
             raise ConflictError(
@@ -68,7 +68,3 @@ def provision(
         return best_in_time(Workbench(instance, time_limit), tell, seed=check_count("provisioning", "seed", seed))
     parsed = parse_algorithm(algorithm)
     return run(Workbench(instance, time_limit), parsed, rules, tell)
-
-
-def _say_nothing(_: str) -> None:
-    pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -21,6 +21,10 @@ from plb.provisioning.standing import Standing, add_all, nobody_standing
 
 Tell = Callable[[str], None]
 """Is told of progress, a line at a time."""
+
+
+def say_nothing(_: str) -> None:
+    """Keep progress to oneself."""
 
 
 class Workbench:
@@ -120,19 +124,49 @@ class Workbench:
             before += node_type.count
         return reach
 
+    def packing_for(self, plan: ProvisioningPlan, spare: int = 0) -> tuple[Packing, Int]:
+        """Return an empty packing with the nodes of a plan, and so many more of each kind if there are, not in use yet.
+
+        Returns
+        -------
+        packing
+            Nodes by kind, those of the plan in front.
+        number
+            (N,) where the nodes of the plan are among them.
+        """
+        used = np.bincount(plan.kind, minlength=len(self.instance.nodes))
+        counts = [
+            taken + spare if node_type.count is None else min(taken + spare, node_type.count)
+            for node_type, taken in zip(self.instance.nodes, used.tolist(), strict=True)
+        ]
+        packing = self._packing_of(counts)
+        first = packing.end - counts
+        packing.unused[:] = first + used
+        order = np.argsort(plan.kind, kind="stable")
+        number = np.empty(plan.nodes, np.int64)
+        number[order] = np.repeat(first - (np.cumsum(used) - used), used) + np.arange(plan.nodes)
+        return packing, number
+
     def standing(self, plan: ProvisioningPlan) -> tuple[Packing, Standing]:
         """Return the packing of a plan, nodes by kind, and who stands where."""
-        order = np.argsort(plan.kind, kind="stable")
-        number = np.empty(plan.nodes, np.int32)
-        number[order] = np.arange(plan.nodes)
-        packing = self._packing_of(np.bincount(plan.kind, minlength=len(self.instance.nodes)).tolist())
-        packing.unused[:] = packing.end
+        packing, number = self.packing_for(plan)
         standing = nobody_standing(packing)
-        add_all(packing, standing, self.demand, plan.application, number[plan.node], plan.count)
+        node = number[plan.node].astype(np.int32)
+        add_all(packing, standing, self.demand, plan.application, node, plan.count)
         return packing, standing
 
-    def plan(self, packing: Packing, algorithm: str) -> ProvisioningPlan:
-        """Return what a packing with all replicas in it says, nodes that nobody stands on left out."""
+    def plan(self, packing: Packing, algorithm: str, names: Sequence[str] | None = None) -> ProvisioningPlan:
+        """Return what a packing with all replicas in it says, nodes that nobody stands on left out.
+
+        Parameters
+        ----------
+        packing
+            With a place for each replica.
+        algorithm
+            What filled it.
+        names
+            (N,) of its nodes; None: they have none of their own.
+        """
         application = np.repeat(np.arange(len(packing.places), dtype=np.int32), packing.places)
         offset = np.arange(len(application)) - np.repeat(np.cumsum(packing.places) - packing.places, packing.places)
         row = packing.start[application] + offset
@@ -146,6 +180,7 @@ class Workbench:
             algorithm=algorithm,
             seconds=self.elapsed(),
             lower_bound=self.lower_bound,
+            names=None if names is None else tuple(names[one] for one in used.tolist()),
         )
 
 

@@ -54,12 +54,12 @@ def test_a_valid_plan_has_no_faults() -> None:
         (
             {("a", 0): 2, ("b", 0): 1, ("b", 1): 1},
             [0, 1],
-            "node 0: 11 cpu are asked for at time point 0, it has 8",
+            "node small-0: 11 cpu are asked for at time point 0, it has 8",
         ),
         (
             {("a", 0): 1, ("b", 0): 2, ("a", 1): 1},
             [1, 1],
-            "node 0: 2 replicas of application b stand beside a, which allows 1",
+            "node large-0: 2 replicas of application b stand beside a, which allows 1",
         ),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_pair_that_is_named_twice_is_a_fault() -> None:
     plan = plan_of({("a", 1): 1, ("b", 0): 2}, [0, 1])
     again = [np.append(column, column[:1]) for column in (plan.application, plan.node, plan.count)]
     twice = attrs.evolve(plan, application=again[0], node=again[1], count=again[2])
-    assert twice.faults() == ("application a: node 1 is named twice",)
+    assert twice.faults() == ("application a: node large-0 is named twice",)
 
 
 @settings(deadline=None, max_examples=60)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
 from plb.provisioning.affinity import ANY_NUMBER
 from plb.provisioning.application_centric import Wanted
-from plb.provisioning.emptying import empty_nodes, no_clearing
+from plb.provisioning.emptying import Annealing, empty_nodes
+from plb.provisioning.homes import nobody_home
 from plb.provisioning.measures import Measure, residual_of
+from plb.provisioning.neighbourhood import no_clearing
 from plb.provisioning.packing import Packing
 from plb.provisioning.running import first_fit_plan
 from plb.provisioning.workbench import Workbench
@@ -122,12 +124,14 @@ def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rou
     bench = Workbench(instance)
     plan = first_fit_plan(bench)
     packing, standing = bench.standing(plan)
-    clearing = no_clearing(packing, np.ones(len(instance.applications)))
+    applications = len(instance.applications)
+    clearing = no_clearing(packing, np.ones(applications), nobody_home(applications))
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
-    wanted = Wanted(np.arange(len(instance.applications)), instance.replicas, bench.demand)
-    residual = residual_of(Measure.AVERAGE, bench.capacity)
-    emptied = empty_nodes(wanted, bench.neighbours, packing, standing, clearing, residual, Stream(seed), 1e-3, rounds)
+    wanted = Wanted(np.arange(applications), instance.replicas, bench.demand)
+    residual, annealing = residual_of(Measure.AVERAGE, bench.capacity), Annealing(1e-3, 0.0)
+    parts = (wanted, bench.neighbours, packing, standing, clearing, residual)
+    emptied = empty_nodes(*parts, Stream(seed), annealing, rounds)
     after = bench.plan(packing, "emptied")
     assert after.faults() == ()
     assert after.nodes == plan.nodes - emptied == clearing.nodes[0]

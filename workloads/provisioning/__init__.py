@@ -6,15 +6,14 @@ from workloads.provisioning.contest import read_contest
 from workloads.provisioning.contest_writer import write_contest
 from workloads.provisioning.graphs import GraphKind, affinity_graph
 from workloads.provisioning.larger import larger_instance, with_graph
-from workloads.provisioning.placement import Placement, read_contest_placement
-from workloads.provisioning.plans import read_plan, write_plan
+from workloads.provisioning.placement import read_contest_placement
+from workloads.provisioning.plans import read_plan, write_moves, write_plan
 from workloads.provisioning.source import read_instance
 
 __all__ = [
     "PAPER_NODES",
     "GraphKind",
     "NodeSpec",
-    "Placement",
     "affinity_graph",
     "build_instance",
     "larger_instance",
@@ -28,5 +27,6 @@ __all__ = [
     "without_self_limits",
     "write_authors",
     "write_contest",
+    "write_moves",
     "write_plan",
 ]

@@ -4,47 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
 import numpy as np
 import polars as pl
 
 from plb.arrays import Int32
-from plb.provisioning import Instance
+from plb.provisioning import Instance, ProvisioningPlan, lower_bound
 from workloads.checks import Checker
 from workloads.provisioning.building import user_nodes
 from workloads.provisioning.contest import MACHINES_FILE, check_resources, read_instances, read_machines
+from workloads.provisioning.plans import FROM_FILE
 from workloads.provisioning.tables import positions
 from workloads.readers.tianchi2018 import INSTANCES_FILE, one_file
 
 
-@attrs.frozen(eq=False)
-class Placement:
-    """A place for some of the replicas of an instance; it need not keep to the limits.
-
-    Parameters
-    ----------
-    node_names
-        Names of the N nodes that have replicas.
-    kind
-        (N,) number of the type of each in `Instance.nodes`.
-    application, node, count
-        (P,) so many replicas of an application stand on a node; one row for each pair.
-    """
-
-    node_names: tuple[str, ...]
-    kind: Int32
-    application: Int32
-    node: Int32
-    count: Int32
-
-    @property
-    def replicas(self) -> int:
-        """How many replicas have a place."""
-        return int(self.count.sum())
-
-
-def read_contest_placement(directory: str | Path, instance: Instance) -> Placement:
+def read_contest_placement(directory: str | Path, instance: Instance) -> ProvisioningPlan:
     """Read on which machines the instances of the contest stand at first; about one in ten stands on none.
+
+    Nodes are called like the machines.
 
     Parameters
     ----------
@@ -72,12 +48,16 @@ def read_contest_placement(directory: str | Path, instance: Instance) -> Placeme
     pairs = pairs.group_by("machine", "application").len("count").sort("machine", "application")
     used, node = np.unique(pairs["machine"].to_numpy(), return_inverse=True)
     of_kind = _kinds(directory, machines, instance)[used]
-    return Placement(
-        node_names=tuple(machines["machine"].gather(used).to_list()),
+    return ProvisioningPlan(
+        instance=instance,
         kind=of_kind,
         application=pairs["application"].to_numpy(),
         node=node.astype(np.int32),
         count=pairs["count"].cast(pl.Int32).to_numpy(),
+        algorithm=FROM_FILE,
+        seconds=0.0,
+        lower_bound=lower_bound(instance),
+        names=tuple(machines["machine"].gather(used).to_list()),
     )
 
 

@@ -1,7 +1,8 @@
-"""Plans as tables: one row for each node and application.
+"""Plans as tables, one row for each node and application, and what differs between two, one row for each move.
 
-The columns are ``node``, ``node_type``, ``application`` and ``replicas``. The ending of the file's name says whether it
-is CSV, which may be compressed (.gz, .xz, .bz2), or Parquet.
+The columns of a plan are ``node``, ``node_type``, ``application`` and ``replicas``, those of moves ``application``,
+``source``, ``target`` (empty: no node) and ``replicas``. The ending of the file's name says whether it is CSV, which
+may be compressed (.gz, .xz, .bz2), or Parquet.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from plb.provisioning import Instance, ProvisioningPlan, lower_bound
+from plb.provisioning import Instance, Moves, ProvisioningPlan, lower_bound
+from plb.provisioning.moves import NOWHERE
 from workloads.checks import Checker
 from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, whole_numbers
 
@@ -34,6 +36,24 @@ def write_plan(path: str | Path, plan: ProvisioningPlan) -> None:
             "replicas": plan.count[order],
         }
     )
+    _write(path, frame)
+
+
+def write_moves(path: str | Path, instance: Instance, moves: Moves) -> None:
+    """Write moves, by application."""
+    names = pl.Series([*moves.nodes, None], dtype=pl.String)
+    frame = pl.DataFrame(
+        {
+            "application": pl.Series(instance.applications, dtype=pl.String).gather(moves.application),
+            "source": names.gather(np.where(moves.source == NOWHERE, len(moves.nodes), moves.source)),
+            "target": names.gather(np.where(moves.target == NOWHERE, len(moves.nodes), moves.target)),
+            "replicas": moves.count,
+        }
+    )
+    _write(Path(path), frame)
+
+
+def _write(path: Path, frame: pl.DataFrame) -> None:
     if path.suffix == ".parquet":
         frame.write_parquet(path)
         return
@@ -41,10 +61,18 @@ def write_plan(path: str | Path, plan: ProvisioningPlan) -> None:
         file.write(frame.write_csv().encode())
 
 
-def read_plan(path: str | Path, instance: Instance) -> ProvisioningPlan:
+def read_plan(path: str | Path, instance: Instance, *, of_another: bool = False) -> ProvisioningPlan:
     """Read a plan for an instance; whether it is valid, its `faults` say.
 
-    Nodes are numbered in the order in which the file first names them.
+    Parameters
+    ----------
+    path
+        The file.
+    instance
+        What is placed; nodes are numbered in the order in which the file first names them, and keep their names.
+    of_another
+        Whether the plan may be one for another instance, as from before applications went: rows of applications that
+        the instance does not have are left out.
 
     Raises
     ------
@@ -58,8 +86,9 @@ def read_plan(path: str | Path, instance: Instance) -> ProvisioningPlan:
     frame = _read_parquet(path) if parquet else read_headed(path, COLUMNS)
     check = Checker(path, rows_above=0 if parquet else 1)
     application = positions(frame["application"], instance.applications)
-    expected = f"an application of instance {instance.name}"
-    check.bad_rows(application < 0, "application", frame["application"], expected)
+    if not of_another:
+        expected = f"an application of instance {instance.name}"
+        check.bad_rows(application < 0, "application", frame["application"], expected)
     types = [node_type.name for node_type in instance.nodes]
     node_type = positions(frame["node_type"], types)
     check.bad_rows(node_type < 0, "node_type", frame["node_type"], f"one of {', '.join(types)}")
@@ -72,15 +101,18 @@ def read_plan(path: str | Path, instance: Instance) -> ProvisioningPlan:
     check.bad_rows(doubled, "application", frame["application"], "one that no row above has for this node")
     count = whole_numbers(check, frame, "replicas", low=1)
     check.raise_problems()
+    known = application >= 0
+    used, number = np.unique(node[known], return_inverse=True)
     return ProvisioningPlan(
         instance=instance,
-        kind=kind,
-        application=application,
-        node=node,
-        count=count,
+        kind=kind[used],
+        application=application[known],
+        node=number.astype(np.int32),
+        count=count[known],
         algorithm=FROM_FILE,
         seconds=0.0,
         lower_bound=lower_bound(instance),
+        names=tuple(names.gather(used).to_list()),
     )
 
 

@@ -112,11 +112,11 @@ def test_the_first_placement_is_counted_by_machine_and_application(tmp_path: Pat
     """An instance without a machine has no row; machines have the kind of their capacity."""
     instance = read_contest(write(tmp_path))
     placement = read_contest_placement(tmp_path, instance)
-    assert placement.node_names == ("machine_2", "machine_3")
+    assert placement.node_names() == ("machine_2", "machine_3")
     assert placement.kind.tolist() == [1, 0]
     rows = zip(placement.node, placement.application, placement.count, strict=True)
     assert [tuple(map(int, row)) for row in rows] == [(0, 0, 1), (0, 1, 2), (1, 1, 1)]
-    assert placement.replicas == 4
+    assert placement.count.sum() == 4
 
 
 def test_a_placement_needs_known_machines_of_the_kinds_that_the_instance_has(tmp_path: Path) -> None:

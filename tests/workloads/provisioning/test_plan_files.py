@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb.provisioning import Affinity, Instance, NodeType, ProvisioningPlan, lower_bound
+from plb.provisioning import Affinity, Instance, NodeType, ProvisioningPlan, lower_bound, moves_between
 from tests.workloads.provisioning.instances import instances, places_of, problems_of
-from workloads.provisioning import read_plan, write_plan
+from workloads.provisioning import read_plan, write_moves, write_plan
 
 ENDINGS = ("csv", "csv.gz", "csv.xz", "parquet")
 HEADER = "node,node_type,application,replicas"
@@ -87,9 +87,31 @@ def test_the_columns_are_names_and_numbers(tmp_path: Path) -> None:
     assert (plan.nodes, plan.algorithm, plan.valid) == (2, "file", True)
     write_plan(tmp_path / "again.csv", plan)
     again = (tmp_path / "again.csv").read_text().splitlines()
-    assert again == [HEADER, "big-0,big,a,1", "big-0,big,b,2", "small-0,small,a,1"]
+    assert again == [HEADER, "n1,big,a,1", "n1,big,b,2", "n2,small,a,1"]
     write_plan(tmp_path / "again.parquet", plan)
-    assert pl.read_parquet(tmp_path / "again.parquet").rows()[0] == ("big-0", "big", "a", 1)
+    assert pl.read_parquet(tmp_path / "again.parquet").rows()[0] == ("n1", "big", "a", 1)
+
+
+def test_a_plan_for_another_instance_is_read_without_applications_that_are_no_more(tmp_path: Path) -> None:
+    """And without nodes on which only these stood; where it is to be for this one, they are refused."""
+    path = write(tmp_path / "plan.csv", (*ROWS, "n3,small,gone,2", "n1,big,gone,1"))
+    assert places_of(read_plan, path, small()) == [("plan.csv", 5, "application"), ("plan.csv", 6, "application")]
+    plan = read_plan(path, small(), of_another=True)
+    assert rows_of(plan) == rows_of(read_plan(write(tmp_path / "less.csv"), small()))
+    assert plan.node_names() == ("n1", "n2")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_moves_are_a_table_by_application(tmp_path: Path, ending: str) -> None:
+    """Nothing stands for no node."""
+    instance = small((2, 1))
+    before = read_plan(write(tmp_path / "before.csv", ("n1,big,b,2", "n2,small,a,1")), instance)
+    after = read_plan(write(tmp_path / "after.csv", ("n3,small,a,1", "n1,big,a,1", "n1,big,b,1")), instance)
+    path = tmp_path / f"moves.{ending}"
+    write_moves(path, instance, moves_between(before, after))
+    read = pl.read_csv if ending == "csv" else pl.read_parquet
+    assert read(path).columns == ["application", "source", "target", "replicas"]
+    assert read(path).rows() == [("a", None, "n3", 1), ("a", "n2", "n1", 1), ("b", "n1", None, 1)]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +119,7 @@ def test_the_columns_are_names_and_numbers(tmp_path: Path) -> None:
     [
         (small((3, 2)), ROWS, "application a: 2 of 3 replicas are placed"),
         (small(), ("n1,big,a,2", "n2,big,b,2"), "node type big: 2 nodes are in use, there are 1"),
-        (small(count=None), ("n1,small,a,2", "n2,big,b,2"), "node 0: 8 cpu are asked for at time point 0, it has 4"),
+        (small(count=None), ("n1,small,a,2", "n2,big,b,2"), "node n1: 8 cpu are asked for at time point 0, it has 4"),
         (small((2, 1)), ("n1,big,a,2", "n1,big,b,1"), "stand beside b, which allows 1"),
     ],
 )

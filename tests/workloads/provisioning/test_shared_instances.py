@@ -62,12 +62,13 @@ def test_the_contest_is_read_in_full() -> None:
         row = next(line for line in file if line.startswith("app_9338,")).split(",")
     assert instance.demand[9337, 0].tolist() == [round(float(value) * 1e6) for value in row[1].split("|")]
     placement = read_contest_placement(source, instance)
+    names = placement.node_names()
     with lzma.open(source / "instance_deploy.csv.xz", "rt") as file:
         rows = [line.strip().split(",") for line in file]
     counted = Counter((machine, app) for _, app, machine in rows if machine)
-    assert placement.replicas == counted.total() == 61_254
+    assert placement.count.sum() == counted.total() == 61_254
     found = {
-        (placement.node_names[node], instance.applications[app]): count
+        (names[node], instance.applications[app]): count
         for node, app, count in zip(
             placement.node.tolist(), placement.application.tolist(), placement.count.tolist(), strict=True
         )

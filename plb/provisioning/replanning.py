@@ -1,0 +1,191 @@
+"""Planning anew from where replicas stand, with few moves.
+
+Whoever may stay where he stands does: replicas must go only where capacity or limits do not hold, or where there are
+more than the application has. Replicas without a place go to the nodes on which least is left, else to new ones. If
+moves are allowed beyond that, nodes are emptied: at first in turn, those with the fewest replicas in front, each into
+the room on the others; then by the search of `plb.provisioning.emptying`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Int
+from plb.errors import ConflictError
+from plb.provisioning.affinity import Neighbours
+from plb.provisioning.application_centric import Wanted
+from plb.provisioning.emptying import Annealing, empty_in_turn
+from plb.provisioning.errors import NoRoomError
+from plb.provisioning.homes import ANY_MOVES, homes_of
+from plb.provisioning.improvement import TEMPERATURE, empty
+from plb.provisioning.measures import Floats, Measure, Residual, residual_of, sizes
+from plb.provisioning.neighbourhood import Clearing, no_clearing
+from plb.provisioning.packing import Packing
+from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.settling import place_missing, stay
+from plb.provisioning.standing import NOTHING, Standing, nobody_standing
+from plb.provisioning.workbench import Tell, Workbench, order_of, say_nothing
+from plb.uniform import Stream
+from plb.validation import check_count, check_number
+
+NAME = "Replanned"
+PRICE = 3e-3
+"""Of a move (`Annealing`). On the contest's instance, 5,000 and 20,000 moves save most nodes at 2 to 5e-3."""
+FIRST_SPARE = 64
+"""Nodes of each kind beside those in use, at first."""
+
+
+def replan(
+    plan: ProvisioningPlan,
+    *,
+    most_moves: int | None = 0,
+    time_limit: float | None = None,
+    seed: int = 0,
+    tell: Tell | None = None,
+) -> ProvisioningPlan:
+    """Return a valid plan that differs little from one that need be neither valid nor complete.
+
+    Parameters
+    ----------
+    plan
+        Where replicas stand; `plan.instance` is what is to be placed from now on. Nodes keep their names.
+    most_moves
+        So many replicas that stand somewhere may go elsewhere, so that fewer nodes are needed. Those that must go count
+        among them, and go in any case. 0: none but these. None: any number.
+    time_limit
+        In seconds, for emptying nodes; with a limit, a plan may depend on the machine.
+    seed
+        Of the random numbers.
+    tell
+        Is told of the number of nodes.
+
+    Raises
+    ------
+    ConflictError
+        The plan has rows without replicas or pairs twice, or more nodes of a kind than there are.
+    NoRoomError
+        A replica finds no place on the nodes that there are, with the others as they stand.
+    """
+    if most_moves is not None:
+        check_count("provisioning", "most_moves", most_moves)
+    if time_limit is not None:
+        check_number("provisioning", "time_limit", time_limit)
+    check_count("provisioning", "seed", seed)
+    _check(plan)
+    tell = tell or say_nothing
+    bench = Workbench(plan.instance, time_limit)
+    site = _settled(bench, plan)
+    homes = site.clearing.homes
+    homes.most[0] = ANY_MOVES if most_moves is None else max(most_moves, int(homes.away[0]))
+    tell(f"{NAME}: {site.clearing.nodes[0]:,} nodes, {homes.away[0]:,} moves")
+    if homes.away[0] < homes.most[0]:
+        rng = Stream(seed)
+        _put_fewest_first(site)
+        with bench.watched():
+            empty_in_turn(*site[:6], rng)
+        empty(bench, site.packing, site.standing, site.clearing, rng, Annealing(TEMPERATURE, PRICE), NAME, tell)
+    return bench.plan(site.packing, NAME, _names(plan, site))
+
+
+def _check(plan: ProvisioningPlan) -> None:
+    """Refuse what is no plan at all."""
+    pairs = plan.node.astype(np.int64) * len(plan.instance.applications) + plan.application
+    rows = np.concatenate([np.flatnonzero(plan.count < 1), np.flatnonzero(_repeated(pairs))])
+    if len(rows):
+        application = plan.instance.applications[plan.application[rows[0]]]
+        raise ConflictError(
+            f"plan for {plan.instance.name}: row {rows[0]} has {plan.count[rows[0]]} replicas of application "
+            f"{application} on node {plan.node[rows[0]]}; expected at least one, and one row for each pair"
+        )
+    used = np.bincount(plan.kind, minlength=len(plan.instance.nodes)).tolist()
+    for node_type, number in zip(plan.instance.nodes, used, strict=True):
+        if node_type.count is not None and number > node_type.count:
+            raise ConflictError(
+                f"plan for {plan.instance.name}: {number} nodes of type {node_type.name} are in use; there are "
+                f"{node_type.count}"
+            )
+
+
+def _repeated(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Tell which values stand in front already."""
+    first = np.zeros(len(values), np.bool_)
+    first[np.unique(values, return_index=True)[1]] = True
+    return ~first
+
+
+class _Site(NamedTuple):
+    """A packing and all that kernels read beside it."""
+
+    wanted: Wanted
+    neighbours: Neighbours
+    packing: Packing
+    standing: Standing
+    clearing: Clearing
+    residual: Residual
+    number: Int
+    """(N,) where the nodes of the plan are in the packing."""
+
+
+def _settled(bench: Workbench, plan: ProvisioningPlan) -> _Site:
+    """Let stay who may, and place the others; with more spare nodes while these do not suffice."""
+    size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
+    # where too much stands, as few replicas as possible must go: the small ones have first call
+    rows = np.argsort(size[plan.application], kind="stable")
+    spare = FIRST_SPARE
+    while True:
+        site = _vacant(bench, plan, size, spare)
+        node = site.number[plan.node[rows]].astype(np.int32)
+        stay(*site[:6], plan.application[rows], node, plan.count[rows])
+        left = place_missing(*site[:6])
+        if left == NOTHING:
+            return site
+        if len(site.packing.free) == bench.most_nodes or spare > bench.instance.replicas.sum():
+            raise NoRoomError(bench.instance.name, bench.instance.applications[left], len(site.packing.free))
+        spare *= 2
+
+
+def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Floats, spare: int) -> _Site:
+    """Return the nodes of a plan and spare ones before anybody stands there."""
+    instance = bench.instance
+    packing, number = bench.packing_for(plan, spare)
+    homes = homes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
+    stand = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
+    homes.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # nobody asks where those go that are too many
+    clearing = no_clearing(packing, size, homes)
+    clearing.missing[:] = instance.replicas
+    clearing.used[: plan.nodes] = np.sort(number)
+    clearing.nodes[0] = plan.nodes
+    return _Site(
+        wanted=Wanted(order_of(size), instance.replicas, bench.demand),
+        neighbours=bench.neighbours,
+        packing=packing,
+        standing=nobody_standing(packing),
+        clearing=clearing,
+        residual=residual_of(Measure.AVERAGE, bench.capacity),
+        number=number,
+    )
+
+
+def _put_fewest_first(site: _Site) -> None:
+    """Put the nodes in use in the order of how many replicas would have to leave them."""
+    at_home = np.zeros(len(site.packing.free), np.int64)
+    np.add.at(at_home, site.clearing.homes.node, site.clearing.homes.stood)
+    used = site.clearing.used[: site.clearing.nodes[0]]
+    used[:] = used[np.argsort(at_home[used], kind="stable")]
+
+
+def _names(plan: ProvisioningPlan, site: _Site) -> list[str]:
+    """Return names for the nodes of a packing: those of the plan, and for others their type and a number not in use."""
+    names = [""] * len(site.packing.free)
+    for name, place in zip(plan.node_names(), site.number.tolist(), strict=True):
+        names[place] = name
+    taken, first = set(names), 0
+    for node_type, end in zip(plan.instance.nodes, site.packing.end.tolist(), strict=True):
+        free = filter(lambda name: name not in taken, map(f"{node_type.name}-{{}}".format, itertools.count()))
+        names[first:end] = [name or next(free) for name in names[first:end]]
+        first = end
+    return names
