@@ -5,9 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import attrs
 import numpy as np
 
-from plb.provisioning import Affinity, Instance, lower_bound, provision
+from plb.provisioning import Affinity, Instance, lower_bound, moves_between, provision, replan
 from workloads.provisioning import NodeSpec, build_instance, read_plan, write_plan
 
 
@@ -28,7 +29,7 @@ def services() -> Instance:
 
 
 def main() -> None:
-    """Plan the shop by several algorithms; write the best plan and read it back."""
+    """Plan the shop by several algorithms; write the best plan, read it back, and plan anew as the shop grows."""
     shop = services()
     print(f"at least {lower_bound(shop)} nodes")
     for algorithm in ("FF", "SpreadWFD-Avg-BinSearch", "auto"):
@@ -41,6 +42,13 @@ def main() -> None:
     names, node = again.node_names(), again.node
     for application, count in zip(again.application[node == 0], again.count[node == 0], strict=True):
         print(f"{names[0]} takes {count} of {shop.applications[application]}")
+
+    larger = attrs.evolve(shop, replicas=shop.replicas + np.array([2, 0, 4, 0], np.int32))
+    before = attrs.evolve(provision(shop, "FF"), instance=larger)
+    for most_moves in (0, 5):
+        after = replan(before, most_moves=most_moves)
+        moves = moves_between(before, after)
+        print(f"{after.nodes} nodes after {moves.moved} moves and {moves.placed} new replicas")
 
 
 if __name__ == "__main__":

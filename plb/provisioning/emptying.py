@@ -45,7 +45,7 @@ class Annealing(NamedTuple):
 
 
 @kernel
-def empty_nodes(
+def empty_a_node(
     wanted: Wanted,
     neighbours: Neighbours,
     packing: Packing,
@@ -55,15 +55,15 @@ def empty_nodes(
     rng: Stream,
     annealing: Annealing,
     rounds: int,
-) -> int:
-    """Try so many neighbourhoods, fewer if time runs out; return how many nodes were emptied.
+) -> bool:
+    """Try so many neighbourhoods at the most, until a node is emptied or time runs out; return whether one was.
 
     Parameters
     ----------
     residual
         A measure with constant weights.
     """
-    emptied, homes = 0, clearing.homes
+    homes = clearing.homes
     for _ in range(rounds):
         if packing.stop[0] or clearing.nodes[0] < 2:
             break
@@ -79,10 +79,10 @@ def empty_nodes(
         if done and standing.head[clearing.used[number]] == NOTHING:
             clearing.nodes[0] -= 1
             clearing.used[number] = clearing.used[clearing.nodes[0]]
-            emptied += 1
-        elif not done or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
+            return True
+        if not done or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
             go_back(wanted, packing, standing, clearing, changes)
-    return emptied
+    return False
 
 
 @kernel

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import attrs
 import numpy as np
 
 from plb.provisioning.application_centric import Wanted
-from plb.provisioning.emptying import Annealing, empty_nodes
+from plb.provisioning.emptying import Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
 from plb.provisioning.measures import Measure, residual_of, sizes
 from plb.provisioning.neighbourhood import Clearing, no_clearing
@@ -46,8 +49,9 @@ def improve(bench: Workbench, plan: ProvisioningPlan, tell: Tell, *, seed: int =
     clearing = no_clearing(packing, size, nobody_home(len(size)))
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
-    empty(bench, packing, standing, clearing, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, tell)
-    return bench.plan(packing, NAME) if clearing.nodes[0] < plan.nodes else plan
+    annealing = Annealing(TEMPERATURE, 0.0)
+    when = list(empty(bench, packing, standing, clearing, Stream(seed), annealing, NAME, tell))
+    return attrs.evolve(bench.plan(packing, NAME), seconds=when[-1]) if when else plan
 
 
 def empty(
@@ -59,17 +63,23 @@ def empty(
     annealing: Annealing,
     name: str,
     tell: Tell,
-) -> None:
-    """Empty nodes of a packing with a place for each replica, until `improve` would end."""
+) -> Iterator[float]:
+    """Empty nodes of a packing with a place for each replica, until `improve` would end.
+
+    Yields
+    ------
+    After each node, the seconds until then.
+    """
     wanted = Wanted(np.arange(len(bench.demand)), bench.instance.replicas, bench.demand)
     residual, idle = residual_of(Measure.AVERAGE, bench.capacity), 0
     while clearing.nodes[0] > bench.lower_bound and not bench.time_is_over:
         with bench.watched():
-            emptied = empty_nodes(
+            emptied = empty_a_node(
                 wanted, bench.neighbours, packing, standing, clearing, residual, rng, annealing, ROUNDS
             )
         idle = 0 if emptied else idle + ROUNDS
         if emptied:
             tell(f"{name}: {clearing.nodes[0]:,} nodes, at least {bench.lower_bound:,}")
+            yield bench.elapsed()
         elif bench.seconds is None and idle >= ROUNDS_BY_NODE * clearing.nodes[0]:
             break

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -82,13 +83,22 @@ def replan(
     homes = site.clearing.homes
     homes.most[0] = ANY_MOVES if most_moves is None else max(most_moves, int(homes.away[0]))
     tell(f"{NAME}: {site.clearing.nodes[0]:,} nodes, {homes.away[0]:,} moves")
+    packing, seconds = site.packing, bench.elapsed()
     if homes.away[0] < homes.most[0]:
-        rng = Stream(seed)
-        _put_fewest_first(site)
-        with bench.watched():
-            empty_in_turn(*site[:6], rng)
-        empty(bench, site.packing, site.standing, site.clearing, rng, Annealing(TEMPERATURE, PRICE), NAME, tell)
-    return bench.plan(site.packing, NAME, _names(plan, site))
+        packing, seconds = _emptied(bench, site, Stream(seed), tell)
+    return attrs.evolve(bench.plan(packing, NAME, _names(plan, site)), seconds=seconds)
+
+
+def _emptied(bench: Workbench, site: _Site, rng: Stream, tell: Tell) -> tuple[Packing, float]:
+    """Empty nodes; return the packing as it was when the last one was empty, and the seconds until then."""
+    _put_fewest_first(site)
+    with bench.watched():
+        empty_in_turn(*site[:6], rng)
+    found = _copy(site.packing), bench.elapsed()
+    annealing = Annealing(TEMPERATURE, PRICE)
+    for seconds in empty(bench, site.packing, site.standing, site.clearing, rng, annealing, NAME, tell):
+        found = _copy(site.packing), seconds  # what moves later and empties no node need not move
+    return found
 
 
 def _check(plan: ProvisioningPlan) -> None:
@@ -176,6 +186,11 @@ def _put_fewest_first(site: _Site) -> None:
     np.add.at(at_home, site.clearing.homes.node, site.clearing.homes.stood)
     used = site.clearing.used[: site.clearing.nodes[0]]
     used[:] = used[np.argsort(at_home[used], kind="stable")]
+
+
+def _copy(packing: Packing) -> Packing:
+    """Return a packing of which who stands where stays as it is."""
+    return packing._replace(places=packing.places.copy(), node=packing.node.copy(), placed=packing.placed.copy())
 
 
 def _names(plan: ProvisioningPlan, site: _Site) -> list[str]:

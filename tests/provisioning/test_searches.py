@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
 from plb.provisioning.affinity import ANY_NUMBER
 from plb.provisioning.application_centric import Wanted
-from plb.provisioning.emptying import Annealing, empty_nodes
+from plb.provisioning.emptying import Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
 from plb.provisioning.measures import Measure, residual_of
 from plb.provisioning.neighbourhood import no_clearing
@@ -131,7 +131,8 @@ def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rou
     wanted = Wanted(np.arange(applications), instance.replicas, bench.demand)
     residual, annealing = residual_of(Measure.AVERAGE, bench.capacity), Annealing(1e-3, 0.0)
     parts = (wanted, bench.neighbours, packing, standing, clearing, residual)
-    emptied = empty_nodes(*parts, Stream(seed), annealing, rounds)
+    stream = Stream(seed)
+    emptied = sum(empty_a_node(*parts, stream, annealing, rounds) for _ in range(3))
     after = bench.plan(packing, "emptied")
     assert after.faults() == ()
     assert after.nodes == plan.nodes - emptied == clearing.nodes[0]
