@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.provisioning import Affinity, Instance, NodeType, provision
+from plb.provisioning import Affinity, Instance, NodeType, provision, replan
 from plb.risk import DemandHistory, ObservedRisk, ReplicaOutlook
 from plb.risk.peaks import TaskSamples, parse, predict
 
@@ -68,9 +68,11 @@ def warm_up_provisioning() -> None:
         provision(instance, name)
     for name in RELEASED_ALGORITHMS:
         provision(instance, name, rules="released")
+    replan(provision(instance, "FF"), most_moves=None)
 
 
 def _tiny_instance() -> Instance:
+    """Return an instance that needs one node more than its lower bound, so that searches begin."""
     ones = np.ones(2, np.int32)
     return Instance(
         name="tiny",
@@ -79,7 +81,7 @@ def _tiny_instance() -> Instance:
         replicas=ones,
         demand=ones[:, None, None],
         affinity=Affinity.from_columns([0], [1], [0], 2),
-        nodes=(NodeType("node", ones[:1]),),
+        nodes=(NodeType("node", 2 * ones[:1]),),
         units=(1.0,),
     )
 
