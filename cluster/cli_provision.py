@@ -60,6 +60,14 @@ def provision_command(
         Path | None,
         typer.Option(help="Write the plan to this CSV file: node, node_type, application, replicas."),
     ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write scenario.toml and plan.csv to this folder: a cluster of these nodes that begins with the plan, "
+            "for plb simulate FOLDER/scenario.toml.",
+        ),
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     _list: Annotated[
@@ -67,13 +75,14 @@ def provision_command(
     ] = False,
 ) -> None:
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
+    from cluster.planned_scenario import PLAN, SCENARIO, write_scenario
     from cluster.results import check_file, write_json
     from plb import ConflictError
     from plb.provisioning import provision
     from workloads.provisioning import read_instance, write_plan
     from workloads.provisioning.source import parse_nodes
 
-    for path in (out, json):
+    for path in (out, json, *(() if scenario is None else (scenario / SCENARIO, scenario / PLAN))):
         check_file(path)
         if path is not None and instance.resolve() in (path.resolve(), path.resolve().parent) and path.exists():
             raise ConflictError(f"{path}: is read; give another file to write to")
@@ -91,6 +100,8 @@ def provision_command(
     if out is not None:
         write_plan(out, plan)
         console.print(f"Plan: {out}", highlight=False)
+    if scenario is not None and not faults:
+        console.print(f"Scenario: {write_scenario(scenario, plan, instance, node)}", highlight=False)
     if json is not None:
         write_json(json, _figures(plan, valid=not faults))
     if faults:
