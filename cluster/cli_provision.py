@@ -52,6 +52,14 @@ def provision_command(
         Path | None,
         typer.Option(help="Write the plan to this CSV file: node, node_type, application, replicas."),
     ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write scenario.toml and plan.csv to this folder: a cluster of these nodes that begins with the plan, "
+            "for plb simulate FOLDER/scenario.toml.",
+        ),
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     _list: Annotated[
@@ -59,12 +67,13 @@ def provision_command(
     ] = False,
 ) -> None:
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
+    from cluster.planned_scenario import PLAN, SCENARIO, write_scenario
     from cluster.provisioning_output import check_outputs, finish, progress
     from plb.provisioning import provision
     from workloads.provisioning import read_instance, write_plan
     from workloads.provisioning.source import parse_nodes
 
-    check_outputs([instance], [out, json])
+    check_outputs([instance], [out, json, *(() if scenario is None else (scenario / SCENARIO, scenario / PLAN))])
     nodes = None if node is None else parse_nodes(node)
     with progress(quiet) as tell:
         tell(f"reading {instance}")
@@ -74,4 +83,7 @@ def provision_command(
         faults = plan.faults()
     if out is not None:
         write_plan(out, plan)
-    finish(plan, faults, {"Plan": out}, json, quiet=quiet)
+    told = None
+    if scenario is not None and not faults:
+        told = write_scenario(scenario, plan, instance, node)
+    finish(plan, faults, {"Plan": out, "Scenario": told}, json, quiet=quiet)
