@@ -7,9 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import attrs
-
-from cluster.hardware import Cluster
 from cluster.planned import used_kinds
 from plb.provisioning import ProvisioningPlan
 from workloads.provisioning import NodeSpec, write_plan
@@ -87,11 +84,10 @@ def _cluster(plan: ProvisioningPlan) -> Iterator[str]:
         groups = (f"{{ nodes = {nodes}, capacities = {_capacities(plan, kind)} }}" for nodes, kind in others)
         yield f"groups = [{', '.join(groups)}]"
     yield "violation_threshold = 1.0"
-    yield "# The plan knows no domains: when constraints are first checked, replicas are spread over them, unless there"
-    yield "# are as many domains as nodes."
+    yield "# The plan knows no domains. With fewer than nodes, replicas are spread over them, limits or not, when"
+    yield "# constraints are first checked."
     for name in ("upgrade_domains", "fault_domains"):
-        usual = getattr(attrs.fields(Cluster), name).default
-        yield f"{name} = {min(usual, plan.nodes)}"
+        yield f"{name} = {plan.nodes}"
 
 
 def _density_metric(plan: ProvisioningPlan) -> str:
