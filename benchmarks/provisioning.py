@@ -18,8 +18,15 @@ from pathlib import Path
 
 from cluster.timing import fastest
 from cluster.warmup import warm_up_provisioning
-from plb.provisioning import Instance, ProvisioningPlan, provision
-from workloads.provisioning import PAPER_NODES, larger_instance, read_authors, read_contest, with_graph
+from plb.provisioning import Instance, ProvisioningPlan, moves_between, provision, replan
+from workloads.provisioning import (
+    PAPER_NODES,
+    larger_instance,
+    read_authors,
+    read_contest,
+    read_contest_placement,
+    with_graph,
+)
 
 PEERS = "peer_results.csv"
 NAMES = {
@@ -34,6 +41,7 @@ SEARCH_SECONDS = 35.0
 LARGEST, LARGE_DENSITY = 100_000, 0.005
 LARGE_RUNS = (("FF", "paper"), ("SpreadWFD-Avg-BinSearch", "released"), ("SpreadWFD-Avg-BinSearch", "paper"))
 CURVE_DENSITY = 0.01
+MOVES = (0, 1_000, 5_000, 20_000, None)
 SEED = 1
 
 
@@ -96,7 +104,25 @@ def curves(directory: Path) -> None:
     instance = with_graph(base, "arbitrary", CURVE_DENSITY, SEED)
     for algorithm in ("FF", "SpreadWFD-Avg-Decr2", "SpreadWFD-Avg-BinSearch"):
         told(algorithm, f"{instance.time_points} time points", instance, algorithm)
+    told(f"auto, {SEARCH_SECONDS:g} s", f"{instance.time_points} time points", instance, "auto", SEARCH_SECONDS)
     print(_memory())
+    anew(directory)
+
+
+def anew(directory: Path) -> None:
+    """Print how many of the contest's machines are needed after so many moves from where its instances stand."""
+    instance = read_contest(directory)
+    before = read_contest_placement(directory, instance)
+    print(f"{before.nodes:,} machines with {before.count.sum():,} of {instance.replicas.sum():,} instances")
+    for most_moves in MOVES:
+        after = replan(before, most_moves=most_moves, time_limit=SEARCH_SECONDS)
+        _check(after)
+        moves = moves_between(before, after)
+        print(
+            f"moves {'any' if most_moves is None else f'{most_moves:,}'}: {after.nodes:,} machines, {moves.moved:,} "
+            f"moved, {moves.placed:,} placed, {after.seconds:.1f} s"
+        )
+    told(f"auto, {SEARCH_SECONDS:g} s, from nothing", instance.name, instance, "auto", SEARCH_SECONDS)
 
 
 def _check(plan: ProvisioningPlan) -> None:
@@ -115,7 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of peer_results.csv and the instances")
     parser.add_argument("--large", action="store_true", help="100,000 applications instead; minutes")
-    parser.add_argument("--curves", type=Path, help="the contest's directory: 98 time points instead")
+    parser.add_argument("--curves", type=Path, help="the contest's directory: 98 time points, and planning anew")
     asked = parser.parse_args()
     warm_up_provisioning()
     if asked.large:
