@@ -17,7 +17,7 @@ import numpy as np
 from plb.kernel import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import Wanted
-from plb.provisioning.measures import Residual, left
+from plb.provisioning.measures import Residual
 from plb.provisioning.neighbourhood import (
     MOST_CLEARED,
     Clearing,
@@ -27,7 +27,7 @@ from plb.provisioning.neighbourhood import (
     lift_limits,
     note_limits,
 )
-from plb.provisioning.packing import Packing, is_full
+from plb.provisioning.packing import Packing
 from plb.provisioning.standing import NOTHING, Standing
 from plb.uniform import Stream, uniform
 
@@ -68,7 +68,7 @@ def empty_a_node(
         if packing.stop[0] or clearing.nodes[0] < 2:
             break
         cleared = min(2 + int(uniform(rng) * (MOST_CLEARED - 1)), clearing.nodes[0])
-        _choose(packing, clearing, residual, rng, cleared)
+        _choose(clearing, rng, cleared)
         away = homes.away[0]
         done, gain, changes = _rebuild(wanted, neighbours, packing, standing, clearing, residual, rng, cleared)
         more = homes.away[0] - away
@@ -81,7 +81,7 @@ def empty_a_node(
             clearing.used[number] = clearing.used[clearing.nodes[0]]
             return True
         if not done or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
-            go_back(wanted, packing, standing, clearing, changes)
+            go_back(wanted, packing, standing, clearing, residual, changes)
     return False
 
 
@@ -106,18 +106,18 @@ def empty_in_turn(
                 clearing.used[later] = clearing.used[later + 1]
             emptied += 1
         else:
-            go_back(wanted, packing, standing, clearing, changes)
+            go_back(wanted, packing, standing, clearing, residual, changes)
             number += 1
     return emptied
 
 
 @kernel
-def _choose(packing: Packing, clearing: Clearing, residual: Residual, rng: Stream, cleared: int) -> None:
+def _choose(clearing: Clearing, rng: Stream, cleared: int) -> None:
     """Choose nodes to clear, by their number among those in use: of two at random the one with more left."""
     for place in range(cleared):
         while True:
             one, other = int(uniform(rng) * clearing.nodes[0]), int(uniform(rng) * clearing.nodes[0])
-            if left(residual, packing.free, clearing.used[other]) > left(residual, packing.free, clearing.used[one]):
+            if clearing.left[clearing.used[other]] > clearing.left[clearing.used[one]]:
                 one = other
             fresh = True
             for earlier in range(place):
@@ -166,13 +166,9 @@ def _rebuild(
         application = clearing.waiting[number]
         note_limits(neighbours, clearing, application)
         while clearing.missing[application] > 0:
-            node, count = best_node(
-                wanted, neighbours, packing, standing, clearing, residual, application, 0, live, homely
-            )
+            node, count = best_node(wanted, neighbours, packing, standing, clearing, application, 0, live, homely)
             if node == NOTHING:  # the node that was to stay empty
-                node, count = best_node(
-                    wanted, neighbours, packing, standing, clearing, residual, application, live, live + 1, 0
-                )
+                node, count = best_node(wanted, neighbours, packing, standing, clearing, application, live, live + 1, 0)
             if node == NOTHING:
                 break
             clearing.missing[application] -= count
@@ -210,7 +206,7 @@ def _list_open(packing: Packing, clearing: Clearing, rng: Stream, cleared: int) 
     number = int(uniform(rng) * clearing.nodes[0])
     for _ in range(clearing.nodes[0]):
         node = clearing.used[number]
-        fresh = not is_full(packing, node)
+        fresh = not clearing.full[node]
         for place in range(cleared):
             fresh = fresh and clearing.cleared[place] != number
         if fresh:

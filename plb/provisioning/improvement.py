@@ -10,7 +10,7 @@ import numpy as np
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.emptying import Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
-from plb.provisioning.measures import Measure, residual_of, sizes
+from plb.provisioning.measures import Measure, Residual, residual_of, sizes
 from plb.provisioning.neighbourhood import Clearing, no_clearing
 from plb.provisioning.packing import Packing
 from plb.provisioning.plan import ProvisioningPlan
@@ -46,11 +46,12 @@ def improve(bench: Workbench, plan: ProvisioningPlan, tell: Tell, *, seed: int =
     """
     packing, standing = bench.standing(plan)
     size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
-    clearing = no_clearing(packing, size, nobody_home(len(size)))
+    residual = residual_of(Measure.AVERAGE, bench.capacity)
+    clearing = no_clearing(packing, size, nobody_home(len(size)), residual)
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
     annealing = Annealing(TEMPERATURE, 0.0)
-    when = list(empty(bench, packing, standing, clearing, Stream(seed), annealing, NAME, tell))
+    when = list(empty(bench, packing, standing, clearing, residual, Stream(seed), annealing, NAME, tell))
     return attrs.evolve(bench.plan(packing, NAME), seconds=when[-1]) if when else plan
 
 
@@ -59,6 +60,7 @@ def empty(
     packing: Packing,
     standing: Standing,
     clearing: Clearing,
+    residual: Residual,
     rng: Stream,
     annealing: Annealing,
     name: str,
@@ -71,7 +73,7 @@ def empty(
     After each node, the seconds until then.
     """
     wanted = Wanted(np.arange(len(bench.demand)), bench.instance.replicas, bench.demand)
-    residual, idle = residual_of(Measure.AVERAGE, bench.capacity), 0
+    idle = 0
     while clearing.nodes[0] > bench.lower_bound and not bench.time_is_over:
         with bench.watched():
             emptied = empty_a_node(

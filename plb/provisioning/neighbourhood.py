@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Float, Int, Int32
+from plb.arrays import Bool, Float, Int, Int32
 from plb.kernel import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.homes import Homes, note_away, vacant
 from plb.provisioning.measures import Residual, left
-from plb.provisioning.packing import Packing, fitting
+from plb.provisioning.packing import Packing, fitting, is_full
 from plb.provisioning.standing import NOTHING, Standing, add, remove
 
 MOST_CLEARED = 4
@@ -43,16 +43,32 @@ class Clearing(NamedTuple):
     """(L,) how many of the application at hand others allow beside them; `ANY_NUMBER` between applications."""
     tolerated: Int32
     """(L,) how many of others it allows beside it; `ANY_NUMBER` between applications."""
+    left: Float
+    """(N,) what is left of a node (`plb.provisioning.measures.left`), kept up to date."""
+    full: Bool
+    """(N,) whether nothing fits on it any more, kept up to date."""
     moved: Int32
     """(3, 2R) application, node and count of what was put somewhere; negative where it was taken away."""
     homes: Homes
     """Where replicas stood before."""
 
 
-def no_clearing(packing: Packing, size: Float, homes: Homes) -> Clearing:
-    """Return room for neighbourhoods, no node in use; `size` is (L,)."""
+def no_clearing(packing: Packing, size: Float, homes: Homes, residual: Residual) -> Clearing:
+    """Return room for neighbourhoods, no node in use.
+
+    Parameters
+    ----------
+    packing
+        As it is now.
+    size
+        (L,) of each application.
+    homes
+        Where replicas stood before.
+    residual
+        What is left of nodes by this, a measure with constant weights.
+    """
     nodes, replicas, applications = len(packing.free), len(packing.node), len(size)
-    return Clearing(
+    clearing = Clearing(
         used=np.zeros(nodes, np.int32),
         nodes=np.zeros(1, np.int64),
         cleared=np.zeros(MOST_CLEARED, np.int32),
@@ -62,9 +78,27 @@ def no_clearing(packing: Packing, size: Float, homes: Homes) -> Clearing:
         size=size,
         tolerates=np.full(applications, ANY_NUMBER, np.int32),
         tolerated=np.full(applications, ANY_NUMBER, np.int32),
+        left=np.zeros(nodes),
+        full=np.zeros(nodes, np.bool_),
         moved=np.zeros((3, 2 * replicas), np.int32),
         homes=homes,
     )
+    _look_at_all(packing, clearing, residual)
+    return clearing
+
+
+@kernel
+def _look_at_all(packing: Packing, clearing: Clearing, residual: Residual) -> None:
+    """Note how each node is."""
+    for node in range(len(clearing.left)):
+        _look_at(packing, clearing, residual, node)
+
+
+@kernel
+def _look_at(packing: Packing, clearing: Clearing, residual: Residual, node: int) -> None:
+    """Note how a node is, after a change."""
+    clearing.left[node] = left(residual, packing.free, node)
+    clearing.full[node] = is_full(packing, node)
 
 
 @kernel
@@ -80,31 +114,41 @@ def change(
     count: int,
 ) -> float:
     """Put replicas on a node, or take them away, and note it; return what that adds to the squares of what is left."""
-    before = left(residual, packing.free, node)
-    _put(wanted, packing, standing, clearing, application, node, count)
+    before = clearing.left[node]
+    _put(wanted, packing, standing, clearing, residual, application, node, count)
     clearing.moved[0, changes], clearing.moved[1, changes] = application, node
     clearing.moved[2, changes] = count
-    after = left(residual, packing.free, node)
-    return after * after - before * before
+    after = clearing.left[node]
+    return float(after * after - before * before)
 
 
 @kernel
-def go_back(wanted: Wanted, packing: Packing, standing: Standing, clearing: Clearing, changes: int) -> None:
+def go_back(
+    wanted: Wanted, packing: Packing, standing: Standing, clearing: Clearing, residual: Residual, changes: int
+) -> None:
     """Take changes back, the last one first."""
     for number in range(changes - 1, -1, -1):
         application, node = clearing.moved[0, number], clearing.moved[1, number]
-        _put(wanted, packing, standing, clearing, application, node, -clearing.moved[2, number])
+        _put(wanted, packing, standing, clearing, residual, application, node, -clearing.moved[2, number])
 
 
 @kernel
 def _put(
-    wanted: Wanted, packing: Packing, standing: Standing, clearing: Clearing, application: int, node: int, count: int
+    wanted: Wanted,
+    packing: Packing,
+    standing: Standing,
+    clearing: Clearing,
+    residual: Residual,
+    application: int,
+    node: int,
+    count: int,
 ) -> None:
     """Put replicas on a node, or take them away where `count` is negative."""
     if count > 0:
         add(packing, standing, wanted.demand, application, node, count)
     else:
         remove(packing, standing, wanted.demand, application, node, -count)
+    _look_at(packing, clearing, residual, node)
     note_away(clearing.homes, packing, standing, application, node, count)
 
 
@@ -152,7 +196,6 @@ def best_node(
     packing: Packing,
     standing: Standing,
     clearing: Clearing,
-    residual: Residual,
     application: int,
     first: int,
     end: int,
@@ -171,11 +214,9 @@ def best_node(
     most = clearing.missing[application]
     for number in range(first, end):
         node = packing.live[number]
-        if fitting(packing.free, node, wanted.demand, application, 1) == 0:
-            continue
         at_home = 0 if number >= homely else vacant(clearing.homes, packing, standing, application, node)
-        value = -1.0 if at_home > 0 else left(residual, packing.free, node)
-        if value >= least:
+        value = -1.0 if at_home > 0 else clearing.left[node]
+        if value >= least or fitting(packing.free, node, wanted.demand, application, 1) == 0:
             continue
         allowed = min(most, allowed_on(neighbours, packing, standing, clearing, application, node))
         allowed = min(allowed, at_home) if at_home > 0 else allowed

@@ -96,7 +96,7 @@ def _emptied(bench: Workbench, site: _Site, rng: Stream, tell: Tell) -> tuple[Pa
         empty_in_turn(*site[:6], rng)
     found = _copy(site.packing), bench.elapsed()
     annealing = Annealing(TEMPERATURE, PRICE)
-    for seconds in empty(bench, site.packing, site.standing, site.clearing, rng, annealing, NAME, tell):
+    for seconds in empty(bench, *site[2:6], rng, annealing, NAME, tell):
         found = _copy(site.packing), seconds  # what moves later and empties no node need not move
     return found
 
@@ -165,7 +165,8 @@ def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Floats, spare: int) 
     homes = homes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
     stand = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
     homes.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # nobody asks where those go that are too many
-    clearing = no_clearing(packing, size, homes)
+    residual = residual_of(Measure.AVERAGE, bench.capacity)
+    clearing = no_clearing(packing, size, homes, residual)
     clearing.missing[:] = instance.replicas
     clearing.used[: plan.nodes] = np.sort(number)
     clearing.nodes[0] = plan.nodes
@@ -175,7 +176,7 @@ def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Floats, spare: int) 
         packing=packing,
         standing=nobody_standing(packing),
         clearing=clearing,
-        residual=residual_of(Measure.AVERAGE, bench.capacity),
+        residual=residual,
         number=number,
     )
 

@@ -18,7 +18,7 @@ from plb.provisioning.neighbourhood import (
     lift_limits,
     note_limits,
 )
-from plb.provisioning.packing import NO_ROOM, Packing, fitting, is_full, open_node
+from plb.provisioning.packing import NO_ROOM, Packing, fitting, open_node
 from plb.provisioning.standing import NOTHING, Standing
 
 
@@ -74,7 +74,7 @@ def place_missing(
         note_limits(neighbours, clearing, application)
         live = _list_used(packing, clearing)
         while clearing.missing[application] > 0:
-            node, count = best_node(wanted, neighbours, packing, standing, clearing, residual, application, 0, live, 0)
+            node, count = best_node(wanted, neighbours, packing, standing, clearing, application, 0, live, 0)
             if node == NOTHING:
                 node = open_node(packing, wanted.demand, application)
                 if node == NO_ROOM:
@@ -98,7 +98,7 @@ def _list_used(packing: Packing, clearing: Clearing) -> int:
     live = 0
     for number in range(clearing.nodes[0]):
         node = clearing.used[number]
-        if not is_full(packing, node):
+        if not clearing.full[node]:
             packing.live[live] = node
             live += 1
     return live

@@ -125,11 +125,11 @@ def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rou
     plan = first_fit_plan(bench)
     packing, standing = bench.standing(plan)
     applications = len(instance.applications)
-    clearing = no_clearing(packing, np.ones(applications), nobody_home(applications))
+    residual, annealing = residual_of(Measure.AVERAGE, bench.capacity), Annealing(1e-3, 0.0)
+    clearing = no_clearing(packing, np.ones(applications), nobody_home(applications), residual)
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
     wanted = Wanted(np.arange(applications), instance.replicas, bench.demand)
-    residual, annealing = residual_of(Measure.AVERAGE, bench.capacity), Annealing(1e-3, 0.0)
     parts = (wanted, bench.neighbours, packing, standing, clearing, residual)
     stream = Stream(seed)
     emptied = sum(empty_a_node(*parts, stream, annealing, rounds) for _ in range(3))
