@@ -31,8 +31,8 @@ from plb.provisioning.packing import Packing
 from plb.provisioning.standing import NOTHING, Standing
 from plb.uniform import Stream, uniform
 
-MOST_OPEN = 256
-"""Nodes that are looked through for a place, at the most."""
+MOST_OPEN, MOST_OPEN_IN_TURN = 256, 4096
+"""Nodes that are looked through for a place, at the most, in the search and where nodes are emptied in turn."""
 
 
 class Annealing(NamedTuple):
@@ -70,7 +70,9 @@ def empty_a_node(
         cleared = min(2 + int(uniform(rng) * (MOST_CLEARED - 1)), clearing.nodes[0])
         _choose(clearing, rng, cleared)
         away = homes.away[0]
-        done, gain, changes = _rebuild(wanted, neighbours, packing, standing, clearing, residual, rng, cleared)
+        done, gain, changes = _rebuild(
+            wanted, neighbours, packing, standing, clearing, residual, rng, cleared, MOST_OPEN
+        )
         more = homes.away[0] - away
         done = done and (more <= 0 or homes.away[0] <= homes.most[0])
         price = annealing.price * homes.away[0] / max(1, homes.most[0])
@@ -99,7 +101,9 @@ def empty_in_turn(
     emptied, number, homes = 0, 0, clearing.homes
     while number < clearing.nodes[0] and clearing.nodes[0] > 1 and not packing.stop[0]:
         clearing.cleared[0] = number
-        done, _, changes = _rebuild(wanted, neighbours, packing, standing, clearing, residual, rng, 1)
+        done, _, changes = _rebuild(
+            wanted, neighbours, packing, standing, clearing, residual, rng, 1, MOST_OPEN_IN_TURN
+        )
         if done and homes.away[0] <= homes.most[0] and standing.head[clearing.used[number]] == NOTHING:
             clearing.nodes[0] -= 1
             for later in range(number, clearing.nodes[0]):
@@ -137,8 +141,9 @@ def _rebuild(
     residual: Residual,
     rng: Stream,
     cleared: int,
+    most_open: int,
 ) -> tuple[bool, float, int]:
-    """Clear nodes and place their replicas anew.
+    """Clear nodes and place their replicas anew, on up to so many nodes.
 
     Returns
     -------
@@ -158,7 +163,7 @@ def _rebuild(
             gain += change(wanted, packing, standing, clearing, residual, changes, application, node, -count)
             changes += 1
     _sort(clearing, waiting)
-    live = _list_open(packing, clearing, rng, cleared)
+    live = _list_open(packing, clearing, rng, cleared, most_open)
     packing.live[live] = clearing.used[clearing.cleared[0]]
     homely = cleared - 1 if uniform(rng) < 0.5 else 0
     done = True
@@ -193,11 +198,11 @@ def _sort(clearing: Clearing, waiting: int) -> None:
 
 
 @kernel
-def _list_open(packing: Packing, clearing: Clearing, rng: Stream, cleared: int) -> int:
+def _list_open(packing: Packing, clearing: Clearing, rng: Stream, cleared: int, most_open: int) -> int:
     """List nodes that take replicas; return how many there are.
 
-    These are the cleared ones but for the first and, from a random one on, those in use that are not full, up to
-    `MOST_OPEN` in all.
+    These are the cleared ones but for the first and, from a random one on, those in use that are not full, up to so
+    many in all.
     """
     live = 0
     for number in range(1, cleared):
@@ -212,7 +217,7 @@ def _list_open(packing: Packing, clearing: Clearing, rng: Stream, cleared: int) 
         if fresh:
             packing.live[live] = node
             live += 1
-            if live == MOST_OPEN:
+            if live == most_open:
                 break
         number = number + 1 if number + 1 < clearing.nodes[0] else 0
     return live

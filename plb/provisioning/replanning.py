@@ -36,6 +36,8 @@ from plb.validation import check_count, check_number
 NAME = "Replanned"
 PRICE = 3e-3
 """Of a move (`Annealing`). On the contest's instance, 5,000 and 20,000 moves save most nodes at 2 to 5e-3."""
+SHARE_OPENED = 20
+"""Of the nodes in use, one in so many is opened at a time, where larger ones are unused."""
 FIRST_SPARE = 64
 """Nodes of each kind beside those in use, at first."""
 
@@ -90,15 +92,53 @@ def replan(
 
 
 def _emptied(bench: Workbench, site: _Site, rng: Stream, tell: Tell) -> tuple[Packing, float]:
-    """Empty nodes; return the packing as it was when the last one was empty, and the seconds until then."""
-    _put_fewest_first(site)
-    with bench.watched():
-        empty_in_turn(*site[:6], rng)
-    found = _copy(site.packing), bench.elapsed()
+    """Empty nodes; return the packing as it was when the last one was empty, and the seconds until then.
+
+    What moves later and empties no node need not move.
+    """
+    clearing = site.clearing
+    _empty_in_turn(bench, site, rng)
+    fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
+    while _open_larger(bench, site) and not bench.time_is_over:
+        tell(f"{NAME}: {fewest:,} nodes, {clearing.homes.away[0]:,} moves")
+        _empty_in_turn(bench, site, rng)
+        if clearing.nodes[0] >= fewest:
+            break
+        fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
     annealing = Annealing(TEMPERATURE, PRICE)
     for seconds in empty(bench, *site[2:6], rng, annealing, NAME, tell):
-        found = _copy(site.packing), seconds  # what moves later and empties no node need not move
+        if clearing.nodes[0] < fewest:
+            fewest, found = int(clearing.nodes[0]), (_copy(site.packing), seconds)
     return found
+
+
+def _empty_in_turn(bench: Workbench, site: _Site, rng: Stream) -> None:
+    """Empty what has room on other nodes, in the order of how many replicas would have to leave; fresh nodes last."""
+    at_home = np.zeros(len(site.packing.free), np.int64)
+    np.add.at(at_home, site.clearing.homes.node, site.clearing.homes.stood)
+    at_home[at_home == 0] = ANY_MOVES
+    used = site.clearing.used[: site.clearing.nodes[0]]
+    used[:] = used[np.argsort(at_home[used], kind="stable")]
+    with bench.watched():
+        empty_in_turn(*site[:6], rng)
+
+
+def _open_larger(bench: Workbench, site: _Site) -> bool:
+    """Open a few unused nodes that are larger than the smallest in use; return whether there were any."""
+    packing, clearing = site.packing, site.clearing
+    nodes = int(clearing.nodes[0])
+    sizes_of_kinds = [float((bench.instance.capacity(one) / bench.capacity).mean()) for one in bench.instance.nodes]
+    used = np.searchsorted(packing.end, clearing.used[:nodes], side="right")
+    smallest = min(sizes_of_kinds[kind] for kind in np.unique(used).tolist())
+    for kind in np.argsort(sizes_of_kinds)[::-1].tolist():
+        first, end = int(packing.unused[kind]), int(packing.end[kind])
+        if sizes_of_kinds[kind] > smallest and first < end:
+            last = min(end, first + max(1, nodes // SHARE_OPENED))
+            clearing.used[nodes : nodes + last - first] = np.arange(first, last)
+            clearing.nodes[0] += last - first
+            packing.unused[kind] = last
+            return True
+    return False
 
 
 def _check(plan: ProvisioningPlan) -> None:
@@ -145,7 +185,7 @@ def _settled(bench: Workbench, plan: ProvisioningPlan) -> _Site:
     size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
     # where too much stands, as few replicas as possible must go: the small ones have first call
     rows = np.argsort(size[plan.application], kind="stable")
-    spare = FIRST_SPARE
+    spare = FIRST_SPARE if len(bench.instance.nodes) == 1 else max(FIRST_SPARE, plan.nodes)
     while True:
         site = _vacant(bench, plan, size, spare)
         node = site.number[plan.node[rows]].astype(np.int32)
@@ -179,14 +219,6 @@ def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Floats, spare: int) 
         residual=residual,
         number=number,
     )
-
-
-def _put_fewest_first(site: _Site) -> None:
-    """Put the nodes in use in the order of how many replicas would have to leave them."""
-    at_home = np.zeros(len(site.packing.free), np.int64)
-    np.add.at(at_home, site.clearing.homes.node, site.clearing.homes.stood)
-    used = site.clearing.used[: site.clearing.nodes[0]]
-    used[:] = used[np.argsort(at_home[used], kind="stable")]
 
 
 def _copy(packing: Packing) -> Packing:

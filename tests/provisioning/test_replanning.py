@@ -147,6 +147,18 @@ def test_moves_empty_the_nodes_with_fewest_replicas_first() -> None:
     assert moves_between(plan, after).moved == 1
 
 
+def test_larger_nodes_are_opened_where_that_empties_several() -> None:
+    """Four full small nodes fit on one large one; that is sixteen moves. With fewer moves, nothing is gained by it."""
+    instance = attrs.evolve(
+        make_instance([2], [16], []), nodes=(NodeType("large", np.array([40])), NodeType("small", np.array([8])))
+    )
+    plan = a_plan(instance, [(0, node, 4) for node in range(4)], [1] * 4)
+    after = replan(plan, most_moves=None)
+    assert after.node_names() == ("large-0",)
+    assert moves_between(plan, after).moved == 16
+    assert at(replan(plan, most_moves=3)) == at(plan)
+
+
 def test_who_finds_no_place_is_named() -> None:
     """There is one node, and it is full."""
     instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("node", np.array([10]), 1),))
