@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from plb.provisioning import Instance, ProvisioningPlan
 
 ANY_NUMBER = "any"
+MOST_DIGITS = 18
+"""Of a number of moves."""
 
 
 @clear_errors
@@ -22,7 +24,7 @@ def replan_command(
         Path,
         typer.Argument(
             help="Where replicas stand: a plan that plb provision wrote, or the directory of the Tianchi contest's "
-            "files. Applications that are no more are left out; others may be new.",
+            "files. Applications that the instance has no more are left out, and are in no figure.",
             show_default=False,
         ),
     ],
@@ -36,7 +38,7 @@ def replan_command(
     ] = "0",
     time_limit: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Seconds for emptying nodes. Default: until little is gained.", show_default=False),
+        typer.Option(min=0.0, help="Seconds after which no more nodes are emptied. Default: none.", show_default=False),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
     node: Annotated[
@@ -81,7 +83,7 @@ def _most_moves(text: str) -> int | None:
 
     if text == ANY_NUMBER:
         return None
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) < MOST_DIGITS):
         raise InvalidValueError("replan", "--moves", text, f"a whole number, or {ANY_NUMBER}")
     return int(text)
 

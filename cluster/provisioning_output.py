@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from cluster.console import FAILED, output
@@ -19,14 +20,20 @@ from plb.provisioning.workbench import Tell
 
 
 def check_outputs(inputs: Sequence[Path], outputs: Sequence[Path | None]) -> None:
-    """Raise an error if a file cannot be written, or is one of those that are read, or lies beside them."""
+    """Raise an error if a file cannot be written, is given twice, or is read or lies in a directory that is."""
+    seen: set[Path] = set()
     for path in outputs:
-        check_file(path)
-        if path is None or not path.exists():
+        if path is None:
             continue
+        whole = path.resolve()
         for one in inputs:
-            if one.resolve() in (path.resolve(), path.resolve().parent):
-                raise ConflictError(f"{path}: is read; give another file to write to")
+            if one.resolve() in (whole, whole.parent):
+                what = "is read" if one.resolve() == whole else "is in a directory that is read"
+                raise ConflictError(f"{path}: {what}; give another file to write to")
+        if whole in seen:
+            raise ConflictError(f"{path}: is given twice; give a file of its own for each")
+        seen.add(whole)
+        check_file(path)
 
 
 def finish(
@@ -59,7 +66,7 @@ def finish(
         typer.secho(f"plb: {fault}", err=True, fg=typer.colors.RED)
     for what, path in written.items():
         if path is not None:
-            console.print(f"{what}: {path}", highlight=False)
+            console.print(f"{what}: {path}", highlight=False, markup=False)
     if json is not None:
         write_json(json, _figures(plan, moves, valid=not faults))
     if faults:
@@ -73,7 +80,7 @@ def progress(quiet: bool) -> Iterator[Tell]:
         yield lambda _text: None
         return
     with Console(stderr=True).status("") as status:
-        yield status.update
+        yield lambda text: status.update(escape(text))
 
 
 def _figures(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> dict[str, Any]:
@@ -92,7 +99,7 @@ def _figures(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> dic
 
 def _table(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> Table:
     problem = plan.instance
-    table = Table(title=f"plan for {problem.name}", show_header=False)
+    table = Table(title=escape(f"plan for {problem.name}"), show_header=False)
     table.add_column()
     table.add_column(justify="right")
     table.add_row("applications", f"{len(problem.applications):,}")
@@ -103,7 +110,7 @@ def _table(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> Table
     table.add_row("nodes", f"{plan.nodes:,}")
     for number, node_type in enumerate(problem.nodes):
         if len(problem.nodes) > 1:
-            table.add_row(f"  {node_type.name}", f"{int((plan.kind == number).sum()):,}")
+            table.add_row(escape(f"  {node_type.name}"), f"{int((plan.kind == number).sum()):,}")
     table.add_row("lower bound", f"{plan.lower_bound:,}")
     table.add_row("above it", f"{plan.deviation_percent:.2f} %")
     table.add_row("seconds", f"{plan.seconds:.2f}")

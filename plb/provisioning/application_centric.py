@@ -76,9 +76,10 @@ def place_first(wanted: Wanted, neighbours: Neighbours, packing: Packing, applic
     number = 0
     while missing > 0:
         if number == live:
-            packing.live[live] = open_node(packing, wanted.demand, application)
-            if packing.live[live] == NO_ROOM:
+            opened = open_node(packing, wanted.demand, application)
+            if opened == NO_ROOM:
                 return NO_ROOM
+            packing.live[live] = opened
             live += 1
         node = packing.live[number]
         number += 1

@@ -77,14 +77,24 @@ def empty_a_node(
         done = done and (more <= 0 or homes.away[0] <= homes.most[0])
         price = annealing.price * homes.away[0] / max(1, homes.most[0])
         worth = gain - price * more
-        number = clearing.cleared[0]
-        if done and standing.head[clearing.used[number]] == NOTHING:
+        number = _first_empty(standing, clearing, cleared)
+        if done and number != NOTHING:
             clearing.nodes[0] -= 1
             clearing.used[number] = clearing.used[clearing.nodes[0]]
             return True
         if not done or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
             go_back(wanted, packing, standing, clearing, residual, changes)
     return False
+
+
+@kernel
+def _first_empty(standing: Standing, clearing: Clearing, cleared: int) -> int:
+    """Return the number in use of a cleared node that nobody stands on, or `NOTHING`."""
+    for place in range(cleared):
+        number = clearing.cleared[place]
+        if standing.head[clearing.used[number]] == NOTHING:
+            return int(number)
+    return NOTHING
 
 
 @kernel

@@ -30,13 +30,11 @@ class NoRoomError(PlbError):
     ----------
     instance, application
         Their names.
-    nodes
-        How many nodes there are.
     """
 
-    def __init__(self, instance: str, application: str, nodes: int) -> None:
-        super().__init__(instance, application, nodes)
+    def __init__(self, instance: str, application: str) -> None:
+        super().__init__(instance, application)
         self._message = (
-            f"instance {instance}: application {application} finds no place on the {nodes:,} nodes there are, with "
-            "the others as they stand; more nodes, or a new plan for all"
+            f"instance {instance}: application {application} finds no place on the nodes that there are, with the "
+            "others as they stand"
         )

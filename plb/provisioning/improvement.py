@@ -8,10 +8,10 @@ import attrs
 import numpy as np
 
 from plb.provisioning.application_centric import Wanted
-from plb.provisioning.emptying import Annealing, empty_a_node
+from plb.provisioning.emptying import MOST_OPEN, Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
 from plb.provisioning.measures import Measure, Residual, residual_of, sizes
-from plb.provisioning.neighbourhood import Clearing, no_clearing
+from plb.provisioning.neighbourhood import MOST_CLEARED, Clearing, no_clearing
 from plb.provisioning.packing import Packing
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.standing import Standing
@@ -21,8 +21,8 @@ from plb.uniform import Stream
 NAME = "Improved"
 TEMPERATURE = 1e-3
 """Of the annealing: a hundredth of a node lies elsewhere. Ten times as much and a tenth give nearly the same."""
-ROUNDS = 1000
-"""Neighbourhoods between two looks at what came of them."""
+ROUNDS, STEPS = 1000, 2e8
+"""Neighbourhoods between two looks at what came of them, at the most, and about how many steps they may take."""
 ROUNDS_BY_NODE = 4
 """Without a time limit, a search ends after so many neighbourhoods for each node of which none has emptied one."""
 
@@ -73,15 +73,23 @@ def empty(
     After each node, the seconds until then.
     """
     wanted = Wanted(np.arange(len(bench.demand)), bench.instance.replicas, bench.demand)
-    idle = 0
+    idle, rounds = 0, _rounds(packing, clearing)
     while clearing.nodes[0] > bench.lower_bound and not bench.time_is_over:
         with bench.watched():
             emptied = empty_a_node(
-                wanted, bench.neighbours, packing, standing, clearing, residual, rng, annealing, ROUNDS
+                wanted, bench.neighbours, packing, standing, clearing, residual, rng, annealing, rounds
             )
-        idle = 0 if emptied else idle + ROUNDS
+        idle = 0 if emptied else idle + rounds
         if emptied:
             tell(f"{name}: {clearing.nodes[0]:,} nodes, at least {bench.lower_bound:,}")
             yield bench.elapsed()
         elif bench.seconds is None and idle >= ROUNDS_BY_NODE * clearing.nodes[0]:
             break
+
+
+def _rounds(packing: Packing, clearing: Clearing) -> int:
+    """Return how many neighbourhoods to try before a look at the clock, which takes a moment at the most."""
+    nodes = int(clearing.nodes[0])
+    waiting = MOST_CLEARED * int(packing.places.sum()) / max(1, nodes)
+    steps = waiting * (MOST_OPEN + waiting)
+    return int(max(1, min(ROUNDS, ROUNDS_BY_NODE * nodes, STEPS / max(1.0, steps))))

@@ -82,6 +82,13 @@ def empty_packing(replicas: Int32, demand: Int32, free: Int32, end: Int, stop: I
     )
 
 
+def places_of(packing: Packing) -> tuple[Int, Int]:
+    """Return the number of each place where somebody stands, and the application, in the order of these."""
+    application = np.repeat(np.arange(len(packing.places)), packing.places)
+    first = np.cumsum(packing.places) - packing.places
+    return packing.start[application] + np.arange(len(application)) - first[application], application
+
+
 @kernel(inline=True)
 def is_full(packing: Packing, node: int) -> bool:
     """Tell whether nothing fits on a node any more."""

@@ -82,10 +82,21 @@ class ProvisioningPlan:
         return not self.faults()
 
 
+def faults_of_rows(plan: ProvisioningPlan) -> Iterator[str]:
+    """Yield what is wrong with the rows and nodes of a plan, whatever they ask for."""
+    faults = list(_numbers(plan))
+    yield from faults
+    if not faults:
+        yield from _rows(plan)
+        yield from _too_many_nodes(plan)
+
+
 def _faults(plan: ProvisioningPlan) -> Iterator[str]:
-    yield from _rows(plan)
+    faults = list(faults_of_rows(plan))
+    yield from faults
+    if any(_numbers(plan)):
+        return
     yield from _misplaced(plan)
-    yield from _too_many_nodes(plan)
     yield from _overfull(plan)
     yield from _beyond_limits(plan)
 
@@ -95,6 +106,24 @@ def _named(bad: Int, describe: Iterator[str], what: str) -> Iterator[str]:
         yield text
     if len(bad) > FAULTS_NAMED:
         yield f"{len(bad) - FAULTS_NAMED:,} more {what}"
+
+
+def _numbers(plan: ProvisioningPlan) -> Iterator[str]:
+    """Name what is no number of a node, type or application, and names that do not tell nodes apart."""
+    columns = (
+        ("kind", plan.kind, len(plan.instance.nodes)),
+        ("application", plan.application, len(plan.instance.applications)),
+        ("node", plan.node, plan.nodes),
+    )
+    for name, column, count in columns:
+        bad = np.flatnonzero((column < 0) | (column >= count))
+        texts = (f"row {row}: {name} {column[row]} is none of the {count:,} there are" for row in bad)
+        yield from _named(bad, texts, f"rows with such a {name}")
+    lengths = {len(plan.application), len(plan.node), len(plan.count)}
+    if len(lengths) > 1:
+        yield f"application, node and count have {sorted(lengths)} rows; expected equally many"
+    if plan.names is not None and not len(plan.names) == len(set(plan.names)) == plan.nodes:
+        yield f"{plan.nodes} nodes have {len(set(plan.names))} names; expected a different one for each"
 
 
 def _rows(plan: ProvisioningPlan) -> Iterator[str]:

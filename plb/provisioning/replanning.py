@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from plb.arrays import Int
 from plb.errors import ConflictError
@@ -25,8 +24,8 @@ from plb.provisioning.homes import ANY_MOVES, homes_of
 from plb.provisioning.improvement import TEMPERATURE, empty
 from plb.provisioning.measures import Floats, Measure, Residual, residual_of, sizes
 from plb.provisioning.neighbourhood import Clearing, no_clearing
-from plb.provisioning.packing import Packing
-from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.packing import Packing, places_of
+from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
 from plb.provisioning.settling import place_missing, stay
 from plb.provisioning.standing import NOTHING, Standing, nobody_standing
 from plb.provisioning.workbench import Tell, Workbench, order_of, say_nothing
@@ -60,7 +59,7 @@ def replan(
         So many replicas that stand somewhere may go elsewhere, so that fewer nodes are needed. Those that must go count
         among them, and go in any case. 0: none but these. None: any number.
     time_limit
-        In seconds, for emptying nodes; with a limit, a plan may depend on the machine.
+        In seconds, after which no more nodes are emptied; with a limit, a plan may depend on the machine.
     seed
         Of the random numbers.
     tell
@@ -69,7 +68,7 @@ def replan(
     Raises
     ------
     ConflictError
-        The plan has rows without replicas or pairs twice, or more nodes of a kind than there are.
+        Rows of the plan make no sense (`faults_of_rows`).
     NoRoomError
         A replica finds no place on the nodes that there are, with the others as they stand.
     """
@@ -83,7 +82,7 @@ def replan(
     bench = Workbench(plan.instance, time_limit)
     site = _settled(bench, plan)
     homes = site.clearing.homes
-    homes.most[0] = ANY_MOVES if most_moves is None else max(most_moves, int(homes.away[0]))
+    homes.most[0] = ANY_MOVES if most_moves is None else min(ANY_MOVES, max(most_moves, int(homes.away[0])))
     tell(f"{NAME}: {site.clearing.nodes[0]:,} nodes, {homes.away[0]:,} moves")
     packing, seconds = site.packing, bench.elapsed()
     if homes.away[0] < homes.most[0]:
@@ -97,8 +96,11 @@ def _emptied(bench: Workbench, site: _Site, rng: Stream, tell: Tell) -> tuple[Pa
     What moves later and empties no node need not move.
     """
     clearing = site.clearing
+    found = _copy(site.packing), bench.elapsed()
+    fewest = int(clearing.nodes[0])
     _empty_in_turn(bench, site, rng)
-    fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
+    if clearing.nodes[0] < fewest:
+        fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
     while _open_larger(bench, site) and not bench.time_is_over:
         tell(f"{NAME}: {fewest:,} nodes, {clearing.homes.away[0]:,} moves")
         _empty_in_turn(bench, site, rng)
@@ -113,14 +115,35 @@ def _emptied(bench: Workbench, site: _Site, rng: Stream, tell: Tell) -> tuple[Pa
 
 
 def _empty_in_turn(bench: Workbench, site: _Site, rng: Stream) -> None:
-    """Empty what has room on other nodes, in the order of how many replicas would have to leave; fresh nodes last."""
-    at_home = np.zeros(len(site.packing.free), np.int64)
-    np.add.at(at_home, site.clearing.homes.node, site.clearing.homes.stood)
-    at_home[at_home == 0] = ANY_MOVES
+    """Empty what has room on other nodes, those in front from which fewest would move; fresh nodes last."""
+    leave = _at_home(site)
+    leave[site.standing.head == NOTHING] = ANY_MOVES
     used = site.clearing.used[: site.clearing.nodes[0]]
-    used[:] = used[np.argsort(at_home[used], kind="stable")]
+    used[:] = used[np.argsort(leave[used], kind="stable")]
     with bench.watched():
         empty_in_turn(*site[:6], rng)
+
+
+def _at_home(site: _Site) -> Int:
+    """Return how many replicas on each node, (N,), stood there before."""
+    packing, homes = site.packing, site.clearing.homes
+    place, application = places_of(packing)
+    nodes = len(packing.free)
+    now = application * nodes + packing.node[place]
+    before = np.repeat(np.arange(len(packing.places)), np.diff(homes.start)) * nodes + homes.node
+    _, in_now, in_before = np.intersect1d(now, before, assume_unique=True, return_indices=True)
+    found = np.zeros(nodes, np.int64)
+    np.add.at(found, packing.node[place[in_now]], np.minimum(packing.placed[place[in_now]], homes.stood[in_before]))
+    return found
+
+
+def _leave_out_empty(site: _Site) -> None:
+    """Let the nodes in use be those on which somebody stands."""
+    clearing = site.clearing
+    used = clearing.used[: clearing.nodes[0]]
+    kept = used[site.standing.head[used] != NOTHING]
+    clearing.used[: len(kept)] = kept
+    clearing.nodes[0] = len(kept)
 
 
 def _open_larger(bench: Workbench, site: _Site) -> bool:
@@ -143,28 +166,9 @@ def _open_larger(bench: Workbench, site: _Site) -> bool:
 
 def _check(plan: ProvisioningPlan) -> None:
     """Refuse what is no plan at all."""
-    pairs = plan.node.astype(np.int64) * len(plan.instance.applications) + plan.application
-    rows = np.concatenate([np.flatnonzero(plan.count < 1), np.flatnonzero(_repeated(pairs))])
-    if len(rows):
-        application = plan.instance.applications[plan.application[rows[0]]]
-        raise ConflictError(
-            f"plan for {plan.instance.name}: row {rows[0]} has {plan.count[rows[0]]} replicas of application "
-            f"{application} on node {plan.node[rows[0]]}; expected at least one, and one row for each pair"
-        )
-    used = np.bincount(plan.kind, minlength=len(plan.instance.nodes)).tolist()
-    for node_type, number in zip(plan.instance.nodes, used, strict=True):
-        if node_type.count is not None and number > node_type.count:
-            raise ConflictError(
-                f"plan for {plan.instance.name}: {number} nodes of type {node_type.name} are in use; there are "
-                f"{node_type.count}"
-            )
-
-
-def _repeated(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Tell which values stand in front already."""
-    first = np.zeros(len(values), np.bool_)
-    first[np.unique(values, return_index=True)[1]] = True
-    return ~first
+    fault = next(faults_of_rows(plan), None)
+    if fault is not None:
+        raise ConflictError(f"plan for {plan.instance.name}: {fault}")
 
 
 class _Site(NamedTuple):
@@ -183,7 +187,7 @@ class _Site(NamedTuple):
 def _settled(bench: Workbench, plan: ProvisioningPlan) -> _Site:
     """Let stay who may, and place the others; with more spare nodes while these do not suffice."""
     size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
-    # where too much stands, as few replicas as possible must go: the small ones have first call
+    # where too much stands, few replicas should have to go: the small ones have first call
     rows = np.argsort(size[plan.application], kind="stable")
     spare = FIRST_SPARE if len(bench.instance.nodes) == 1 else max(FIRST_SPARE, plan.nodes)
     while True:
@@ -192,9 +196,10 @@ def _settled(bench: Workbench, plan: ProvisioningPlan) -> _Site:
         stay(*site[:6], plan.application[rows], node, plan.count[rows])
         left = place_missing(*site[:6])
         if left == NOTHING:
+            _leave_out_empty(site)
             return site
         if len(site.packing.free) == bench.most_nodes or spare > bench.instance.replicas.sum():
-            raise NoRoomError(bench.instance.name, bench.instance.applications[left], len(site.packing.free))
+            raise NoRoomError(bench.instance.name, bench.instance.applications[left])
         spare *= 2
 
 
@@ -233,7 +238,8 @@ def _names(plan: ProvisioningPlan, site: _Site) -> list[str]:
         names[place] = name
     taken, first = set(names), 0
     for node_type, end in zip(plan.instance.nodes, site.packing.end.tolist(), strict=True):
-        free = filter(lambda name: name not in taken, map(f"{node_type.name}-{{}}".format, itertools.count()))
+        numbered = (f"{node_type.name}-{number}" for number in itertools.count())
+        free = (name for name in numbered if name not in taken)
         names[first:end] = [name or next(free) for name in names[first:end]]
         first = end
     return names

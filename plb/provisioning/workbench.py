@@ -15,7 +15,7 @@ from plb.provisioning.affinity import degrees
 from plb.provisioning.instance import Instance
 from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.measures import Floats
-from plb.provisioning.packing import Packing, empty_packing
+from plb.provisioning.packing import Packing, empty_packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.standing import Standing, add_all, nobody_standing
 
@@ -55,7 +55,9 @@ class Workbench:
             yield
             return
         # kernels run without the interpreter lock, so that this thread gets its turn while they do
-        timer = threading.Timer(max(0.0, self.seconds - self.elapsed()), self.stop.fill, [1])
+        timer = threading.Timer(
+            min(max(0.0, self.seconds - self.elapsed()), threading.TIMEOUT_MAX), self.stop.fill, [1]
+        )
         timer.daemon = True
         timer.start()
         try:
@@ -167,14 +169,12 @@ class Workbench:
         names
             (N,) of its nodes; None: they have none of their own.
         """
-        application = np.repeat(np.arange(len(packing.places), dtype=np.int32), packing.places)
-        offset = np.arange(len(application)) - np.repeat(np.cumsum(packing.places) - packing.places, packing.places)
-        row = packing.start[application] + offset
+        row, application = places_of(packing)
         used, node = np.unique(packing.node[row], return_inverse=True)
         return ProvisioningPlan(
             instance=self.instance,
             kind=np.searchsorted(packing.end, used, side="right").astype(np.int32),
-            application=application,
+            application=application.astype(np.int32),
             node=node.astype(np.int32),
             count=packing.placed[row],
             algorithm=algorithm,

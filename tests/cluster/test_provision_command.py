@@ -162,7 +162,7 @@ def test_what_is_read_is_not_written_over(base: Path, tmp_path: Path) -> None:
             before = path.read_bytes()
             result = plb(instance, "--algorithm", "FF", option, path)
             assert result.exit_code == 2
-            assert "is read; give another file to write to" in re.sub(r"\s+", " ", result.stderr)
+            assert "read; give another file to write to" in re.sub(r"\s+", " ", result.stderr)
             assert path.read_bytes() == before
 
 

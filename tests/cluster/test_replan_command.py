@@ -116,7 +116,9 @@ def test_wrong_input_is_named(instance: Path, plan: Path, tmp_path: Path) -> Non
     for arguments, words in (
         ((instance, plan, "--moves", "few"), "--moves = 'few' is not allowed; expected a whole number, or any"),
         ((instance, tmp_path / "none.csv"), "no such file"),
+        ((instance, plan, "--moves", "9" * 5000), "expected a whole number, or any"),
         ((instance, plan, "--out", plan), "is read; give another file"),
+        ((instance, plan, "--out", tmp_path / "x.csv", "--moves-out", tmp_path / "x.csv"), "is given twice"),
         ((instance, plan, "--node", "big=64,128"), "node_type"),
     ):
         result = plb(*arguments, "--json", tmp_path / "figures.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ NAMES = {
     Measure.SURROGATE: "Surrogate",
     Measure.EXTENDED_SUM: "ExtendedSum",
 }
+
+pytestmark = pytest.mark.kernels
 
 
 def nodes_of(expected: naive.Placement | None) -> list[dict[int, int]] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from tests.provisioning.test_algorithms import nodes_of, planned
 
 NAMES = {score: name for name, score in SCORES.items()}
 score_kinds = st.sampled_from(list(Score))
+
+pytestmark = pytest.mark.kernels
 
 
 @settings(deadline=None, max_examples=80)

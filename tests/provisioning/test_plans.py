@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 import numpy as np
@@ -115,3 +116,21 @@ def test_many_faults_of_a_sort_are_counted() -> None:
     faults = thin.faults()
     assert len(faults) == 22
     assert faults[20] == "10 more rows without replicas"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"node": np.array([0, -1])}, "row 1: node -1 is none of the 2 there are"),
+        ({"node": np.array([0, 2])}, "row 1: node 2 is none of the 2 there are"),
+        ({"application": np.array([0, 2])}, "row 1: application 2 is none of the 2 there are"),
+        ({"kind": np.array([0, 5])}, "row 1: kind 5 is none of the 2 there are"),
+        ({"names": ("x", "x")}, "2 nodes have 1 names; expected a different one for each"),
+        ({"names": ("x",)}, "2 nodes have 1 names; expected a different one for each"),
+        ({"count": np.array([1])}, "application, node and count have [1, 2] rows; expected equally many"),
+    ],
+)
+def test_numbers_and_names_that_say_nothing_are_faults(changes: dict[str, Any], fault: str) -> None:
+    """And nothing else is looked at then."""
+    plan = plan_of({("a", 1): 2, ("b", 0): 2}, [0, 1])
+    assert attrs.evolve(plan, **changes).faults() == (fault,)

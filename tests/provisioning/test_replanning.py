@@ -14,6 +14,8 @@ from plb import ConflictError, InvalidValueError
 from plb.provisioning import Instance, NodeType, NoRoomError, ProvisioningPlan, moves_between, provision, replan
 from tests.provisioning.strategies import instances, make_instance
 
+pytestmark = pytest.mark.kernels
+
 
 def a_plan(
     instance: Instance, rows: list[tuple[int, int, int]], kind: list[int], names: tuple[str, ...] | None = None
@@ -74,9 +76,11 @@ def test_what_comes_out_is_valid_and_depends_on_the_seed_alone(
 @settings(deadline=None, max_examples=150)
 @given(plan=standings(), most=st.integers(0, 6))
 def test_no_more_replicas_move_than_may_or_must(plan: ProvisioningPlan, most: int) -> None:
-    """Those that must are those that move where none may."""
-    forced = moved(plan, replan(plan, most_moves=0))
-    assert moved(plan, replan(plan, most_moves=most)) <= max(most, forced)
+    """Those that must are those that move where none may; who moves beyond these saves nodes."""
+    settled, after = replan(plan, most_moves=0), replan(plan, most_moves=most)
+    forced, moves = moved(plan, settled), moved(plan, after)
+    assert moves <= max(most, forced)
+    assert after.nodes < settled.nodes or at(after) == at(settled)
 
 
 @settings(deadline=None, max_examples=100)
@@ -162,20 +166,19 @@ def test_larger_nodes_are_opened_where_that_empties_several() -> None:
 def test_who_finds_no_place_is_named() -> None:
     """There is one node, and it is full."""
     instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("node", np.array([10]), 1),))
-    with pytest.raises(NoRoomError, match="application a finds no place on the 1 nodes there are"):
+    with pytest.raises(NoRoomError, match="application a finds no place on the nodes that there are"):
         replan(a_plan(instance, [(0, 0, 1)], [0]))
 
 
 @pytest.mark.parametrize(
     ("rows", "kind", "match"),
     [
-        ([(0, 0, 0)], [0], "row 0 has 0 replicas of application a on node 0"),
-        (
-            [(0, 0, 1), (0, 0, 1)],
-            [0],
-            "row 1 has 1 replicas of application a on node 0; expected at least one, and one",
-        ),
-        ([(0, 0, 1)], [0, 0], "2 nodes of type node are in use; there are 1"),
+        ([(0, 0, 0)], [0], "row 0: 0 replicas"),
+        ([(0, 0, 1), (0, 0, 1)], [0], "application a: node node-0 is named twice"),
+        ([(0, 0, 1)], [0, 0], "node type node: 2 nodes are in use, there are 1"),
+        ([(0, -1, 1)], [0], "row 0: node -1 is none of the 1 there are"),
+        ([(1, 0, 1)], [0], "row 0: application 1 is none of the 1 there are"),
+        ([(0, 0, 1)], [3], "row 0: kind 3 is none of the 1 there are"),
     ],
 )
 def test_what_is_no_plan_is_refused(rows: list[tuple[int, int, int]], kind: list[int], match: str) -> None:
@@ -183,6 +186,12 @@ def test_what_is_no_plan_is_refused(rows: list[tuple[int, int, int]], kind: list
     instance = attrs.evolve(make_instance([1], [1], []), nodes=(NodeType("node", np.array([10]), 1),))
     with pytest.raises(ConflictError, match=match):
         replan(a_plan(instance, rows, kind))
+
+
+def test_names_of_types_are_taken_as_they_are_and_moves_may_be_very_many() -> None:
+    """Braces mean nothing, and a number beyond 64 bits is any number."""
+    instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("n{x}{0}", np.array([10])),))
+    assert replan(a_plan(instance, [], []), most_moves=2**70).node_names() == ("n{x}{0}-0", "n{x}{0}-1")
 
 
 @pytest.mark.parametrize(("field", "value"), [("most_moves", -1), ("time_limit", -1.0), ("seed", -1)])

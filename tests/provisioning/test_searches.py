@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,8 @@ from plb.provisioning.workbench import Workbench
 from plb.uniform import Stream
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
+
+pytestmark = pytest.mark.kernels
 
 
 def conflicting() -> Instance:
@@ -163,3 +166,19 @@ def test_emptying_reaches_the_lower_bound_where_spreading_does() -> None:
     """First Fit needs three nodes more."""
     instance = conflicting()
     assert provision(instance).nodes == lower_bound(instance) == provision(instance, "FF").nodes - 3
+
+
+@pytest.mark.parametrize("algorithm", ["FF", "auto", "WFD-Avg", "SpreadWFD-Avg-BinSearch"])
+def test_more_nodes_than_were_thought_of_at_first(algorithm: str) -> None:
+    """Limits ask for far more than demand does, so that packings run out of nodes and begin anew with more."""
+    instance = make_instance([1], [700], [(0, 0, 1)], capacity=100)
+    plan = provision(instance, algorithm)
+    assert (plan.nodes, plan.faults()) == (700, ())
+
+
+@pytest.mark.parametrize("algorithm", ["FF", "auto", "WFD-Avg", "NCD-DotProduct", "Medea-NodeCandidates"])
+def test_nodes_that_run_out_are_told(algorithm: str) -> None:
+    """There are two, and each takes one replica."""
+    made = make_instance([6], [3], [])
+    with pytest.raises(NoPlanError, match="the 2 nodes there are"):
+        provision(attrs.evolve(made, nodes=(NodeType("node", np.array([10]), 2),)), algorithm)

@@ -124,4 +124,8 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     if not len(frame):
         check.add("no rows", "at least one row")
     check.raise_problems()
+    if frame[COLUMNS[3]].dtype.is_float():  # 2.0 is a whole number, too
+        whole = frame[COLUMNS[3]].cast(pl.Int64, strict=False)
+        if (whole == frame[COLUMNS[3]]).all():
+            frame = frame.with_columns(whole)
     return frame.select(pl.col(name).cast(pl.String) for name in COLUMNS)

@@ -12,7 +12,7 @@ from workloads.provisioning.authors import read_authors
 from workloads.provisioning.building import PAPER_NODES, NodeSpec
 from workloads.provisioning.contest import read_contest
 
-_NODE = re.compile(r"((?P<name>[^=,]+)=)?(?P<capacity>\d+(\.\d+)?(,\d+(\.\d+)?)*)(x(?P<count>\d+))?")
+_NODE = re.compile(r"((?P<name>[^=,]+)=)?(?P<capacity>\d+(\.\d+)?(,\d+(\.\d+)?)*)(x(?P<count>\d{1,9}))?")
 
 
 def read_instance(path: str | Path, nodes: Sequence[NodeSpec] | None = None) -> Instance:
