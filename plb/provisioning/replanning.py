@@ -115,9 +115,10 @@ def _emptied(bench: Workbench, site: _Site, rng: Stream, tell: Tell) -> tuple[Pa
 
 
 def _empty_in_turn(bench: Workbench, site: _Site, rng: Stream) -> None:
-    """Empty what has room on other nodes, those in front from which fewest would move; fresh nodes last."""
-    leave = _at_home(site)
-    leave[site.standing.head == NOTHING] = ANY_MOVES
+    """Empty what has room on other nodes, those in front from which fewest would move; nodes that are new last."""
+    leave, stood_on = _at_home(site), np.zeros(len(site.packing.free), np.bool_)
+    stood_on[site.clearing.homes.node] = True
+    leave[~stood_on] = ANY_MOVES
     used = site.clearing.used[: site.clearing.nodes[0]]
     used[:] = used[np.argsort(leave[used], kind="stable")]
     with bench.watched():
