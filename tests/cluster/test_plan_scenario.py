@@ -391,3 +391,26 @@ def test_a_folder_that_cannot_be_written_is_refused_before_planning(tmp_path: Pa
         assert run.exit_code == 2
         assert words in re.sub(r"\s+", " ", run.stderr)
         assert base.read_bytes() == before
+
+
+def test_a_scenario_is_overwritten_only_with_force(tmp_path: Path) -> None:
+    """Its lines are there to be changed."""
+    base, folder = write_base(tmp_path / "base.csv"), tmp_path / "planned"
+    command = ("provision", base, "--algorithm", "FF", "--scenario", folder)
+    assert plb(*command).exit_code == 0
+    (folder / "scenario.toml").write_text("mine")
+    refused = plb(*command)
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    assert (folder / "scenario.toml").read_text() == "mine"
+    assert plb(*command, "--force").exit_code == 0
+    assert (folder / "scenario.toml").read_text() != "mine"
+
+
+def test_names_with_marks_of_consoles_and_paths_are_taken_as_they_are(tmp_path: Path) -> None:
+    """Square brackets are printed, and a scenario has a name that a directory can have."""
+    base, folder = write_base(tmp_path / "a[b]\\c.csv"), tmp_path / "planned"
+    run = plb("provision", base, "--algorithm", "FF", "--scenario", folder, "--out", tmp_path / "[x].csv")
+    assert run.exit_code == 0, run.output
+    assert "[x].csv" in run.stdout
+    assert read_scenario(folder / "scenario.toml").name == "a[b]_c"
