@@ -34,7 +34,7 @@ from plb.validation import check_count, check_number
 
 NAME = "Replanned"
 PRICE = 3e-3
-"""Of a move (`Annealing`). On the contest's instance, 5,000 and 20,000 moves save most nodes at 2 to 5e-3."""
+"""Of a move (`Annealing`): with less, moves are spent before nodes are empty; with much more, few are made."""
 SHARE_OPENED = 20
 """Of the nodes in use, one in so many is opened at a time, where larger ones are unused."""
 FIRST_SPARE = 64
