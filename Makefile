@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-slow lint format bench clean
+.PHONY: run test test-slow test-kernels lint format bench clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -25,6 +25,10 @@ test: lint
 
 test-slow: .venv/installed
 	$(BIN)/pytest -m slow
+
+# kernels as plain Python, where an index out of range is an error
+test-kernels: .venv/installed
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m kernels
 
 bench: .venv/installed
 	$(BIN)/plb bench engine

@@ -6,6 +6,8 @@ import typer
 
 from cluster.cli_bench import bench_app
 from cluster.cli_predict import predict_command
+from cluster.cli_provision import provision_command
+from cluster.cli_replan import replan_command
 from cluster.cli_simulate import simulate_command
 from cluster.cli_studies import study_app
 from cluster.cli_traces import traces_app
@@ -13,8 +15,8 @@ from cluster.cli_warmup import warmup_command
 
 app = typer.Typer(
     name="plb",
-    help="Placement and load balancing for over-subscribed clusters: simulate, predict peaks, check traces, "
-    "repeat studies, time it.",
+    help="Placement and load balancing for over-subscribed clusters: simulate, plan nodes, predict peaks, "
+    "check traces, repeat studies, time it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -22,6 +24,8 @@ app = typer.Typer(
 )
 app.command("simulate")(simulate_command)
 app.command("predict")(predict_command)
+app.command("provision")(provision_command)
+app.command("replan")(replan_command)
 app.command("warmup")(warmup_command)
 app.add_typer(study_app, name="study")
 app.add_typer(traces_app, name="traces")

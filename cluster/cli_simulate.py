@@ -135,8 +135,9 @@ def _close(
 
 def _title(scenario: Scenario, experiment: Experiment) -> str:
     tenants = sum(len(sequence.arrival) for sequence in experiment.sequences) / len(experiment.sequences)
+    packed = "a plan" if scenario.workload.kind == "plan" else f"density {scenario.workload.density:g}"
     return (
-        f"{scenario.name}: {scenario.cluster.nodes} nodes, density {scenario.workload.density:g}, "
+        f"{scenario.name}: {scenario.cluster.nodes} nodes, {packed}, "
         f"{scenario.run.days:g} days, {tenants:,.0f} tenants, seed {scenario.run.seed}"
     )
 

@@ -13,6 +13,7 @@ import typer
 
 from cluster.cli_gaussian import gaussian_command
 from cluster.cli_peaks import peaks_command
+from cluster.cli_provisioning_study import provisioning_command
 from cluster.cli_study import HELP, ONLY_OF, Study, study_command
 
 study_app = typer.Typer(help="Repeat the papers' experiments, with their figures beside ours.", no_args_is_help=True)
@@ -39,3 +40,6 @@ study_app.command("gaussian", short_help="[2] table 1 and figures 6 to 13: GPA o
     gaussian_command
 )
 study_app.command("peaks", short_help="[5] figures 1 and 6 to 12: peak predictors and what they save.")(peaks_command)
+study_app.command("provisioning", short_help="[3] figures 3 to 7: how many nodes the algorithms need.")(
+    provisioning_command
+)

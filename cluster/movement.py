@@ -50,6 +50,11 @@ class Movement:
         self._tenant_of: dict[str, int] = {}
         self._under_way: dict[str, list[MoveRecord]] = {}
 
+    def take(self, partition: str, tenant: int) -> None:
+        """Take charge of a tenant whose replicas stand without having been placed."""
+        self._tenant_of[partition] = tenant
+        self._ledger.refresh(partition, tenant)
+
     def start(self, plan: Plan, arrivals: Mapping[str, int]) -> None:
         """Start all moves of a plan; they stand on their targets from now on, and depart from their sources.
 

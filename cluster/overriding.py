@@ -7,12 +7,21 @@ from typing import Any
 import attrs
 
 from cluster.scenario import Scenario
+from plb import ConflictError
 from workloads.format import holds_traces
 
 
 def override(scenario: Scenario, **given: Any) -> Scenario:
-    """Return a scenario with the values from the command line in place of its own; None leaves a value as it is."""
+    """Return a scenario with the values from the command line in place of its own; None leaves a value as it is.
+
+    Raises
+    ------
+    ConflictError
+        Traces are given for the tenants of a plan.
+    """
     traces = given.pop("traces")
+    if traces is not None and scenario.workload.kind == "plan":
+        raise ConflictError(f"{scenario.name}: its tenants are those of a plan; --traces has no place there")
     values = {key: value for key, value in given.items() if value is not None}
     if "policy" in values:
         values["policies"] = tuple(dict.fromkeys(values.pop("policy")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import numpy as np
@@ -15,6 +15,9 @@ from plb import UnknownNameError
 from plb.risk import DemandHistory
 from workloads.parameters import RegionParameters
 from workloads.trace import MetricInfo, TraceSet
+
+if TYPE_CHECKING:
+    from cluster.planned import PlanPool
 
 SIMULATION_BLOCKS = 4096
 """Blocks of tenants that a synthetic region offers to a run; a million tenants."""
@@ -92,7 +95,7 @@ class Source:
     history_families
         Families of the past tenants (see `workloads.trace.TraceSet`).
     pool
-        The tenants to simulate.
+        The tenants to simulate: drawn by chance, or those of a plan.
     split
         How the two were kept apart; plain values for the results.
     """
@@ -101,14 +104,17 @@ class Source:
     step_seconds: float
     history: DemandHistory
     history_families: np.ndarray[Any, np.dtype[np.int64]]
-    pool: TenantPool
+    pool: TenantPool | PlanPool
     split: Mapping[str, Any]
 
 
 def read_source(scenario: Scenario) -> Source:
     """Read or generate what a scenario's workload names."""
     workload = scenario.workload
-    source = _from_region(workload) if workload.kind == "region" else _from_traces(workload)
+    if workload.kind == "plan":
+        source = _from_plan(scenario)
+    else:
+        source = _from_region(workload) if workload.kind == "region" else _from_traces(workload)
     _check_metrics(scenario, source)
     return source
 
@@ -169,6 +175,22 @@ def _from_traces(workload: Workload) -> Source:
         "history_families": np.unique(past.family).tolist(),
     }
     return Source(traces.metrics, traces.step_seconds, compress(past), np.unique(past.family), TracePool(rest), split)
+
+
+def _from_plan(scenario: Scenario) -> Source:
+    from cluster.planned import read_plan_pool
+
+    pool = read_plan_pool(scenario)
+    traces, workload = pool.tenants.traces, scenario.workload
+    split = {
+        "rule": "none: demand of a plan is known ahead, so the history has the curve of each application",
+        "instance": workload.path,
+        "plan": workload.plan,
+        "simulation_tenants": traces.tenants,
+        "plan_nodes": len(pool.place),
+    }
+    no_families = np.empty(0, np.int64)
+    return Source(traces.metrics, traces.step_seconds, pool.tenants.history(), no_families, pool, split)
 
 
 def read_traces_of(workload: Workload) -> TraceSet:

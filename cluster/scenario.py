@@ -52,7 +52,13 @@ For policies that do not ask how likely violations are, no demand is sampled.
 ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_interval": None})
 """Where scenarios differ from `PlbConfig`: [1] section 3.3 lets a replica move only on admission, when fragmentation
 keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""
-
+OF_PLANS = ("plan", "nodes", "plan_hours")
+"""Fields of `Workload` that only tenants of a plan have."""
+NOT_OF_PLANS = (
+    *("region", "density", "density_end", "history_tenants", "history_share", "initial_demand_percentile"),
+    *("pair_share", "window_days", "trace_seed"),
+)
+"""Fields of `Workload` that say nothing of tenants of a plan."""
 
 FIXED_METRIC_FIELDS = ("name", "trend", "step", "violation_threshold")
 """Fields of `plb.Metric` that follow from the workload and the cluster."""
@@ -85,14 +91,21 @@ class Workload(Section):
     Parameters
     ----------
     kind
-        ``"region"`` (synthetic), ``"bitbrains"`` or ``"traces"`` (the project's own trace format).
+        ``"region"`` (synthetic), ``"bitbrains"``, ``"traces"`` (the project's own trace format) or ``"plan"``: the
+        applications of a plan of `plb provision`, which stand from the start where it says.
     region
         Name of the synthetic region.
     region_parameters
         Parameters of the region that differ, such as ``{ size_bias = 1.2, cpu.median = 0.1 }``; see
         `workloads.parameters.RegionParameters`.
     path
-        Directory of the traces; `plb simulate --traces` overrides it.
+        Directory of the traces; `plb simulate --traces` overrides it. Of a plan: the instance that was planned.
+    plan
+        File of the plan.
+    nodes
+        Kinds of nodes of the instance, as `plb provision --node` takes them; none: those that it has without.
+    plan_hours
+        Time over which the time points of a plan's demand spread; then they begin anew.
     density
         Tenant density: mean over nodes of the sum of MaxUsage by capacity, for `density_metric` ([1] section 8.1).
     density_end
@@ -123,10 +136,13 @@ class Workload(Section):
         Seed of a synthetic region, and of the split of real traces. The history is the same in all repeats.
     """
 
-    kind: Literal["region", "bitbrains", "traces"] = "region"
+    kind: Literal["region", "bitbrains", "traces", "plan"] = "region"
     region: str = "region1"
     region_parameters: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
     path: str | None = None
+    plan: str | None = None
+    nodes: tuple[str, ...] = ()
+    plan_hours: float = span(24.0, low_open=True)
     density: float = number(2.0, high=MOST_DENSITY, low_open=True)
     density_end: float | None = number(None, high=MOST_DENSITY, low_open=True)
     density_metric: str = "cpu"
@@ -142,7 +158,10 @@ class Workload(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield each parameter that the region does not have or that is out of its range."""
+        """Yield each parameter that the region does not have or that is out of its range, and what goes with no plan.
+
+        What has its default may stand beside anything.
+        """
         parameters, kind = values.get("region_parameters", {}), values.get("kind", "region")
         region = values.get("region", attrs.fields(cls).region.default)
         if parameters and kind != "region":
@@ -151,6 +170,11 @@ class Workload(Section):
         elif region in REGIONS:  # an unknown one is told where the workload is read
             for error in REGIONS[region].refused(parameters):
                 yield "region_parameters", error
+        allowed = 'the default with kind = "plan"' if kind == "plan" else 'none but with kind = "plan"'
+        for name in NOT_OF_PLANS if kind == "plan" else OF_PLANS:
+            default = getattr(attrs.fields(cls), name).default
+            if values.get(name, default) != default:
+                yield name, InvalidValueError("workload", name, values[name], allowed)
 
     def parameters_of_region(self) -> RegionParameters:
         """Return the synthetic region as it is to be generated."""
@@ -232,6 +256,8 @@ class Scenario:
             raise InvalidValueError("run", "days", self.run.days, allowed)
         if self.run.fill_hours > 24 * self.run.days:
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, f"at most the {self.run.days:g} days")
+        if self.run.fill_hours and self.workload.kind == "plan":
+            raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all stand at once')
         for name in (self.name, *known):
             if not name.strip() or name in (".", "..") or set(name) & set("/\\\0"):
                 raise InvalidValueError("scenario", "name", name, "a name that a directory can have, without / or \\")
@@ -256,6 +282,9 @@ class Scenario:
         """Return the scenario as plain JSON values, with the policies that run."""
         plain = attrs.asdict(self)
         del plain["imports"]
+        if self.workload.kind != "plan":
+            for name in OF_PLANS:
+                del plain["workload"][name]
         if self.imports:
             plain["imports"] = digests(self.imports)
         plain["policies"] = {name: dict(self.policies[name]) for name in self.run.policies}

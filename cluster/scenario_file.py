@@ -31,12 +31,14 @@ SECTIONS: Mapping[str, type[Section]] = {
     "upgrades": Upgrades,
 }
 TOP_LEVEL = ("name", "imports", *SECTIONS, "metrics", "engine", "policies")
+PATHS = ("path", "plan")
+"""Fields of ``[workload]`` that name files."""
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
 METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name not in FIXED_METRIC_FIELDS)
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """Read a scenario; a relative `workload.path`, and the files in `imports`, count from the folder of the file.
+    """Read a scenario; its relative paths (`workload.path`, `workload.plan`, `imports`) count from the file's folder.
 
     The files in `imports` are run: they register the energy terms, constraints and policies that the scenario names.
 
@@ -57,11 +59,9 @@ def read_scenario(path: str | Path) -> Scenario:
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(str(path), [ScenarioProblem("not valid TOML", str(error))]) from None
     scenario = scenario_from(data, source=str(path), text=text, name=file.stem, folder=file.parent)
-    if scenario.workload.path is None:
-        return scenario
-    return attrs.evolve(
-        scenario, workload=attrs.evolve(scenario.workload, path=str(file.parent / scenario.workload.path))
-    )
+    given = {name: getattr(scenario.workload, name) for name in PATHS}
+    found: dict[str, Any] = {name: str(file.parent / path) for name, path in given.items() if path is not None}
+    return attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **found))
 
 
 def scenario_from(

@@ -28,7 +28,7 @@ from cluster.streams import stream, stream_seed
 from cluster.tenants import TenantSequence
 from cluster.upgrades import RollingUpgrades
 from cluster.violations import classify, needs_repair
-from plb import MoveKind, Partition, Plan, Unplaced
+from plb import MoveKind, Partition, Plan, Replica, Role, Unplaced
 
 Process = Generator[simpy.Event, Any, None]
 ARRIVAL = "arrival"
@@ -131,12 +131,22 @@ class Simulation:
             self.env.process(process)
         complete = True
         try:
+            self.begin()
             self.env.run(until=self._end + 1)  # what happens at the end itself still counts
         except KeyboardInterrupt:
             complete = False
         now = min(int(self.env.now), self._end)
         self.timings["total"] = time.perf_counter() - self._began
         return self.recorder.result(self._policy, self._repeat, now, self.timings, complete=complete)
+
+    def begin(self) -> None:
+        """Let tenants stand who do so from the start, and report their demand: no metering was before."""
+        standing = np.flatnonzero(self._sequence.stands).tolist()
+        for tenant in standing:
+            self._admit(tenant)
+        if standing:
+            metering = self.ledger.meter(self._now)
+            self.engine.report_loads(metering.rows, metering.reported)
 
     # processes
 
@@ -146,8 +156,9 @@ class Simulation:
         return (*ours, self.upgrades.process(), *map(self._growth, self._scenario.workload.growth))
 
     def _arrivals(self) -> Process:
-        for tenant, when in enumerate(self._sequence.arrival.tolist()):
-            yield At(self.env, when, Kind.ARRIVAL)
+        arrival = self._sequence.arrival
+        for tenant in np.flatnonzero(~self._sequence.stands).tolist():
+            yield At(self.env, int(arrival[tenant]), Kind.ARRIVAL)
             self._admit(tenant)
 
     def _departures(self) -> Process:
@@ -191,10 +202,15 @@ class Simulation:
         return int(self.env.now)
 
     def _admit(self, tenant: int) -> None:
-        name = self._partitions[tenant]
-        self.engine.update_partition(Partition(name, service=self._services.of(tenant), created=self._now))
+        name, service = self._partitions[tenant], self._services.of(tenant)
+        standing = [Replica(Role.INSTANCE, self._node_names[node]) for node in self._sequence.nodes_of(tenant)]
+        self.engine.update_partition(Partition(name, service=service, replicas=standing, created=self._now))
         self.failover.admit(self._services.tenancy(tenant, name))
-        self._place([tenant], ARRIVAL)
+        if not standing:
+            self._place([tenant], ARRIVAL)
+            return
+        self._movement.take(name, tenant)
+        self.failover.note_placed(name)
 
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
         """Place what tenants miss, and carry out what the engine does about their marks."""

@@ -2,6 +2,7 @@
 
 Made as if every placement succeeded: the cluster is filled until the tenant density is reached, and after each
 departure new tenants are admitted until it is reached again. What a policy fails to place changes nothing here.
+The tenants of a plan stand from the start where it says, and nobody else arrives.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.errors import DensityError
+from cluster.planned import PlanPool
 from cluster.pools import Source, TenantPool
 from cluster.scenario import Scenario
 from cluster.streams import stream
@@ -48,6 +50,11 @@ class TenantSequence:
         Column of that metric.
     parent
         (T,) the tenant that each one follows, by an affinity, or -1.
+    standing
+        Nodes on which instances of tenants stand from the start, one tenant after the other. Tenants without are
+        placed when they arrive.
+    standing_start
+        (T + 1,) bounds of the tenants in `standing`.
     """
 
     traces: TraceSet
@@ -56,11 +63,25 @@ class TenantSequence:
     total_capacity: float
     density_metric: int
     parent: Ints = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
+    standing: Ints = attrs.field(factory=lambda: np.empty(0, np.int64))
+    standing_start: Ints = attrs.field(
+        default=attrs.Factory(lambda self: np.zeros(len(self.arrival) + 1, np.int64), takes_self=True)
+    )
 
     @property
     def departure(self) -> Ints:
         """(T,) whole seconds since the start."""
         return self.arrival + lifetime_seconds(self.traces)
+
+    @property
+    def stands(self) -> npt.NDArray[np.bool_]:
+        """(T,) whether a tenant stands from the start."""
+        return np.diff(self.standing_start) > 0
+
+    def nodes_of(self, tenant: int) -> list[int]:
+        """Return the nodes on which a tenant stands from the start."""
+        first, last = self.standing_start[tenant : tenant + 2].tolist()
+        return [int(node) for node in self.standing[first:last]]
 
     @property
     def weight(self) -> npt.NDArray[np.float64]:
@@ -84,7 +105,7 @@ def promised(traces: TraceSet, metric: int) -> npt.NDArray[np.float64]:
 
 
 def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantSequence:
-    """Draw the tenants of one repeat.
+    """Draw the tenants of one repeat, or return those of a plan.
 
     Raises
     ------
@@ -95,6 +116,8 @@ def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantS
     cluster, workload = scenario.cluster, scenario.workload
     metric = [info.name for info in source.metrics].index(workload.density_metric)
     total = cluster.total_capacity(workload.density_metric)
+    if isinstance(source.pool, PlanPool):
+        return _standing(source.pool, total, metric)
     rng = stream(scenario.run.seed, "tenants", repeat)
     limit = _limit(scenario, source.metrics)
     end = scenario.run.days * 86400.0
@@ -110,6 +133,16 @@ def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantS
     chosen = traces.select(order)
     parent = _pairs(chosen, arrival[order], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))
     return TenantSequence(chosen, arrival[order], len(fill), total, metric, parent)
+
+
+def _standing(pool: PlanPool, total: float, metric: int) -> TenantSequence:
+    """Return the tenants of a plan, all of whom stand."""
+    tenants = pool.tenants
+    count, standing = tenants.traces.tenants, pool.place[tenants.node]
+    arrival = np.zeros(count, np.int64)
+    return TenantSequence(
+        tenants.traces, arrival, count, total, metric, standing=standing, standing_start=tenants.start
+    )
 
 
 def _pairs(traces: TraceSet, arrival: Ints, share: float, rng: np.random.Generator) -> Ints:

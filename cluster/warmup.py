@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import attrs
+import numpy as np
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.provisioning import Affinity, Instance, NodeType, provision, replan
 from plb.risk import DemandHistory, ObservedRisk, ReplicaOutlook
 from plb.risk.peaks import TaskSamples, parse, predict
 
+PAPER_ALGORITHMS = (
+    "auto",
+    "WFD-Avg",
+    "NCD-DotProduct",
+    "SpreadWFD-Avg-BinSearch",
+    "Match-DotProduct-BinSearch",
+    "Medea-NodeCandidates",
+)
+RELEASED_ALGORITHMS = ("WFD-Avg", "NCD-DotProduct", "SpreadWFD-Avg-BinSearch")
 PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "oracle")
 
 
@@ -46,6 +57,33 @@ def warm_up(report: Callable[[str], None] = lambda _step: None) -> None:
     report("peak predictions")
     samples = TaskSamples.from_columns(machine=[0] * 3, task=[0] * 3, time=range(3), usage=[1.0] * 3, limit=[2.0] * 3)
     predict(samples, [parse(text) for text in PREDICTORS], threads=1)
+    report("provisioning")
+    warm_up_provisioning()
+
+
+def warm_up_provisioning() -> None:
+    """Make small plans that need every kernel of provisioning."""
+    instance = _tiny_instance()
+    for name in PAPER_ALGORITHMS:
+        provision(instance, name)
+    for name in RELEASED_ALGORITHMS:
+        provision(instance, name, rules="released")
+    replan(provision(instance, "FF"), most_moves=None)
+
+
+def _tiny_instance() -> Instance:
+    """Return an instance that needs one node more than its lower bound, so that searches begin."""
+    ones = np.ones(2, np.int32)
+    return Instance(
+        name="tiny",
+        resources=("cpu",),
+        applications=("a", "b"),
+        replicas=ones,
+        demand=ones[:, None, None],
+        affinity=Affinity.from_columns([0], [1], [0], 2),
+        nodes=(NodeType("node", 2 * ones[:1]),),
+        units=(1.0,),
+    )
 
 
 def _tiny_engine() -> PlacementAndLoadBalancing:

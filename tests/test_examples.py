@@ -70,6 +70,7 @@ def test_own_traces_run_from_the_traces_that_are_shipped(tmp_path: Path) -> None
     assert set(simulate("own_traces.toml", tmp_path)) == {"original", "modified"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not BITBRAINS.exists(), reason="the Bitbrains trace is not here")
 def test_bitbrains_runs_from_the_real_trace(tmp_path: Path) -> None:
     """The Bitbrains scenario runs from the directory given with ``--traces``."""

@@ -43,6 +43,7 @@ def test_the_page_shows_every_scenario() -> None:
     assert text.count("](../examples/gallery/") == len(names)
 
 
+@pytest.mark.slow
 def test_churn_hurts_late_and_less_with_expected_failovers() -> None:
     """The density rises; most violations of the original energy come in the second half; the modified has fewer."""
     sequence = prepare(read_scenario(GALLERY / "churn.toml")).sequences[0]

@@ -30,13 +30,15 @@ class Checker:
     ----------
     path
         The file.
+    rows_above
+        Rows of the file above those that are checked, which the numbers of rows count, too: a header, or what was
+        checked before where a file is read some rows at a time.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, rows_above: int = 0) -> None:
         self.file = str(path)
         self.problems: list[TraceProblem] = []
-        self.rows_above = 0
-        """Rows of the file above those that are checked, where it is read some rows at a time."""
+        self.rows_above = rows_above
 
     def add(self, found: str, expected: str, row: int | None = None, column: str | None = None, count: int = 1) -> None:
         """Note a problem; `row` counts from 1."""

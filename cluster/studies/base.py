@@ -118,6 +118,8 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     workload = {**tables.get("workload", {}), "kind": scenario.workload.kind}
     problems = [ScenarioProblem(f"workload.{name}", SET_BY_STUDIES) for name in OF_STUDIES if name in workload]
+    if scenario.workload.kind == "plan":
+        problems.append(ScenarioProblem("workload.kind", "studies pack tenants ever more densely; a plan's stand"))
     if "policy" in tables.get("engine", {}):
         problems.append(ScenarioProblem("engine.policy", SET_BY_STUDIES))
     if problems:

@@ -111,7 +111,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
 
 @lru_cache(maxsize=1)
 def _traces(workload: str) -> TraceSet:
-    given = Workload(**{**json.loads(workload), "growth": ()})
+    given = Workload(**{**json.loads(workload), "growth": (), "nodes": ()})
     if given.kind == "region":
         return generate(given.parameters_of_region(), POPULATION, given.trace_seed)
     return read_traces_of(given)

@@ -103,7 +103,8 @@ def test_sensitivity_climbs_to_a_density_of_its_own_for_each_change(tmp_path, mo
     monkeypatch.setattr(sensitivity, "LADDER", small)
     figures = tmp_path / "figures.json"
     command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--json", str(figures)]
-    result = CliRunner().invoke(app, [*command, "--jobs", "1", "--repeats", "1", "--quiet"])
+    few = ["--jobs", "1", "--repeats", "1", "--days", "1", "--quiet"]
+    result = CliRunner().invoke(app, [*command, *few])
     assert result.exit_code == 0, result.output
     found = json.loads(figures.read_text())
     assert [one["workload"] for one in found["settings"]] == [
@@ -117,7 +118,7 @@ def test_sensitivity_climbs_to_a_density_of_its_own_for_each_change(tmp_path, mo
     made_of = json.loads((tmp_path / "out/study.json").read_text())["workloads"]
     assert made_of["region1, size_bias 1"]["region_parameters"] == {"size_bias": 1.0}
     pilot = (tmp_path / "out/pilot/journal.jsonl").read_text()
-    again = CliRunner().invoke(app, [*command, "--region", "region2", "--jobs", "1", "--repeats", "1", "--quiet"])
+    again = CliRunner().invoke(app, [*command, "--region", "region2", *few])
     assert again.exit_code == 0, again.output
     assert (tmp_path / "out/pilot/journal.jsonl").read_text().startswith(pilot)
     assert len((tmp_path / "out/pilot/journal.jsonl").read_text().splitlines()) == 6

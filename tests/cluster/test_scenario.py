@@ -130,7 +130,7 @@ def test_all_errors_at_once(tmp_path: Path):
         (3, "cluster.noodes"): "did you mean 'nodes'?",
         (4, "cluster.nodes"): "a whole number >= 1",
         (5, "cluster.vcores"): "expected a number",
-        (7, "workload.kind"): "'region', 'bitbrains', 'traces'",
+        (7, "workload.kind"): "'region', 'bitbrains', 'traces', 'plan'",
         (8, "workload.density"): "a finite number > 0",
         (10, "run.policies"): "did you mean 'original'?",
         (11, "run.days"): "a finite number > 0",

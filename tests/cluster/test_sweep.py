@@ -61,7 +61,10 @@ def test_dask_cluster_of_several_processes_gives_the_same(tmp_path):
 def test_scheduler_that_does_not_answer_is_an_error(tmp_path):
     """The message names the address."""
     pytest.importorskip("distributed")
-    with pytest.raises(PlbError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
+    import dask
+
+    soon = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
+    with soon, pytest.raises(PlbError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         swept(tasks_of(range(2)), tmp_path / "journal", scheduler="tcp://127.0.0.1:1")
 
 

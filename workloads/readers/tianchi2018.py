@@ -33,6 +33,7 @@ from workloads.trace import MetricInfo, TraceSet
 from workloads.validation import MOST_REPLICAS
 
 POINTS = 98
+APPS_FILE, INSTANCES_FILE = "*app_resources*.csv", "*instance_deploy*.csv"
 APPS = TextTable(
     columns={"app": pl.String, "cpu": pl.String, "memory": pl.String, "disk": pl.Float64}
     | dict.fromkeys(("P", "M", "PM"), pl.Float64)
@@ -51,7 +52,7 @@ class TianchiReader:
     """The reader; see `workloads.readers.base.Reader`."""
 
     name: str = "tianchi2018"
-    files: str = "*app_resources*.csv and *instance_deploy*.csv"
+    files: str = f"{APPS_FILE} and {INSTANCES_FILE}"
     metrics: tuple[MetricInfo, ...] = (
         MetricInfo("cpu", "cores", trend=False),
         MetricInfo("memory", "GB"),
@@ -63,10 +64,15 @@ class TianchiReader:
 
     def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
         """Yield all tenants at once (see `workloads.readers.base.Reader`); of the options none applies."""
-        path = _one_file(source, "*app_resources*.csv")
+        path = one_file(source, APPS_FILE)
         apps = pl.concat(APPS.chunks(path, scratch, options.rows_in_memory, [pl.col(name) for name in APPS.columns]))
-        curves = _curves(path, apps)
-        instances = _instances(source, scratch, options)
+        check_apps(path, apps)
+        disk = np.repeat(apps["disk"].to_numpy()[:, None], POINTS, axis=1)
+        curves = np.stack([*(curves_of(apps[name]) for name in CURVES), disk], axis=2).astype(np.float32)
+        path = one_file(source, INSTANCES_FILE)
+        rows = pl.concat(INSTANCES.chunks(path, scratch, options.rows_in_memory, [pl.col("instance"), pl.col("app")]))
+        check_instances(path, rows)
+        instances = rows.group_by("app").len()
         counts = apps.select("app").join(instances, on="app", how="left", maintain_order="left")["len"].fill_null(0)
         known = int(instances.join(apps.select("app"), on="app", how="semi")["len"].sum())
         listed = int(instances["len"].sum())
@@ -76,7 +82,7 @@ class TianchiReader:
         replicas, owner = _replicas(counts.to_numpy().astype(np.int64))
         if not len(owner):
             check = Checker(path)
-            check.add("only applications without an instance", "at least one that *instance_deploy*.csv lists")
+            check.add("only applications without an instance", f"at least one that {INSTANCES_FILE} lists")
             check.raise_problems()
         tally.owners += int((counts > 0).sum())
         tally.tenants += len(owner)
@@ -112,46 +118,49 @@ class TianchiReader:
         )
 
 
-def _one_file(source: Path, pattern: str) -> Path:
+def one_file(source: Path, pattern: str) -> Path:
+    """Return the file of the contest that matches the pattern, or raise `TraceError`."""
     if source.is_file():
         check = Checker(source)
-        check.add("a file", "the directory of *app_resources*.csv and *instance_deploy*.csv")
+        check.add("a file", f"the directory of {APPS_FILE} and {INSTANCES_FILE}")
         check.raise_problems()
     return need_files(source, [pattern], f"a file {pattern} of the contest, plain or compressed")[0]
 
 
-def _curves(path: Path, apps: pl.DataFrame) -> Values:
-    """Return the demand of all applications, shape (A, POINTS, 3)."""
+def check_apps(path: Path, apps: pl.DataFrame) -> None:
+    """Raise `TraceError` for applications without name, twice, or with curves or a disk that cannot be used."""
     check = Checker(path)
     doubled = ~apps["app"].is_first_distinct().to_numpy()
     check.bad_rows(doubled, "app", apps["app"], "an application that no row above has")
     check.bad_rows(apps["app"].is_null().to_numpy(), "app", apps["app"], "the name of an application")
-    lists = apps.select(pl.col(name).str.split("|").cast(pl.List(pl.Float64), strict=False) for name in CURVES)
     for name in CURVES:
-        inside = pl.element().is_between(0.0, LARGEST).fill_null(value=False)
-        whole = (pl.col(name).list.len() == POINTS) & pl.col(name).list.eval(inside).list.all()
-        good = lists.select(whole.fill_null(value=False)).to_series().to_numpy()
+        numbers = _lists(apps[name])
+        inside = numbers.list.eval(pl.element().is_between(0.0, LARGEST).fill_null(value=False)).list.all()
+        good = ((numbers.list.len() == POINTS) & inside).fill_null(value=False).to_numpy()
         short = apps[name].str.slice(0, 60)
         check.bad_rows(~good, name, short, f"{POINTS} finite numbers of at least 0, separated by |")
     disk = apps["disk"].fill_null(np.nan).to_numpy()
     check.bad_rows(~((disk >= 0) & (disk <= LARGEST)), "disk", disk, "a finite number of at least 0")
     check.raise_problems()
-    curves = [np.vstack(lists[name].to_list()).astype(np.float32) for name in CURVES]
-    return np.stack([*curves, np.repeat(disk.astype(np.float32)[:, None], POINTS, axis=1)], axis=2)
 
 
-def _instances(source: Path, scratch: Path, options: Options) -> pl.DataFrame:
-    """Return the number of instances of each application: app, len."""
-    path = _one_file(source, "*instance_deploy*.csv")
-    chunks = INSTANCES.chunks(path, scratch, options.rows_in_memory, [pl.col("instance"), pl.col("app")])
-    rows = pl.concat(chunks)
+def curves_of(text: pl.Series) -> npt.NDArray[np.float64]:
+    """Return the curves of a column that was checked, shape (A, POINTS)."""
+    return _lists(text).explode().to_numpy().reshape(len(text), POINTS)
+
+
+def _lists(text: pl.Series) -> pl.Series:
+    return text.str.split("|").cast(pl.List(pl.Float64), strict=False)
+
+
+def check_instances(path: Path, rows: pl.DataFrame) -> None:
+    """Raise `TraceError` for instances without a name or an application, and for those that come twice."""
     check = Checker(path)
     for name in ("instance", "app"):
         check.bad_rows(rows[name].is_null().to_numpy(), name, rows[name], "a name")
     doubled = ~rows["instance"].is_first_distinct().to_numpy()
     check.bad_rows(doubled, "instance", rows["instance"], "an instance that no row above has")
     check.raise_problems()
-    return rows.group_by("app").len()
 
 
 def _replicas(counts: Ints) -> tuple[Ints, Ints]:

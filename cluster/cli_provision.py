@@ -1,0 +1,93 @@
+"""``plb provision``: how many nodes applications need, and what goes where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.console import clear_errors
+
+
+def _list_algorithms(wanted: bool) -> None:
+    if wanted:
+        from plb.provisioning import AUTO, algorithm_names
+
+        typer.echo("\n".join((AUTO, *algorithm_names())))
+        raise typer.Exit
+
+
+@clear_errors
+def provision_command(
+    instance: Annotated[
+        Path,
+        typer.Argument(
+            help="A CSV file of the paper's authors (app_id, nb_instances, core, memory, inter_degree, inter_aff), or "
+            "the directory of the Tianchi contest's files.",
+            show_default=False,
+        ),
+    ],
+    algorithm: Annotated[
+        str, typer.Option(metavar="NAME", help="auto: the best plan in the time allowed; or one of --list.")
+    ] = "auto",
+    rules: Annotated[
+        str, typer.Option(help="paper, or released: as the paper's authors' programs do it, for constant demand.")
+    ] = "paper",
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Seconds; the best plan found by then is given. Default: none.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers of auto; the others draw none.")] = 0,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC",
+            help="A kind of nodes, 64,128 or large=64,128 or large=64,128x500 (500 of them); may be given again, those "
+            "to be used first in front. Default: the contest's machines, else 64,128.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the plan to this CSV file: node, node_type, application, replicas."),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write scenario.toml and plan.csv to this folder: a cluster of these nodes that begins with the plan, "
+            "for plb simulate FOLDER/scenario.toml.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a scenario in that folder.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    _list: Annotated[
+        bool, typer.Option("--list", help="Name the algorithms.", is_eager=True, callback=_list_algorithms)
+    ] = False,
+) -> None:
+    """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
+    from cluster.errors import ResultsExistError
+    from cluster.planned_scenario import PLAN, SCENARIO, write_scenario
+    from cluster.provisioning_output import check_outputs, finish, progress
+    from plb.provisioning import provision
+    from workloads.provisioning import read_instance, write_plan
+    from workloads.provisioning.source import parse_nodes
+
+    check_outputs([instance], [out, json, *(() if scenario is None else (scenario / SCENARIO, scenario / PLAN))])
+    if scenario is not None and not force and (scenario / SCENARIO).exists():
+        raise ResultsExistError(scenario)
+    nodes = None if node is None else parse_nodes(node)
+    with progress(quiet) as tell:
+        tell(f"reading {instance}")
+        problem = read_instance(instance, nodes)
+        plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, seed=seed, tell=tell)
+        tell("checking the plan")
+        faults = plan.faults()
+    if out is not None:
+        write_plan(out, plan)
+    told = None
+    if scenario is not None and not faults:
+        told = write_scenario(scenario, plan, instance, node)
+    finish(plan, faults, {"Plan": out, "Scenario": told}, json, quiet=quiet)

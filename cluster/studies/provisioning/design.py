@@ -1,0 +1,211 @@
+"""What the study of [3] plans: groups of generated instances, and the algorithms of each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from cluster.studies.design import digest
+from cluster.sweep import Task
+from plb import PlbError
+from plb.provisioning import AUTO, Rules
+from plb.validation import check_count, check_number
+from workloads.provisioning import GraphKind
+
+
+class Figure(StrEnum):
+    """Sets of instances ([3] table 5); figure 3 sums up figure 4."""
+
+    DENSITIES = "4"
+    """Constant demand, the density of limits varies."""
+    SIZES = "5"
+    """Constant demand, the number of applications varies."""
+    CURVE_DENSITIES = "6"
+    """As `DENSITIES`, of demand that varies."""
+    CURVE_SIZES = "7"
+    """As `SIZES`, of demand that varies."""
+
+
+OF_CURVES = (Figure.CURVE_DENSITIES, Figure.CURVE_SIZES)
+OF_DENSITIES = (Figure.DENSITIES, Figure.CURVE_DENSITIES)
+DENSITIES = (0.01, 0.05, 0.1)
+"""[3] table 5, where the density varies."""
+SIZES_DENSITY = 0.005
+"""[3] table 5, where the number of applications varies."""
+SIZES = (10_000, 50_000, 100_000)
+"""[3] table 5."""
+INSTANCES, QUICK_INSTANCES = 3, 1
+"""Of a group; 10 in [3]."""
+QUICK_GRAPHS, QUICK_DENSITIES = (GraphKind.ARBITRARY,), DENSITIES[:1]
+AUTO_SECONDS, QUICK_AUTO_SECONDS = 10.0, 3.0
+FAST = ("FF", "BFD-Avg", "WFD-AvgExp", "Medea-TagPopularity")
+NODE_CENTRIC = ("LRASched-Fitness", "NCD-DotProduct")
+SPREADING = ("SpreadWFD-Avg-Decr2", "SpreadWFD-Avg-BinSearch")
+ALGORITHMS: Mapping[Figure, tuple[str, ...]] = {
+    Figure.DENSITIES: (*FAST, "Medea-NodeCandidates", *NODE_CENTRIC, *SPREADING),
+    Figure.SIZES: (*FAST, *NODE_CENTRIC, *SPREADING),
+    Figure.CURVE_DENSITIES: (*FAST, *SPREADING),
+    Figure.CURVE_SIZES: (*FAST, *SPREADING),
+}
+"""Those that the figures of [3] show."""
+
+
+@attrs.frozen
+class Arm:
+    """An algorithm, and whose rules it follows.
+
+    Parameters
+    ----------
+    algorithm
+        Its name.
+    rules
+        As in `plb.provisioning.provision`.
+    """
+
+    algorithm: str
+    rules: Rules
+
+    @property
+    def name(self) -> str:
+        """The arm in words."""
+        return AUTO if self.algorithm == AUTO else f"{self.algorithm}, {self.rules.value}"
+
+
+def arms(figure: Figure) -> tuple[Arm, ...]:
+    """Return all arms of a figure; the authors' programs' rules are for constant demand."""
+    rules = (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
+    return *(Arm(name, rule) for rule in rules for name in ALGORITHMS[figure]), Arm(AUTO, Rules.PAPER)
+
+
+@attrs.frozen
+class Group:
+    """Instances that are alike.
+
+    Parameters
+    ----------
+    figure
+        Where [3] shows them.
+    graph
+        How limits are drawn.
+    density
+        Of the limits.
+    applications
+        How many there are; None: those of the base, which are kept as they are.
+    """
+
+    figure: Figure
+    graph: GraphKind
+    density: float
+    applications: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The group in words."""
+        size = "" if self.applications is None else f", {self.applications:,} applications"
+        return f"{self.graph.value}, {100.0 * self.density:g} %{size}"
+
+
+@attrs.frozen(kw_only=True)
+class ProvisioningDesign:
+    """A study of [3].
+
+    Parameters
+    ----------
+    base
+        File of the authors, for constant demand (figures 3 to 5); None: without these.
+    curves
+        Directory of the contest, for demand that varies (figures 6 and 7); None: without these.
+    figures
+        Which; None: all for which there are data.
+    graphs, densities, sizes
+        Groups: each graph with each density, and with each number of applications.
+    instances
+        Of a group.
+    auto_seconds
+        Time limit of `auto`.
+    seed
+        Of everything.
+    """
+
+    base: Path | None = None
+    curves: Path | None = None
+    figures: tuple[Figure, ...] | None = None
+    graphs: tuple[GraphKind, ...] = tuple(GraphKind)
+    densities: tuple[float, ...] = DENSITIES
+    sizes: tuple[int, ...] = SIZES[:1]
+    instances: int = INSTANCES
+    auto_seconds: float = AUTO_SECONDS
+    seed: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        check_count("study", "instances", self.instances, low=1)
+        check_count("study", "seed", self.seed)
+        check_number("study", "auto_seconds", self.auto_seconds, low_open=True)
+        for density in self.densities:
+            check_number("study", "density", density, high=0.5)
+        for size in self.sizes:
+            check_count("study", "applications", size, low=1)
+        if self.base is None and self.curves is None:
+            raise PlbError("study: needs --base FILE for figures 3 to 5, --curves DIRECTORY for 6 and 7, or both")
+        for figure in self.figures or ():
+            if self._source(figure) is None:
+                option = "--curves DIRECTORY" if figure in OF_CURVES else "--base FILE"
+                raise PlbError(f"study: figure {figure.value} needs {option}")
+
+    def groups(self) -> list[Group]:
+        """Return all groups, figure after figure, each once."""
+        found = []
+        for figure in sorted(self.figures or [figure for figure in Figure if self._source(figure)]):
+            for graph in self.graphs:
+                if figure in OF_DENSITIES:
+                    found += [Group(figure, graph, density) for density in self.densities]
+                else:
+                    found += [Group(figure, graph, SIZES_DENSITY, size) for size in self.sizes]
+        return list(dict.fromkeys(found))
+
+    def sweep_tasks(self) -> list[Task]:
+        """Return the runs, one an instance with all its algorithms."""
+        known = {path: _digest(path) for path in (self.base, self.curves) if path is not None}
+        tasks = []
+        for group in self.groups():
+            source = self._source(group.figure)
+            assert source is not None
+            for part in range(self.instances):
+                run = {
+                    "figure": group.figure.value,
+                    "graph": group.graph.value,
+                    "density": group.density,
+                    "applications": group.applications,
+                    "part": part,
+                    "seed": self.seed,
+                    "auto_seconds": self.auto_seconds,
+                    "arms": [arm.name for arm in arms(group.figure)],
+                }
+                key = f"figure {group.figure.value}, {group.name}, {part}, {digest(run, {'data': known[source]})}"
+                tasks.append(Task(key, {**run, "source": str(source.resolve())}))
+        return tasks
+
+    def described(self) -> dict[str, Any]:
+        """Return the design as plain JSON values."""
+        sources = {name: path and str(path.resolve()) for name, path in (("base", self.base), ("curves", self.curves))}
+        groups = [{**attrs.asdict(group), "name": group.name} for group in self.groups()]
+        whole = {name: getattr(self, name) for name in ("instances", "auto_seconds", "seed")}
+        return {**sources, **whole, "groups": groups}
+
+    def _source(self, figure: Figure) -> Path | None:
+        return self.curves if figure in OF_CURVES else self.base
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, or of all files of a directory."""
+    found = sha256()
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if file.is_file():
+            found.update(f"{file.name}\n".encode())
+            found.update(file.read_bytes())
+    return found.hexdigest()

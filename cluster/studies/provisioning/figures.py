@@ -1,0 +1,179 @@
+"""From plans to means by group, beside those that [3] reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import polars as pl
+
+from cluster.comparison import half_width
+from cluster.studies.carrying_out import Row
+from cluster.studies.figures import Ratio
+from cluster.studies.provisioning.design import Arm, Figure, Group, arms
+from cluster.studies.provisioning.published import PublishedMeans
+from plb.provisioning import AUTO, Rules
+from workloads.provisioning import GraphKind
+
+CLOSE = 0.3
+"""Points of a percent within which means are taken for the same."""
+SCHEMA: Mapping[str, Any] = {
+    "figure": pl.String,
+    "graph": pl.String,
+    "density": pl.Float64,
+    "applications": pl.Int64,
+    "part": pl.Int64,
+    "algorithm": pl.String,
+    "rules": pl.String,
+    "nodes": pl.Int64,
+    "lower_bound": pl.Int64,
+    "deviation_percent": pl.Float64,
+    "seconds": pl.Float64,
+}
+"""Of the table of plans; ``part`` is the number of the instance in its group."""
+
+
+def plans_frame(rows: Sequence[Row], timings: Sequence[Row]) -> pl.DataFrame:
+    """Return a row for each instance and arm; `rows` and `timings` are of the same runs."""
+    found: list[Row] = []
+    for row, timing in zip(rows, timings, strict=True):
+        nodes = {**row["nodes"], AUTO: timing["auto_nodes"]}
+        found += _plans_of({**row, **timing, "nodes": nodes})
+    return pl.DataFrame(found, schema=SCHEMA)
+
+
+def _plans_of(run: Row) -> list[Row]:
+    """Return a row for each arm of a run."""
+    common = {name: run[name] for name in ("figure", "graph", "density", "applications", "part", "lower_bound")}
+    bound = run["lower_bound"]
+    return [
+        {
+            **common,
+            "algorithm": arm.algorithm,
+            "rules": arm.rules.value,
+            "nodes": run["nodes"][arm.name],
+            "deviation_percent": 100.0 * (run["nodes"][arm.name] - bound) / bound,
+            "seconds": run["seconds"][arm.name],
+        }
+        for arm in arms(Figure(run["figure"]))
+    ]
+
+
+@attrs.frozen
+class Mean:
+    """Means over the instances of a group.
+
+    Parameters
+    ----------
+    deviation
+        From the lower bound in percent.
+    seconds
+        Of computation.
+    half_width
+        Half the width of the 95 % interval of the deviation; None for a single instance.
+    """
+
+    deviation: float
+    seconds: float
+    half_width: float | None = None
+
+
+@attrs.frozen(eq=False)
+class GroupMeans:
+    """The means of a group.
+
+    Parameters
+    ----------
+    group
+        Which.
+    instances
+        How many were planned.
+    means
+        By arm.
+    """
+
+    group: Group
+    instances: int
+    means: Mapping[Arm, Mean]
+
+
+def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
+    """Return the means of all groups with instances, figure after figure."""
+    found = []
+    by = ("figure", "graph", "density", "applications")
+    for (figure, graph, density, applications), of_group in plans.group_by(by, maintain_order=True):
+        group = Group(Figure(figure), GraphKind(graph), float(str(density)), applications and int(str(applications)))
+        means = {
+            Arm(str(algorithm), Rules(rules)): _mean_of(of_arm)
+            for (algorithm, rules), of_arm in of_group.group_by("algorithm", "rules", maintain_order=True)
+        }
+        found.append(GroupMeans(group, of_group["part"].n_unique(), means))
+    return found
+
+
+def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[int, int]:
+    """Return how many mean deviations are within `CLOSE` points of those of a file, and of how many.
+
+    By the rules of the authors' programs where there are such, since the published means are theirs.
+    """
+    differences = [
+        abs(mean.deviation - told.value)
+        for one in groups
+        for arm, mean in one.means.items()
+        if arm.algorithm != AUTO
+        and arm.rules is leading_rules(one.group.figure)
+        and (told := published.of(one.group, arm.algorithm).deviation) is not None
+    ]
+    return sum(difference <= CLOSE for difference in differences), len(differences)
+
+
+def leading_rules(figure: Figure) -> Rules:
+    """Return the rules by which a figure is compared with what is published."""
+    return arms(figure)[0].rules
+
+
+def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
+    """Return nodes by those of First Fit on the same instance, by figure and arm."""
+    instance = ["figure", "graph", "density", "applications", "part"]
+    first = plans.filter(pl.col("algorithm") == "FF").unique(instance).select(*instance, of_first="nodes")
+    both = plans.join(first, on=instance, nulls_equal=True, maintain_order="left")
+    found = {}
+    for (figure, algorithm, rules), of_arm in both.group_by("figure", "algorithm", "rules", maintain_order=True):
+        if algorithm == "FF":
+            continue
+        values = (of_arm["nodes"] / of_arm["of_first"]).to_list()
+        mean, half = float(np.mean(values)), half_width(values)
+        low, high = (None, None) if half is None else (mean - half, mean + half)
+        found[f"figure {figure}: {Arm(str(algorithm), Rules(rules)).name}/FF"] = Ratio(mean, low, high, len(values), 0)
+    return found
+
+
+def as_json(plans: pl.DataFrame, published: PublishedMeans) -> dict[str, Any]:
+    """Return the figures under the keys of design section 13; deviations stand for violations."""
+    return {
+        "study": "provisioning",
+        "settings": [_setting(one, published) for one in group_means(plans)],
+        "ratios": {name: attrs.asdict(ratio) for name, ratio in nodes_by_first_fit(plans).items()},
+    }
+
+
+def _setting(one: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
+    told = {arm.algorithm: published.of(one.group, arm.algorithm) for arm in one.means}
+    return {
+        **attrs.asdict(one.group, value_serializer=lambda _i, _a, value: getattr(value, "value", value)),
+        "instances": one.instances,
+        "deviation_percent": {arm.name: mean.deviation for arm, mean in one.means.items()},
+        "deviation_half_width": {arm.name: mean.half_width for arm, mean in one.means.items()},
+        "seconds": {arm.name: mean.seconds for arm, mean in one.means.items()},
+        "published_deviation_percent": {
+            name: attrs.asdict(means.deviation) for name, means in told.items() if means.deviation
+        },
+        "published_seconds": {name: attrs.asdict(means.seconds) for name, means in told.items() if means.seconds},
+    }
+
+
+def _mean_of(plans: pl.DataFrame) -> Mean:
+    deviations, seconds = (plans[column].to_list() for column in ("deviation_percent", "seconds"))
+    return Mean(float(np.mean(deviations)), float(np.mean(seconds)), half_width(deviations))

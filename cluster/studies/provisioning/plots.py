@@ -1,0 +1,118 @@
+"""Plots that correspond to figures 3 to 7 of [3]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.studies.provisioning.design import OF_CURVES, OF_DENSITIES, Arm, Figure, arms
+from cluster.studies.provisioning.figures import GroupMeans, Mean, leading_rules
+from cluster.studies.provisioning.published import PublishedMeans
+from plb.provisioning import AUTO
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+MARKERS = "osD^vP*XhH"
+MEASURES = (("% above the lower bound", "linear", "deviation"), ("seconds", "log", "seconds"))
+"""Label and scale of the vertical axis, and which of the means it has."""
+
+
+def save_plots(folder: Path, groups: Sequence[GroupMeans], published: PublishedMeans) -> None:
+    """Write ``figure3.png`` to ``figure7.png``; those whose runs are not finished are left out."""
+    for figure in Figure:
+        of_figure = [one for one in groups if one.group.figure is figure]
+        if of_figure:
+            _save(folder, figure.value, by_axis(figure, of_figure))
+        if of_figure and figure is Figure.DENSITIES:
+            _save(folder, "3", trade_off(of_figure, published))
+
+
+def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Drawing:
+    """Draw deviation against seconds, means over all groups; filled: here, hollow: [3]."""
+    drawing = _drawing(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
+    ax = drawing.subplots()
+    algorithms = list(dict.fromkeys(arm.algorithm for arm in groups[0].means))
+    for arm in groups[0].means:
+        number = algorithms.index(arm.algorithm)
+        style = {"color": COLOURS[number % len(COLOURS)], "markersize": 7.0, "linestyle": "none"}
+        marker = MARKERS[number % len(MARKERS)]
+        ours = _average([one.means[arm] for one in groups])
+        leading = arm.rules is leading_rules(Figure.DENSITIES) or arm.algorithm == AUTO
+        label = arm.algorithm if leading else None
+        ax.plot([ours.seconds], [ours.deviation], marker, label=label, alpha=1.0 if leading else 0.45, **style)  # type: ignore[arg-type]
+        told = [published.of(one.group, arm.algorithm) for one in groups]
+        known = [Mean(t.deviation.value, t.seconds.value) for t in told if t.deviation and t.seconds]
+        if known and leading:
+            paper = _average(known)
+            ax.plot([paper.seconds], [paper.deviation], marker, fillstyle="none", **style)  # type: ignore[arg-type]
+    ax.set(xscale="log", xlabel="seconds (pale: by the paper's text, else by the released programs' rules)")
+    ax.set(ylabel=MEASURES[0][0])
+    ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    ax.grid(alpha=0.25)
+    return drawing
+
+
+def by_axis(figure: Figure, groups: Sequence[GroupMeans]) -> Drawing:
+    """Draw deviation and seconds by density or number of applications, a column for each graph."""
+    graphs = list(dict.fromkeys(one.group.graph for one in groups))
+    what = "demand that varies" if figure in OF_CURVES else "constant demand"
+    drawing = _drawing(4.2 * len(graphs) + 2.6, 6.0, what)
+    axes = drawing.subplots(2, len(graphs), squeeze=False, sharey="row", sharex=True)
+    rules = leading_rules(figure)
+    shown = [arm for arm in arms(figure) if arm.rules is rules or arm.algorithm == AUTO]
+    for column, graph in enumerate(graphs):
+        of_graph = [one for one in groups if one.group.graph is graph]
+        for row, (label, scale, measure) in enumerate(MEASURES):
+            ax = axes[row, column]
+            _lines(ax, of_graph, shown, figure, measure)
+            ax.set(yscale=scale, title=f"{graph.value} graph, rules: {rules.value}" if row == 0 else "")
+            ax.set_ylabel(label if column == 0 else "")
+            ax.grid(alpha=0.25)
+            if row == 1:
+                ax.set_xlabel("density of limits (%)" if figure in OF_DENSITIES else "applications")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    drawing.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
+    return drawing
+
+
+def _lines(ax: Axes, groups: Sequence[GroupMeans], shown: Sequence[Arm], figure: Figure, measure: str) -> None:
+    def place(one: GroupMeans) -> float:
+        return 100.0 * one.group.density if figure in OF_DENSITIES else float(one.group.applications or 0)
+
+    ordered = sorted(groups, key=place)
+    places = [place(one) for one in ordered]
+    for number, arm in enumerate(shown):
+        values = [getattr(one.means[arm], measure) for one in ordered]
+        ax.plot(
+            places,
+            values,
+            marker=MARKERS[number % len(MARKERS)],
+            color=COLOURS[number % len(COLOURS)],
+            linestyle="-" if number < len(COLOURS) else "--",
+            linewidth=1.2,
+            markersize=5,
+            label=arm.algorithm,
+        )
+    ax.set_xticks(places, [f"{value:g}" for value in places])
+
+
+def _average(means: Sequence[Mean]) -> Mean:
+    return Mean(float(np.mean([mean.deviation for mean in means])), float(np.mean([mean.seconds for mean in means])))
+
+
+def _drawing(width: float, height: float, title: str) -> Drawing:
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing(figsize=(width, height), layout="constrained")
+    drawing.suptitle(title)
+    return drawing
+
+
+def _save(folder: Path, number: str, drawing: Drawing) -> None:
+    drawing.savefig(folder / f"figure{number}.png", dpi=DOTS_PER_INCH)

@@ -1,0 +1,220 @@
+"""What [3] reports: means that its text states, and finer ones from a file of its authors' results.
+
+The file is CSV with the columns ``set``, ``group``, ``algorithm``, ``mean_deviation_percent`` and ``mean_seconds``,
+under the names of the authors' programs. It is read where the user has it and is no part of this project.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from cluster.studies.provisioning.design import DENSITIES, OF_DENSITIES, Figure, Group
+from plb import PlbError
+from workloads.provisioning import GraphKind
+
+
+@attrs.frozen
+class Published:
+    """A mean of [3].
+
+    Parameters
+    ----------
+    value
+        In percent or seconds.
+    at_most
+        Whether the paper states no more than that it is not exceeded.
+    """
+
+    value: float
+    at_most: bool = False
+
+    def __str__(self) -> str:
+        return f"{'<' if self.at_most else ''}{self.value:g}"
+
+
+@attrs.frozen
+class Means:
+    """What [3] reports of an algorithm on a group; None: nothing.
+
+    Parameters
+    ----------
+    deviation
+        From the lower bound in percent.
+    seconds
+        Of computation.
+    """
+
+    deviation: Published | None = None
+    seconds: Published | None = None
+
+
+COLUMNS = ("set", "group", "algorithm", "mean_deviation_percent", "mean_seconds")
+SETS: Mapping[Figure, str] = {
+    Figure.DENSITIES: "density2D_64_128",
+    Figure.SIZES: "large2D_64_128",
+    Figure.CURVE_DENSITIES: "densityTS_64_128",
+    Figure.CURVE_SIZES: "largeTS_64_128",
+}
+NAMES: Mapping[str, str] = {
+    "WFD-AvgExp": "WFD-AvgExpo",
+    "Medea-TagPopularity": "FFD-Degree",
+    "Medea-NodeCandidates": "NodeCount",
+    "LRASched-Fitness": "NCD-Fitness",
+    "SpreadWFD-Avg-BinSearch": "SpreadWFD-Avg",
+    "SpreadWFD-Avg-Decr2": "RefineWFD-Avg-2",
+}
+"""The authors' programs' names, where they are others."""
+
+Values = Mapping[str, float | str]
+"""By algorithm; a text: that it is at most this."""
+EASY = ("FF", "BFD-Avg", "Medea-TagPopularity")
+SPREAD = ("SpreadWFD-Avg-Decr2", "SpreadWFD-Avg-BinSearch")
+OF_FIGURE_4: Values = {
+    "FF": 12.1,
+    "BFD-Avg": 12.1,
+    "WFD-AvgExp": 10.7,
+    "Medea-TagPopularity": 12.2,
+    "Medea-NodeCandidates": 12.6,
+    "LRASched-Fitness": 11.5,
+    "NCD-DotProduct": 11.5,
+    "SpreadWFD-Avg-Decr2": 5.4,
+    "SpreadWFD-Avg-BinSearch": 4.5,
+}
+"""[3] section 5.3, percent, averages of all densities."""
+OF_THRESHOLD: Mapping[tuple[Figure, float], float] = {
+    (Figure.DENSITIES, 0.01): 3.6,
+    (Figure.DENSITIES, 0.1): 10.5,
+    (Figure.CURVE_DENSITIES, 0.01): 2.2,
+    (Figure.CURVE_DENSITIES, 0.1): 10.1,
+}
+"""[3] sections 5.3 and 5.4: both algorithms of spreading, from the first to the last."""
+SECONDS_OF_FIGURE_4: Mapping[str, Mapping[float, float | str]] = {
+    **{name: {0.01: "5", 0.05: "18", 0.1: "33"} for name in EASY},
+    "WFD-AvgExp": {0.01: 26.0, 0.05: 41.0, 0.1: 61.0},
+    "NCD-DotProduct": {0.01: 16.0, 0.05: 34.0, 0.1: 62.0},
+    "Medea-NodeCandidates": {0.01: 512.0, 0.05: 3200.0, 0.1: 8005.0},
+    "SpreadWFD-Avg-BinSearch": {0.01: 225.0, 0.05: 653.0, 0.1: 1214.0},
+}
+"""[3] section 5.3, by density."""
+OF_100_000: Values = {
+    **dict.fromkeys(EASY, 2.5),
+    "LRASched-Fitness": 2.4,
+    "NCD-DotProduct": 2.4,
+    "WFD-AvgExp": 2.0,
+    "SpreadWFD-Avg-BinSearch": 0.3,
+}
+"""[3] section 5.3, percent."""
+SECONDS_OF_100_000: Mapping[Figure, Values] = {
+    Figure.SIZES: {
+        **dict.fromkeys(EASY, "480"),
+        "LRASched-Fitness": 2100.0,
+        "NCD-DotProduct": 2700.0,
+        "WFD-AvgExp": 4680.0,
+        "SpreadWFD-Avg-Decr2": 7200.0,
+        "SpreadWFD-Avg-BinSearch": 25200.0,
+    },
+    Figure.CURVE_SIZES: {
+        "FF": 840.0,
+        "Medea-TagPopularity": 840.0,
+        "BFD-Avg": 1080.0,
+        "SpreadWFD-Avg-Decr2": 9000.0,
+        "WFD-AvgExp": 18000.0,
+        "SpreadWFD-Avg-BinSearch": 39600.0,
+    },
+}
+"""[3] sections 5.3 and 5.4."""
+OF_CURVE_SIZES: Mapping[int, float] = {10_000: 3.2, 100_000: 3.8}
+"""[3] section 5.4, percent, SpreadWFD-Avg-BinSearch."""
+SECONDS_OF_FIGURE_6: Values = {**dict.fromkeys(EASY, "45"), "WFD-AvgExp": "240", "SpreadWFD-Avg-Decr2": "540"}
+"""[3] section 5.4, any density."""
+LARGEST = 100_000
+
+
+def stated(group: Group, algorithm: str) -> Means:
+    """Return what the text of [3] states; unless it says otherwise, of arbitrary graphs."""
+    if group.graph is GraphKind.THRESHOLD and algorithm in SPREAD:
+        return Means(_published(OF_THRESHOLD.get((group.figure, group.density))))
+    if group.graph is not GraphKind.ARBITRARY:
+        return Means()
+    if group.figure in OF_DENSITIES:
+        return _stated_by_density(group, algorithm)
+    return _stated_by_size(group, algorithm)
+
+
+def _stated_by_density(group: Group, algorithm: str) -> Means:
+    if group.density not in DENSITIES:
+        return Means()
+    if group.figure is Figure.DENSITIES:
+        seconds = SECONDS_OF_FIGURE_4.get(algorithm, {}).get(group.density)
+        return Means(_published(OF_FIGURE_4.get(algorithm)), _published(seconds))
+    deviation = "3" if algorithm == SPREAD[1] else None
+    return Means(_published(deviation), _published(SECONDS_OF_FIGURE_6.get(algorithm)))
+
+
+def _stated_by_size(group: Group, algorithm: str) -> Means:
+    deviation, largest = None, group.applications == LARGEST
+    if group.figure is Figure.CURVE_SIZES and algorithm == SPREAD[1]:
+        deviation = _published(OF_CURVE_SIZES.get(group.applications or 0))
+    elif group.figure is Figure.SIZES and largest:
+        deviation = _published(OF_100_000.get(algorithm))
+    return Means(deviation, _published(SECONDS_OF_100_000[group.figure].get(algorithm)) if largest else None)
+
+
+def _published(value: float | str | None) -> Published | None:
+    return None if value is None else Published(float(value), at_most=isinstance(value, str))
+
+
+class PublishedMeans:
+    """What [3] reports, of a file or of its text.
+
+    Parameters
+    ----------
+    path
+        The file; None: the text.
+
+    Raises
+    ------
+    PlbError
+        The file lacks a column, or a value is no number.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.from_file = path is not None
+        self._read = {} if path is None else _read(path)
+
+    def of(self, group: Group, algorithm: str) -> Means:
+        """Return what is reported of an algorithm on a group."""
+        if not self.from_file:
+            return stated(group, algorithm)
+        return self._read.get((SETS[group.figure], _name_of(group), NAMES.get(algorithm, algorithm)), Means())
+
+
+def _name_of(group: Group) -> str:
+    """Return the name of a group in the file."""
+    if group.figure in OF_DENSITIES:
+        return f"{group.graph.value}_d{100.0 * group.density:g}"
+    return f"large_scale_{group.applications}_{group.graph.value}_d005"
+
+
+def _read(path: Path) -> dict[tuple[str, str, str], Means]:
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        missing = [column for column in COLUMNS if column not in (rows.fieldnames or ())]
+        if missing:
+            raise PlbError(f"{path}, row 1: no column {missing[0]}; expected {', '.join(COLUMNS)}")
+        found = {}
+        for number, row in enumerate(rows, 2):
+            deviation, seconds = (Published(_number(path, number, row, column)) for column in COLUMNS[3:])
+            found[row["set"], row["group"], row["algorithm"]] = Means(deviation, seconds)
+        return found
+
+
+def _number(path: Path, number: int, row: Mapping[str, str], column: str) -> float:
+    try:
+        return float(row[column])
+    except (TypeError, ValueError):
+        raise PlbError(f"{path}, row {number}, column {column}: found {row[column]}; expected a number") from None

@@ -1,0 +1,111 @@
+"""The tables in which the study of [3] ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from rich.table import Table
+
+from cluster.studies.provisioning.design import ALGORITHMS, OF_CURVES, Arm, Figure
+from cluster.studies.provisioning.figures import CLOSE, GroupMeans, Mean, agreement
+from cluster.studies.provisioning.published import Published, PublishedMeans
+from plb.provisioning import AUTO, Rules
+
+SUBJECTS: Mapping[Figure, str] = {
+    Figure.DENSITIES: "constant demand, by density of limits",
+    Figure.SIZES: "constant demand, by number of applications",
+    Figure.CURVE_DENSITIES: "demand that varies, by density of limits",
+    Figure.CURVE_SIZES: "demand that varies, by number of applications",
+}
+
+
+def tables(groups: Sequence[GroupMeans], published: PublishedMeans) -> list[Table]:
+    """Return a table for each figure with finished runs."""
+    found = []
+    for figure in Figure:
+        of_figure = [one for one in groups if one.group.figure is figure]
+        if of_figure and figure is Figure.DENSITIES:
+            found.append(table_of_summary(of_figure, published))
+        if of_figure:
+            found.append(table_of_figure(figure, of_figure, published))
+    return found
+
+
+def table_of_figure(figure: Figure, groups: Sequence[GroupMeans], published: PublishedMeans) -> Table:
+    """Return deviation and seconds by group and algorithm."""
+    close, compared = agreement(groups, published)
+    shown = _table(
+        f"[3] figure {figure.value}: {SUBJECTS[figure]}",
+        f"means of up to {max(one.instances for one in groups)} instances; {close} of {compared} deviations are within "
+        f"{CLOSE:g} points of [3]",
+        figure,
+        ("group", "algorithm"),
+    )
+    for one in groups:
+        for number, algorithm in enumerate((*ALGORITHMS[figure], AUTO)):
+            told = published.of(one.group, algorithm)
+            cells = _cells(figure, algorithm, one.means, told.deviation, told.seconds)
+            shown.add_row(one.group.name if number == 0 else "", algorithm, *cells)
+        shown.add_section()
+    return shown
+
+
+def table_of_summary(groups: Sequence[GroupMeans], published: PublishedMeans) -> Table:
+    """Return means over all groups of figure 4, which is figure 3."""
+    figure = Figure.DENSITIES
+    shown = _table(
+        "[3] figure 3: constant demand, all densities",
+        f"means of {sum(one.instances for one in groups)} instances in {len(groups)} groups; [3]: of the same groups, "
+        "as far as it reports them",
+        figure,
+        ("algorithm",),
+    )
+    for algorithm in (*ALGORITHMS[figure], AUTO):
+        told = [published.of(one.group, algorithm) for one in groups]
+        means = {
+            arm: Mean(
+                float(np.mean([one.means[arm].deviation for one in groups])),
+                float(np.mean([one.means[arm].seconds for one in groups])),
+            )
+            for arm in groups[0].means
+        }
+        deviation, seconds = _mean([one.deviation for one in told]), _mean([one.seconds for one in told])
+        shown.add_row(algorithm, *_cells(figure, algorithm, means, deviation, seconds))
+    return shown
+
+
+def _cells(
+    figure: Figure,
+    algorithm: str,
+    means: Mapping[Arm, Mean],
+    deviation: Published | None,
+    seconds: Published | None,
+) -> list[str]:
+    """Return what is published and ours: deviations, then seconds."""
+    ours = [means.get(Arm(algorithm, rules)) for rules in _rules(figure)]
+    deviations = ["" if mean is None else f"{mean.deviation:.2f}" for mean in ours]
+    times = ["" if mean is None else f"{mean.seconds:.2f}" for mean in ours]
+    return [str(deviation or ""), *deviations, str(seconds or ""), *times]
+
+
+def _rules(figure: Figure) -> tuple[Rules, ...]:
+    return (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
+
+
+def _mean(values: Sequence[Published | None]) -> Published | None:
+    """Return the mean of what is published, where that is something."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return Published(round(float(np.mean([value.value for value in known])), 2), any(value.at_most for value in known))
+
+
+def _table(title: str, caption: str, figure: Figure, first: Sequence[str]) -> Table:
+    shown = Table(title=title.replace("[", r"\["), caption=caption.replace("[", r"\["))
+    ours = [rules.value for rules in _rules(figure)]
+    for heading in first:
+        shown.add_column(heading)
+    for heading in (r"% above bound, \[3]", *ours, r"seconds, \[3]", *ours):
+        shown.add_column(heading, justify="right")
+    return shown

@@ -1,0 +1,41 @@
+"""The study of [3] from what is wanted to its report.
+
+Beside what every study writes (`cluster.studies.carrying_out`)::
+
+    OUT/plans.parquet     a row for each instance and algorithm: nodes, lower bound, deviation, seconds
+    OUT/figure3.png to figure7.png
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+
+from cluster.studies.carrying_out import TIMINGS, Place, Row, carry_out
+from cluster.studies.provisioning.design import ProvisioningDesign
+from cluster.studies.provisioning.figures import as_json, group_means, plans_frame
+from cluster.studies.provisioning.planning import run
+from cluster.studies.provisioning.plots import save_plots
+from cluster.studies.provisioning.published import PublishedMeans
+from cluster.studies.provisioning.report import tables
+from cluster.studies.wanted import Report
+
+STUDY = "provisioning"
+PLANS = "plans.parquet"
+
+
+def run_provisioning(design: ProvisioningDesign, place: Place, published: PublishedMeans) -> Report:
+    """Make all runs; write tables and plots."""
+    finished = carry_out(STUDY, run, design.sweep_tasks(), place, design.described())
+    plans = plans_frame(finished.rows, _timings(place.folder / TIMINGS) if finished.rows else [])
+    plans.write_parquet(place.folder / PLANS)
+    groups = group_means(plans)
+    save_plots(place.folder, groups, published)
+    return Report(tables(groups, published), as_json(plans, published), finished.failed)
+
+
+def _timings(path: Path) -> list[Row]:
+    """Return the timings of all runs that did not fail, in their order."""
+    return [{**row, "seconds": json.loads(row["seconds"])} for row in pl.read_parquet(path).to_dicts()]

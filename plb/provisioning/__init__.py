@@ -1,0 +1,30 @@
+"""How many nodes do these applications need, and what goes where ([3])."""
+
+from plb.provisioning.affinity import Affinity
+from plb.provisioning.errors import NoPlanError, NoRoomError
+from plb.provisioning.instance import Instance, NodeType, whole_units
+from plb.provisioning.lower_bound import lower_bound
+from plb.provisioning.moves import Moves, moves_between
+from plb.provisioning.names import algorithm_names
+from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.provision import AUTO, provision
+from plb.provisioning.replanning import replan
+from plb.provisioning.running import Rules
+
+__all__ = [
+    "AUTO",
+    "Affinity",
+    "Instance",
+    "Moves",
+    "NoPlanError",
+    "NoRoomError",
+    "NodeType",
+    "ProvisioningPlan",
+    "Rules",
+    "algorithm_names",
+    "lower_bound",
+    "moves_between",
+    "provision",
+    "replan",
+    "whole_units",
+]

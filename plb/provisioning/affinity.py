@@ -1,0 +1,172 @@
+"""Limits between applications: how many replicas of one may stand beside another ([3] section 3.1).
+
+L applications, E limits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Int, Int32
+from plb.errors import ConflictError, InvalidValueError
+from plb.kernel import kernel
+
+ANY_NUMBER = 2**31 - 1
+"""Stands for no limit."""
+
+
+class Neighbours(NamedTuple):
+    """The limits of all applications in both directions, as kernels read them.
+
+    Those of application i stand in ``start[i]:start[i + 1]``.
+    """
+
+    out_start: Int
+    """(L + 1,)"""
+    out_other: Int32
+    """(E,) whom i limits."""
+    out_most: Int32
+    """(E,) how many of them may stand beside an i."""
+    in_start: Int
+    """(L + 1,)"""
+    in_other: Int32
+    """(E,) who limits i."""
+    in_most: Int32
+    """(E,) how many i may stand beside them."""
+    own: Int32
+    """(L,) how many of itself may stand on a node; `ANY_NUMBER`: no limit."""
+
+
+@attrs.frozen(eq=False)
+class Affinity:
+    """Directed limits a_ij ([3] section 3.1): on a node with a replica of i stand at most a_ij replicas of j.
+
+    Parameters
+    ----------
+    source, target, most
+        (E,) i, j and a_ij. A limit that an application has for itself counts all of its replicas on a node: 1 means
+        that it stands alone of its kind, and 0 that it stands nowhere, which an instance refuses. It refuses different
+        limits for the same pair, too.
+    """
+
+    source: Int32
+    target: Int32
+    most: Int32
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @classmethod
+    def none(cls) -> Affinity:
+        """Return no limits at all."""
+        empty = np.zeros(0, np.int32)
+        return cls(empty, empty, empty)
+
+    @classmethod
+    def from_columns(
+        cls, source: npt.ArrayLike, target: npt.ArrayLike, most: npt.ArrayLike, applications: int
+    ) -> Affinity:
+        """Return the limits of columns, each (E,), after a look at them.
+
+        Raises
+        ------
+        ConflictError
+            The columns differ in length.
+        InvalidValueError
+            A number is no application, or a limit negative.
+        """
+        columns = {"source": np.asarray(source), "target": np.asarray(target), "most": np.asarray(most)}
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ConflictError(f"affinity: the columns have {lengths} values; expected equally many")
+        for name, column in columns.items():
+            high = (ANY_NUMBER if name == "most" else applications) - 1
+            bad = np.flatnonzero(~((column >= 0) & (column <= high) & (column == np.floor(column))))
+            if len(bad):
+                allowed = f"a whole number from 0 to {high}"
+                raise InvalidValueError(f"affinity {bad[0]}", name, column[bad[0]].item(), allowed)
+        return cls(*(column.astype(np.int32) for column in columns.values()))
+
+    def neighbours(self, applications: int) -> Neighbours:
+        """Return the limits by application."""
+        own = np.full(applications, ANY_NUMBER, np.int32)
+        source, target, most = self.source, self.target, self.most
+        itself = source == target
+        if itself.any():
+            np.minimum.at(own, source[itself], most[itself])
+            source, target, most = source[~itself], target[~itself], most[~itself]
+        return Neighbours(
+            *_by_application(source, target, most, applications),
+            *_by_application(target, source, most, applications),
+            own,
+        )
+
+
+def contradiction(affinity: Affinity, neighbours: Neighbours) -> tuple[int, int] | None:
+    """Return two applications with limits that contradict each other; None: there are none.
+
+    That is one that may stand on no node where it stands, or a pair with different limits.
+    """
+    itself = affinity.source == affinity.target
+    for application, most in zip(affinity.source[itself].tolist(), affinity.most[itself].tolist(), strict=True):
+        if most == 0 or most != neighbours.own[application]:
+            return application, application
+    applications = len(neighbours.own)
+    arc = _different(neighbours, np.full(applications, -1, np.int32), np.zeros(applications, np.int32))
+    if arc < 0:
+        return None
+    return int(np.searchsorted(neighbours.out_start, arc, side="right")) - 1, int(neighbours.out_other[arc])
+
+
+@kernel
+def _different(neighbours: Neighbours, seen_by: Int32, seen: Int32) -> int:
+    """Return an arc for whose pair another limit stands before it, -1 without one; `seen_by`, (L,), is -1."""
+    for application in range(len(seen_by)):
+        for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
+            other, most = neighbours.out_other[arc], neighbours.out_most[arc]
+            if seen_by[other] == application and seen[other] != most:
+                return arc
+            seen_by[other], seen[other] = application, most
+    return -1
+
+
+def degrees(neighbours: Neighbours) -> Int:
+    """Return with how many others each application shares a limit, in whichever direction, (L,) ([3] equation 3)."""
+    found = np.zeros(len(neighbours.own), np.int64)
+    _count_others(neighbours, np.full(len(found), -1, np.int32), found)
+    return found
+
+
+@kernel
+def _count_others(neighbours: Neighbours, seen_by: Int32, found: Int) -> None:
+    """Count the others of each application, (L,); `seen_by`, (L,), is -1."""
+    for application in range(len(found)):
+        for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
+            other = neighbours.out_other[arc]
+            found[application] += seen_by[other] != application
+            seen_by[other] = application
+        for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
+            other = neighbours.in_other[arc]
+            found[application] += seen_by[other] != application
+            seen_by[other] = application
+
+
+def _by_application(first: Int32, other: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
+    """Return bounds, the others and the limits, in the order of `first`; those of equal ones stay in order."""
+    start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=applications))]).astype(np.int64)
+    others, limits = np.empty_like(other), np.empty_like(most)
+    _sort_by_application(first, other, most, start[:-1].copy(), others, limits)
+    return start, others, limits
+
+
+@kernel
+def _sort_by_application(first: Int32, other: Int32, most: Int32, place: Int, others: Int32, limits: Int32) -> None:
+    """Write what belongs to each application, (E,), from its place on, (L,)."""
+    for arc in range(len(first)):
+        application = first[arc]
+        others[place[application]], limits[place[application]] = other[arc], most[arc]
+        place[application] += 1

@@ -1,0 +1,204 @@
+"""Application after application ([3] section 4.2, algorithm 1): First Fit, Best Fit and Worst Fit.
+
+L applications, D dimensions, N nodes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.arrays import Float, Int, Int32
+from plb.kernel import kernel
+from plb.provisioning.affinity import Neighbours
+from plb.provisioning.measures import Residual, add_node, left, reweigh, take_from_totals, varies
+from plb.provisioning.packing import (
+    NO_ROOM,
+    STOPPED,
+    Packing,
+    count_full,
+    drop_full,
+    fitting,
+    lift_limits,
+    limit_nodes,
+    note_place,
+    open_node,
+    take,
+)
+
+FULL_NODES = 32
+"""After so many nodes have filled up, they are left out of what is looked through."""
+
+
+class Wanted(NamedTuple):
+    """What is to be placed, in which order."""
+
+    order: Int
+    """(L,) applications."""
+    replicas: Int32
+    """(L,)"""
+    demand: Int32
+    """(L, D) of a replica."""
+
+
+@kernel
+def first_fit(wanted: Wanted, neighbours: Neighbours, packing: Packing) -> int:
+    """Give each application the first nodes that take it, as many replicas to each as fit.
+
+    Returns
+    -------
+    0; `NO_ROOM`: there are too few nodes; `STOPPED`: time ran out.
+    """
+    live, full = 0, 0
+    for application in wanted.order:
+        if packing.stop[0]:
+            return STOPPED
+        live = place_first(wanted, neighbours, packing, application, live)
+        if live == NO_ROOM:
+            return NO_ROOM
+        full += count_full(packing, application)
+        if full >= FULL_NODES:
+            live, full = drop_full(packing, live), 0
+    return 0
+
+
+@kernel
+def place_first(wanted: Wanted, neighbours: Neighbours, packing: Packing, application: int, live: int) -> int:
+    """Give an application the first nodes that take it, opening nodes where there is none.
+
+    Returns
+    -------
+    How many nodes stand in `packing.live`, of which there were `live`; `NO_ROOM`: there are too few nodes.
+    """
+    noted = limit_nodes(packing, neighbours, application)
+    own, missing = neighbours.own[application], wanted.replicas[application]
+    number = 0
+    while missing > 0:
+        if number == live:
+            opened = open_node(packing, wanted.demand, application)
+            if opened == NO_ROOM:
+                return NO_ROOM
+            packing.live[live] = opened
+            live += 1
+        node = packing.live[number]
+        number += 1
+        count = min(packing.allowed[node], own, missing)
+        if count > 0:
+            count = fitting(packing.free, node, wanted.demand, application, count)
+            if count > 0:
+                take(packing, wanted.demand, application, node, count)
+                note_place(packing, application, node, count)
+                missing -= count
+    lift_limits(packing, noted)
+    return live
+
+
+class Candidates(NamedTuple):
+    """The nodes that take the application at hand."""
+
+    node: Int32
+    """(N,)"""
+    room: Int32
+    """(N,) how many replicas it takes."""
+    value: Float
+    """(N,) what is left of it, as one number."""
+
+
+def no_candidates(nodes: int) -> Candidates:
+    """Return room for so many candidates."""
+    return Candidates(np.zeros(nodes, np.int32), np.zeros(nodes, np.int32), np.zeros(nodes))
+
+
+@kernel
+def ordered_fit(
+    wanted: Wanted, neighbours: Neighbours, packing: Packing, candidates: Candidates, residual: Residual, sign: int
+) -> int:
+    """Give each application the nodes on which least is left, or most, as many replicas to each as fit.
+
+    Parameters
+    ----------
+    residual
+        How what is left of a node becomes one number.
+    sign
+        1: the node with least left (Best Fit); -1: the one with most (Worst Fit). Of equals, the one opened first.
+
+    Returns
+    -------
+    0; `NO_ROOM`: there are too few nodes; `STOPPED`: time ran out.
+    """
+    live, full = 0, 0
+    for application in wanted.order:
+        if packing.stop[0]:
+            return STOPPED
+        noted = limit_nodes(packing, neighbours, application)
+        own, missing = neighbours.own[application], wanted.replicas[application]
+        found = _find(wanted, packing, candidates, application, min(own, missing), live)
+        lift_limits(packing, noted)
+        if not varies(residual):
+            _value(packing, candidates, residual, found)
+        while missing > 0:
+            if found > 0:
+                if varies(residual):
+                    reweigh(residual)
+                    _value(packing, candidates, residual, found)
+                chosen = _least(candidates, found, sign)
+                node, count = candidates.node[chosen], min(candidates.room[chosen], missing)
+                found -= 1
+                _leave_out(candidates, chosen, found)
+            else:
+                node = open_node(packing, wanted.demand, application)
+                if node == NO_ROOM:
+                    return NO_ROOM
+                packing.live[live] = node
+                live += 1
+                add_node(residual, packing.free, node)
+                count = fitting(packing.free, node, wanted.demand, application, min(own, missing))
+            take(packing, wanted.demand, application, node, count)
+            take_from_totals(residual, wanted.demand, application, count)
+            note_place(packing, application, node, count)
+            missing -= count
+        full += count_full(packing, application)
+        if full >= FULL_NODES:
+            live, full = drop_full(packing, live), 0
+    return 0
+
+
+@kernel
+def _find(wanted: Wanted, packing: Packing, candidates: Candidates, application: int, most: int, live: int) -> int:
+    """Note the nodes in use that take an application; return how many there are."""
+    found = 0
+    for number in range(live):
+        node = packing.live[number]
+        room = min(packing.allowed[node], most)
+        if room > 0:
+            room = fitting(packing.free, node, wanted.demand, application, room)
+            if room > 0:
+                candidates.node[found], candidates.room[found] = node, room
+                found += 1
+    return found
+
+
+@kernel
+def _value(packing: Packing, candidates: Candidates, residual: Residual, found: int) -> None:
+    for number in range(found):
+        candidates.value[number] = left(residual, packing.free, candidates.node[number])
+
+
+@kernel
+def _least(candidates: Candidates, found: int, sign: int) -> int:
+    """Return the first candidate with the least value, or with the largest if `sign` is -1."""
+    chosen = 0
+    for number in range(1, found):
+        if sign * candidates.value[number] < sign * candidates.value[chosen]:
+            chosen = number
+    return chosen
+
+
+@kernel
+def _leave_out(candidates: Candidates, chosen: int, rest: int) -> None:
+    """Leave a candidate out and keep the order of the rest, which decides between equals."""
+    for number in range(chosen, rest):
+        candidates.node[number] = candidates.node[number + 1]
+        candidates.room[number] = candidates.room[number + 1]
+        candidates.value[number] = candidates.value[number + 1]

@@ -1,0 +1,20 @@
+"""What to run in the time that is allowed, after the recommendations of [3] section 6 (figure 8).
+
+First Fit where time is short, and what gives the best plans where there is more: there, [3] spreads replicas over given
+nodes; here, First Fit's nodes are emptied, which needs fewer nodes after less time (docs/provisioning.md). The best
+plan stands whenever time is over.
+"""
+
+from __future__ import annotations
+
+from plb.provisioning.improvement import improve
+from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.running import first_fit_plan
+from plb.provisioning.workbench import Tell, Workbench
+
+
+def best_in_time(bench: Workbench, tell: Tell, *, seed: int) -> ProvisioningPlan:
+    """Return the best plan that is found in a workbench's time; without a limit, the same on every machine."""
+    plan = first_fit_plan(bench)
+    tell(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {bench.lower_bound:,}")
+    return improve(bench, plan, tell, seed=seed)

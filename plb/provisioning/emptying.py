@@ -1,0 +1,233 @@
+"""Nodes that are emptied, a few at a time: large neighbourhood search on a plan.
+
+Some nodes are cleared, the first of them for good if that goes. Their replicas go to the nodes on which least is left,
+hard ones first. If none is left over, a node is saved. Otherwise the first node takes the rest, and the change stays
+with the probability of simulated annealing, by how much more unevenly free capacity then lies: what lies together can
+be emptied. Where replicas have homes (`plb.provisioning.homes`), a move has a price, and there are so many at the most.
+
+L applications, D dimensions, N nodes, R replicas in all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.kernel import kernel
+from plb.provisioning.affinity import Neighbours
+from plb.provisioning.application_centric import Wanted
+from plb.provisioning.measures import Residual
+from plb.provisioning.neighbourhood import (
+    MOST_CLEARED,
+    Clearing,
+    best_node,
+    change,
+    go_back,
+    lift_limits,
+    note_limits,
+)
+from plb.provisioning.packing import Packing
+from plb.provisioning.standing import NOTHING, Standing
+from plb.uniform import Stream, uniform
+
+MOST_OPEN, MOST_OPEN_IN_TURN = 256, 4096
+"""Nodes that are looked through for a place, at the most, in the search and where nodes are emptied in turn."""
+
+
+class Annealing(NamedTuple):
+    """Which changes stay that empty no node."""
+
+    temperature: float
+    """In squares of shares of a node."""
+    price: float
+    """Of a replica that leaves where it stood, in the same, once as many have left as may; before, in proportion."""
+
+
+@kernel
+def empty_a_node(
+    wanted: Wanted,
+    neighbours: Neighbours,
+    packing: Packing,
+    standing: Standing,
+    clearing: Clearing,
+    residual: Residual,
+    rng: Stream,
+    annealing: Annealing,
+    rounds: int,
+) -> bool:
+    """Try so many neighbourhoods at the most, until a node is emptied or time runs out; return whether one was.
+
+    Parameters
+    ----------
+    residual
+        A measure with constant weights.
+    """
+    homes = clearing.homes
+    for _ in range(rounds):
+        if packing.stop[0] or clearing.nodes[0] < 2:
+            break
+        cleared = min(2 + int(uniform(rng) * (MOST_CLEARED - 1)), clearing.nodes[0])
+        _choose(clearing, rng, cleared)
+        away = homes.away[0]
+        done, gain, changes = _rebuild(
+            wanted, neighbours, packing, standing, clearing, residual, rng, cleared, MOST_OPEN
+        )
+        more = homes.away[0] - away
+        done = done and (more <= 0 or homes.away[0] <= homes.most[0])
+        price = annealing.price * homes.away[0] / max(1, homes.most[0])
+        worth = gain - price * more
+        number = _first_empty(standing, clearing, cleared)
+        if done and number != NOTHING:
+            clearing.nodes[0] -= 1
+            clearing.used[number] = clearing.used[clearing.nodes[0]]
+            return True
+        if not done or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
+            go_back(wanted, packing, standing, clearing, residual, changes)
+    return False
+
+
+@kernel
+def _first_empty(standing: Standing, clearing: Clearing, cleared: int) -> int:
+    """Return the number in use of a cleared node that nobody stands on, or `NOTHING`."""
+    for place in range(cleared):
+        number = clearing.cleared[place]
+        if standing.head[clearing.used[number]] == NOTHING:
+            return int(number)
+    return NOTHING
+
+
+@kernel
+def empty_in_turn(
+    wanted: Wanted,
+    neighbours: Neighbours,
+    packing: Packing,
+    standing: Standing,
+    clearing: Clearing,
+    residual: Residual,
+    rng: Stream,
+) -> int:
+    """Empty each node in turn whose replicas have room on the others as these are; return how many were emptied."""
+    emptied, number, homes = 0, 0, clearing.homes
+    while number < clearing.nodes[0] and clearing.nodes[0] > 1 and not packing.stop[0]:
+        clearing.cleared[0] = number
+        done, _, changes = _rebuild(
+            wanted, neighbours, packing, standing, clearing, residual, rng, 1, MOST_OPEN_IN_TURN
+        )
+        if done and homes.away[0] <= homes.most[0] and standing.head[clearing.used[number]] == NOTHING:
+            clearing.nodes[0] -= 1
+            for later in range(number, clearing.nodes[0]):
+                clearing.used[later] = clearing.used[later + 1]
+            emptied += 1
+        else:
+            go_back(wanted, packing, standing, clearing, residual, changes)
+            number += 1
+    return emptied
+
+
+@kernel
+def _choose(clearing: Clearing, rng: Stream, cleared: int) -> None:
+    """Choose nodes to clear, by their number among those in use: of two at random the one with more left."""
+    for place in range(cleared):
+        while True:
+            one, other = int(uniform(rng) * clearing.nodes[0]), int(uniform(rng) * clearing.nodes[0])
+            if clearing.left[clearing.used[other]] > clearing.left[clearing.used[one]]:
+                one = other
+            fresh = True
+            for earlier in range(place):
+                fresh = fresh and clearing.cleared[earlier] != one
+            if fresh:
+                break
+        clearing.cleared[place] = one
+
+
+@kernel
+def _rebuild(
+    wanted: Wanted,
+    neighbours: Neighbours,
+    packing: Packing,
+    standing: Standing,
+    clearing: Clearing,
+    residual: Residual,
+    rng: Stream,
+    cleared: int,
+    most_open: int,
+) -> tuple[bool, float, int]:
+    """Clear nodes and place their replicas anew, on up to so many nodes.
+
+    Returns
+    -------
+    Whether all have a place, by how much more unevenly free capacity lies, and how many changes were noted.
+    """
+    gain, changes, waiting = 0.0, 0, 0
+    for number in range(cleared):
+        node = clearing.used[clearing.cleared[number]]
+        while standing.head[node] != NOTHING:
+            place = standing.head[node]
+            application, count = standing.owner[place], packing.placed[place]
+            if clearing.missing[application] == 0:
+                clearing.waiting[waiting] = application
+                clearing.urgency[application] = clearing.size[application] * (0.8 + 0.4 * uniform(rng))
+                waiting += 1
+            clearing.missing[application] += count
+            gain += change(wanted, packing, standing, clearing, residual, changes, application, node, -count)
+            changes += 1
+    _sort(clearing, waiting)
+    live = _list_open(packing, clearing, rng, cleared, most_open)
+    packing.live[live] = clearing.used[clearing.cleared[0]]
+    homely = cleared - 1 if uniform(rng) < 0.5 else 0
+    done = True
+    for number in range(waiting):
+        application = clearing.waiting[number]
+        note_limits(neighbours, clearing, application)
+        while clearing.missing[application] > 0:
+            node, count = best_node(wanted, neighbours, packing, standing, clearing, application, 0, live, homely)
+            if node == NOTHING:  # the node that was to stay empty
+                node, count = best_node(wanted, neighbours, packing, standing, clearing, application, live, live + 1, 0)
+            if node == NOTHING:
+                break
+            clearing.missing[application] -= count
+            gain += change(wanted, packing, standing, clearing, residual, changes, application, node, count)
+            changes += 1
+        lift_limits(neighbours, clearing, application)
+        done = done and clearing.missing[application] == 0
+        clearing.missing[application] = 0
+    return done, gain, changes
+
+
+@kernel
+def _sort(clearing: Clearing, waiting: int) -> None:
+    """Sort the applications that wait, the most urgent first."""
+    for number in range(1, waiting):
+        application = clearing.waiting[number]
+        place = number
+        while place > 0 and clearing.urgency[clearing.waiting[place - 1]] < clearing.urgency[application]:
+            clearing.waiting[place] = clearing.waiting[place - 1]
+            place -= 1
+        clearing.waiting[place] = application
+
+
+@kernel
+def _list_open(packing: Packing, clearing: Clearing, rng: Stream, cleared: int, most_open: int) -> int:
+    """List nodes that take replicas; return how many there are.
+
+    These are the cleared ones but for the first and, from a random one on, those in use that are not full, up to so
+    many in all.
+    """
+    live = 0
+    for number in range(1, cleared):
+        packing.live[live] = clearing.used[clearing.cleared[number]]
+        live += 1
+    number = int(uniform(rng) * clearing.nodes[0])
+    for _ in range(clearing.nodes[0]):
+        node = clearing.used[number]
+        fresh = not clearing.full[node]
+        for place in range(cleared):
+            fresh = fresh and clearing.cleared[place] != number
+        if fresh:
+            packing.live[live] = node
+            live += 1
+            if live == most_open:
+                break
+        number = number + 1 if number + 1 < clearing.nodes[0] else 0
+    return live

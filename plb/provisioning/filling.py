@@ -1,0 +1,195 @@
+"""The node that is being filled: who may go there, how many are missing, and how well an application suits it.
+
+L applications, D dimensions, N nodes.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.arrays import Float, Int, Int32
+from plb.kernel import kernel
+from plb.provisioning.affinity import ANY_NUMBER, Neighbours
+from plb.provisioning.application_centric import Wanted
+from plb.provisioning.packing import Packing, note_place, take
+
+
+class Score(StrEnum):
+    """How well an application suits a node ([3] table 3); s and C are shares of what a node has."""
+
+    DOT_PRODUCT = "dot-product"
+    """Σ s·C, C being what is left of the node."""
+    L2_NORM = "l2-norm"
+    """-Σ (C - s)²."""
+    FITNESS = "fitness"
+    """Σ s/W · C/ΣC: what all applications ask for is W, and ΣC is left of all nodes in use. LRASched."""
+    TIGHT_FILL = "tight-fill"
+    """Σ s/C."""
+
+
+SCORES = {score: code for code, score in enumerate(Score)}
+"""By which kernels know the scores."""
+DOT_PRODUCT, L2_NORM, FITNESS, TIGHT_FILL = range(4)
+
+
+class Filling(NamedTuple):
+    """What is known while nodes are filled."""
+
+    score: int
+    """As in `SCORES`."""
+    capacity: Int32
+    """(D,) of the largest node."""
+    demanded: Int
+    """(D,) what all applications ask for, in units."""
+    totals: Int
+    """(D,) what is left of all nodes in use, in units."""
+    weights: Float
+    """(D,) of what an application asks for in units, for the node at hand; not for `L2_NORM`."""
+    remaining: Int32
+    """(L,) applications of which replicas are to be placed, in their order."""
+    missing: Int32
+    """(L,) how many."""
+    candidates: Int32
+    """(L,) applications that may fit on the node at hand."""
+    value: Float
+    """(L,) scores, in the order of `remaining`."""
+    allowed: Int32
+    """(L,) how many replicas the limits of those on the node allow; `ANY_NUMBER` between nodes."""
+    limited: Int32
+    """(L,) the applications for which that is a limit, as many as there are in `noted`."""
+    noted: Int
+    """(1,)"""
+
+
+def nothing_filled(score: Score, wanted: Wanted, capacity: Int32) -> Filling:
+    """Return the state before the first node; `capacity` is (D,) of the largest node."""
+    applications, dimensions = len(wanted.replicas), len(capacity)
+    return Filling(
+        score=SCORES[score],
+        capacity=capacity,
+        demanded=wanted.replicas.astype(np.int64) @ wanted.demand,
+        totals=np.zeros(dimensions, np.int64),
+        weights=np.zeros(dimensions),
+        remaining=wanted.order.astype(np.int32),
+        missing=wanted.replicas.copy(),
+        candidates=np.zeros(applications, np.int32),
+        value=np.zeros(applications),
+        allowed=np.full(applications, ANY_NUMBER, np.int32),
+        limited=np.zeros(applications, np.int32),
+        noted=np.zeros(1, np.int64),
+    )
+
+
+@kernel
+def count_node(packing: Packing, filling: Filling, node: int, sign: int) -> None:
+    """Count a node among those in use, or no longer if `sign` is -1."""
+    for dimension in range(len(filling.totals)):
+        filling.totals[dimension] += sign * packing.free[node, dimension]
+
+
+@kernel
+def place_on_node(
+    wanted: Wanted, neighbours: Neighbours, packing: Packing, filling: Filling, node: int, application: int, count: int
+) -> None:
+    """Place replicas of an application that has none on the node yet; it gets no more of them."""
+    take(packing, wanted.demand, application, node, count)
+    note_place(packing, application, node, count)
+    filling.missing[application] -= count
+    for dimension in range(len(filling.totals)):
+        filling.totals[dimension] -= count * wanted.demand[application, dimension]
+    _limit(filling, application, 0)
+    limit_beside(neighbours, filling, application, count)
+
+
+@kernel
+def limit_beside(neighbours: Neighbours, filling: Filling, application: int, count: int) -> None:
+    """Note how many replicas of others, and of itself, so many of an application allow on the node."""
+    if neighbours.own[application] < ANY_NUMBER:
+        _limit(filling, application, neighbours.own[application])
+    for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
+        _limit(filling, neighbours.out_other[arc], neighbours.out_most[arc])
+    for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
+        if count > neighbours.in_most[arc]:
+            _limit(filling, neighbours.in_other[arc], 0)
+
+
+@kernel(inline=True)
+def _limit(filling: Filling, application: int, most: int) -> None:
+    _note(filling, application)
+    filling.allowed[application] = min(filling.allowed[application], most)
+
+
+@kernel(inline=True)
+def count_there(filling: Filling, application: int, count: int) -> None:
+    """Take replicas that stand on the node already, after all limits are noted, from how many are allowed there."""
+    _note(filling, application)
+    filling.allowed[application] -= count
+
+
+@kernel(inline=True)
+def _note(filling: Filling, application: int) -> None:
+    if filling.allowed[application] == ANY_NUMBER:
+        filling.limited[filling.noted[0]] = application
+        filling.noted[0] += 1
+
+
+@kernel
+def drop_done(filling: Filling, remaining: int) -> int:
+    """Leave the applications out of which all replicas are placed; return how many remain, in their order."""
+    kept = 0
+    for number in range(remaining):
+        application = filling.remaining[number]
+        if filling.missing[application] > 0:
+            filling.remaining[kept] = application
+            kept += 1
+    return kept
+
+
+@kernel
+def leave_node(filling: Filling) -> None:
+    """Forget what those on the node at hand allow."""
+    for number in range(filling.noted[0]):
+        filling.allowed[filling.limited[number]] = ANY_NUMBER
+    filling.noted[0] = 0
+
+
+@kernel
+def set_weights(packing: Packing, filling: Filling, node: int) -> None:
+    """Weigh what an application asks for by what is left of a node."""
+    for dimension in range(len(filling.weights)):
+        capacity = filling.capacity[dimension]
+        share = packing.free[node, dimension] / capacity
+        weight = share
+        if filling.score == FITNESS:
+            asked, left = filling.demanded[dimension] / capacity, filling.totals[dimension] / capacity
+            weight = _ratio(share, asked * left)
+        elif filling.score == TIGHT_FILL:
+            weight = _ratio(1.0, share)
+        filling.weights[dimension] = weight / capacity
+
+
+@kernel(inline=True)
+def _ratio(above: float, below: float) -> float:
+    """Return a ratio, and 0 where nothing is asked for, or nothing left that could be asked for."""
+    return above / below if below > 0.0 else 0.0
+
+
+@kernel(inline=True)
+def score_of(wanted: Wanted, packing: Packing, filling: Filling, node: int, application: int, whole: bool) -> float:
+    """Return the score of an application on a node, after `set_weights`; `whole`: shares are whole numbers."""
+    value = 0.0
+    for dimension in range(len(filling.weights)):
+        asked, free = wanted.demand[application, dimension], packing.free[node, dimension]
+        capacity = filling.capacity[dimension]
+        if whole:
+            asked -= asked % capacity
+        if filling.score == L2_NORM:
+            if whole:
+                free -= free % capacity
+            value -= ((free - asked) / capacity) ** 2
+        else:
+            value += filling.weights[dimension] * asked
+    return value

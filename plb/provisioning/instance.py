@@ -1,0 +1,224 @@
+"""What is to be provisioned: applications with replicas, and the nodes that there are ([3] section 3.1).
+
+L applications, R resources, T time points. Resources at time points are D = R·T *dimensions*, the time points of a
+resource one after the other: with one time point, demand is constant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Int32
+from plb.errors import ConflictError, InvalidValueError
+from plb.provisioning.affinity import Affinity, Neighbours, contradiction
+from plb.validation import check_count, check_items, check_name, check_number
+
+MOST = 2**30
+"""Units of demand and of capacity at the most, so that sums of a few stay within 32 bits."""
+
+
+@attrs.frozen(eq=False)
+class NodeType:
+    """Nodes of one kind.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    capacity
+        (R,) of each resource, in whole units.
+    count
+        How many there are; None: as many as it takes.
+    """
+
+    name: str
+    capacity: Int32
+    count: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        check_name("node type", self.name)
+        item = f"node type {self.name}"
+        object.__setattr__(self, "capacity", _whole(item, "capacity", self.capacity, 1))
+        if self.count is not None:
+            check_count(item, "count", self.count)
+
+
+@attrs.frozen(eq=False)
+class Instance:
+    """A provisioning problem.
+
+    Parameters
+    ----------
+    name
+        For tables and messages.
+    resources
+        Names of the resources.
+    applications
+        Names of the applications, (L,).
+    replicas
+        (L,) at least 1 each.
+    demand
+        (L, R, T) of a replica, in whole units.
+    affinity
+        Limits between applications.
+    nodes
+        The kinds of nodes, those that are to be used first in front; [3] has one.
+    units
+        (R,) what a unit of each resource is worth, in user units, for tables and files.
+    """
+
+    name: str
+    resources: tuple[str, ...]
+    applications: tuple[str, ...]
+    replicas: Int32
+    demand: Int32
+    affinity: Affinity
+    nodes: tuple[NodeType, ...]
+    units: tuple[float, ...]
+
+    def __attrs_post_init__(self) -> None:
+        item = f"instance {check_name('instance', self.name)}"
+        for field in ("resources", "applications"):
+            object.__setattr__(self, field, _names(item, field, getattr(self, field)))
+        replicas = _whole(item, "replicas", self.replicas, 1, low=1)
+        demand = _whole(item, "demand", self.demand, 3)
+        shape = (len(self.applications), len(self.resources))
+        if len(replicas) != shape[0] or demand.shape[:2] != shape or not demand.shape[2] or len(self.units) != shape[1]:
+            raise ConflictError(
+                f"{item}: {shape[0]} applications and {shape[1]} resources, but replicas has shape {replicas.shape}, "
+                f"demand {demand.shape} and there are {len(self.units)} units; expected ({shape[0]},), ({shape[0]}, "
+                f"{shape[1]}, time points) and {shape[1]}"
+            )
+        for unit in self.units:
+            check_number(item, "units", unit, low_open=True)
+        nodes = check_items(item, "nodes", self.nodes, NodeType)
+        _names(item, "nodes", [node.name for node in nodes])
+        for node in nodes:
+            if len(node.capacity) != shape[1]:
+                raise ConflictError(
+                    f"{item}: node type {node.name} has {len(node.capacity)} capacities, not {shape[1]}"
+                )
+        object.__setattr__(self, "replicas", replicas)
+        object.__setattr__(self, "demand", demand)
+        object.__setattr__(self, "nodes", nodes)
+        self._refuse_too_large(item)
+        self._refuse_contradictions(item)
+
+    def _refuse_too_large(self, item: str) -> None:
+        """Refuse an application of which a replica fits on no node."""
+        peak = self.demand.max(axis=2)
+        fits = np.zeros(len(peak), np.bool_)
+        for node in self.nodes:
+            fits |= (peak <= node.capacity).all(axis=1)
+        bad = np.flatnonzero(~fits)
+        if len(bad):
+            asked = ", ".join(
+                f"{value * unit:g} {resource}"
+                for resource, value, unit in zip(self.resources, peak[bad[0]], self.units, strict=True)
+            )
+            more = f" ({len(bad):,} applications ask for more)" if len(bad) > 1 else ""
+            allowed = f"at most what a node has{more}"
+            raise InvalidValueError(f"{item}: application {self.applications[bad[0]]}", "demand", asked, allowed)
+
+    def _refuse_contradictions(self, item: str) -> None:
+        """Refuse limits that contradict each other."""
+        applications = len(self.applications)
+        for field in ("source", "target"):
+            column = getattr(self.affinity, field)
+            if column.max(initial=-1) >= applications:
+                raise InvalidValueError(item, f"affinity.{field}", int(column.max()), f"less than {applications}")
+        found = contradiction(self.affinity, self.neighbours)
+        if found is None:
+            return
+        first, other = (self.applications[place] for place in found)
+        if first == other:
+            why = "may not stand beside itself, or has several limits for that; expected one of at least 1"
+        else:
+            why = f"has several limits for application {other}; expected one"
+        raise ConflictError(f"{item}: application {first} {why}")
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The limits by application, as kernels read them."""
+        return self.affinity.neighbours(len(self.applications))
+
+    @property
+    def time_points(self) -> int:
+        """T."""
+        return int(self.demand.shape[2])
+
+    def dimensions(self) -> Int32:
+        """Return the demand by dimension, (L, D)."""
+        return np.ascontiguousarray(self.demand.reshape(len(self.demand), -1))
+
+    def capacity(self, node: NodeType) -> Int32:
+        """Return the capacity of a kind of nodes by dimension, (D,)."""
+        return np.repeat(node.capacity, self.time_points)
+
+    def largest_capacity(self) -> Int32:
+        """Return the capacity, (D,), of a node that is as large in each dimension as the largest.
+
+        Where none has any, it is 1 unit, so that shares of it can be told.
+        """
+        largest = np.max([self.capacity(node) for node in self.nodes], axis=0)
+        return np.asarray(np.maximum(largest, 1), np.int32)
+
+
+def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return names that are each given once, at least one."""
+    given = tuple(names)
+    if not given:
+        raise InvalidValueError(item, field, given, "at least one name")
+    for name in given:
+        check_name(item, name)
+    if len(set(given)) < len(given):
+        doubled = next(name for name, count in Counter(given).items() if count > 1)
+        raise InvalidValueError(item, field, doubled, "names that are each given once")
+    return given
+
+
+def _whole(item: str, field: str, values: npt.ArrayLike, dimensions: int, low: int = 0) -> Int32:
+    """Return whole numbers as int32, or refuse them."""
+    array = np.asarray(values)
+    if array.ndim != dimensions or array.dtype.kind not in "iuf":
+        raise InvalidValueError(item, field, f"{array.dtype} {array.shape}", f"numbers with {dimensions} axes")
+    bad = ~((array >= low) & (array <= MOST) & (array == np.floor(array)))
+    if bad.any():
+        at = tuple(int(place) for place in np.argwhere(bad)[0])
+        raise InvalidValueError(item, f"{field}{list(at)}", array[at].item(), f"a whole number from {low} to {MOST}")
+    return np.ascontiguousarray(array.astype(np.int32))
+
+
+def whole_units(values: npt.ArrayLike, most_decimals: int = 6) -> tuple[Int32, float]:
+    """Return numbers in whole units of a power of ten, and that power; those with more decimals are rounded up.
+
+    The unit is the largest that holds all of them exactly, at least 10 to the power of -`most_decimals`.
+
+    Raises
+    ------
+    InvalidValueError
+        A number is negative, not finite, or more than `MOST` units.
+    """
+    array = np.asarray(values, np.float64)
+    if not (np.isfinite(array) & (array >= 0.0)).all():
+        bad = array[~(np.isfinite(array) & (array >= 0.0))][0]
+        raise InvalidValueError("whole units", "values", float(bad), "finite numbers >= 0")
+    for decimals in range(most_decimals + 1):
+        whole = np.rint(array * 10.0**decimals)
+        if np.array_equal(whole / 10.0**decimals, array):
+            break
+    else:
+        # a product in binary may lie a little above the decimal number that is meant
+        whole = np.ceil(np.round(array * 10.0**decimals, 3))
+    if whole.max(initial=0.0) > MOST:
+        largest = float(array.max())
+        raise InvalidValueError(
+            "whole units", "values", largest, f"at most {MOST * 10.0**-decimals:g} with {decimals} decimals"
+        )
+    return whole.astype(np.int32), 10.0**-decimals

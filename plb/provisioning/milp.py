@@ -1,0 +1,149 @@
+"""The fewest nodes, for small instances: HiGHS solves the integer program of [3] section 3.2.
+
+HiGHS looks only for plans with fewer nodes than the best that is already known: scipy hands it no plan to start from.
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import numpy as np
+
+from plb.arrays import Int
+from plb.errors import ConflictError
+from plb.provisioning.auto import best_in_time
+from plb.provisioning.errors import NoPlanError
+from plb.provisioning.measures import Floats
+from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.program import Model, constraints, model_of, nonzeros, offered
+from plb.provisioning.workbench import Tell, Workbench
+from plb.validation import check_number
+
+NAME = "ILP"
+MOST_NONZEROS = 2_000_000
+"""Coefficients of the program at the most."""
+FIRST_SHARE, FIRST_SECONDS = 0.1, 2.0
+"""Of the time, and seconds at the most, for the plan that is to be improved on."""
+SLACK = 1e-6
+"""By so much HiGHS may break a constraint, and its bound may lie above a whole number that is meant."""
+INFEASIBLE = 2
+"""What scipy calls it."""
+
+
+def solve_exactly(bench: Workbench, tell: Tell, *, gap_percent: float = 0.0) -> ProvisioningPlan:
+    """Return a plan with the fewest nodes, or the best that is found in a workbench's time.
+
+    The plan of `auto`, which has a tenth of the time and 2 seconds at the most, stands where no better one is found.
+
+    Parameters
+    ----------
+    bench
+        The instance, and how long there is. HiGHS looks at the time between its steps, which take seconds where the
+        program is large.
+    tell
+        Is told of the nodes and the bound before HiGHS and after it.
+    gap_percent
+        A plan is near enough if so many percent of its nodes, or less, lie between it and the bound.
+
+    Returns
+    -------
+    ProvisioningPlan
+        Its `lower_bound` is what was proved: the larger of the bound by demand and HiGHS's, rounded up. The plan has
+        the fewest nodes if it has as many.
+
+    Raises
+    ------
+    ConflictError
+        The instance is too large: more than `MOST_NONZEROS`.
+    NoPlanError
+        There are too few nodes, or no plan was found in time where First Fit finds none.
+    """
+    share = check_number(NAME, "gap_percent", gap_percent, high=100.0, high_open=True) / 100.0
+    model = model_of(bench.instance)
+    _refuse_too_large(model, bench.lower_bound)
+    plan = _first_plan(bench, tell)
+    nodes = bench.most_nodes if plan is None else math.ceil(plan.nodes * (1.0 - share) - SLACK) - 1
+    found, bound = None, bench.lower_bound
+    if nodes >= bound and _time_left(bench) > 0.0:
+        _refuse_too_large(model, nodes)
+        tell(f"{NAME}: fewer than {nodes + 1:,} nodes, at least {bound:,}")
+        found, bound = _search(bench, model, nodes, share)
+        tell(f"{NAME}: {'no plan' if found is None else f'{found.nodes:,} nodes'}, at least {bound:,}")
+    best = found or plan
+    if best is None:
+        raise NoPlanError(bench.instance.name, NAME, bench.most_nodes)
+    return attrs.evolve(best, seconds=bench.elapsed(), lower_bound=bound)
+
+
+def _first_plan(bench: Workbench, tell: Tell) -> ProvisioningPlan | None:
+    """Return the plan of `auto`; None: it finds none."""
+    seconds = None if bench.seconds is None else min(FIRST_SECONDS, FIRST_SHARE * bench.seconds)
+    try:
+        return best_in_time(Workbench(bench.instance, seconds), tell, seed=0)
+    except NoPlanError:
+        return None
+
+
+def _time_left(bench: Workbench) -> float:
+    return math.inf if bench.seconds is None else bench.seconds - bench.elapsed()
+
+
+def _refuse_too_large(model: Model, nodes: int) -> None:
+    """Refuse a program with too many coefficients, before it is built."""
+    count = nonzeros(model, nodes)
+    if count > MOST_NONZEROS:
+        raise ConflictError(
+            f"instance {model.instance.name}: too large for {NAME}, whose program has {count:,} coefficients for "
+            f"{nodes:,} nodes; expected at most {MOST_NONZEROS:,}; 'auto' takes instances of any size"
+        )
+
+
+def _search(bench: Workbench, model: Model, nodes: int, share: float) -> tuple[ProvisioningPlan | None, int]:
+    """Return a plan with at most so many nodes, if one is found, and the nodes that every plan needs."""
+    from scipy.optimize import Bounds, milp  # type: ignore[import-untyped]
+
+    offers = offered(bench.instance, nodes)
+    kind = np.repeat(np.arange(len(offers)), offers)
+    if not len(kind):
+        return None, nodes + 1
+    high = np.ones((len(kind), model.columns))
+    high[:, : model.most.shape[1]] = model.most[kind]
+    cost = np.zeros_like(high)
+    cost[:, -1] = 1.0
+    rows = constraints(model, kind, (bench.lower_bound, nodes))
+    options = {"mip_rel_gap": share}
+    if bench.seconds is not None:
+        options["time_limit"] = max(0.0, _time_left(bench))
+    result = milp(
+        cost.ravel(),
+        integrality=np.ones(high.size),
+        bounds=Bounds(0.0, high.ravel()),
+        constraints=rows,
+        options=options,
+    )
+    if result.status == INFEASIBLE:
+        return None, nodes + 1
+    proved = result.mip_dual_bound
+    bound = bench.lower_bound
+    if proved is not None and math.isfinite(proved):
+        bound = max(bound, math.ceil(proved - SLACK))
+    return None if result.x is None else _plan(bench, model, kind, result.x), bound
+
+
+def _plan(bench: Workbench, model: Model, kind: Int, solution: Floats) -> ProvisioningPlan | None:
+    """Return what a solution says; None: it holds only within HiGHS's tolerance."""
+    placed = np.rint(solution.reshape(len(kind), -1)[:, : model.most.shape[1]]).astype(np.int32)
+    row, application = np.nonzero(placed)
+    used, node = np.unique(row, return_inverse=True)
+    plan = ProvisioningPlan(
+        instance=bench.instance,
+        kind=kind[used].astype(np.int32),
+        application=application.astype(np.int32),
+        node=node.astype(np.int32),
+        count=placed[row, application],
+        algorithm=NAME,
+        seconds=bench.elapsed(),
+        lower_bound=bench.lower_bound,
+    )
+    return plan if plan.valid else None

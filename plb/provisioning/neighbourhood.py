@@ -1,0 +1,226 @@
+"""A part of a plan that is taken apart and put together anew: what waits for a place, and how a change is gone back on.
+
+L applications, D dimensions, N nodes, R replicas in all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.arrays import Bool, Float, Int, Int32
+from plb.kernel import kernel
+from plb.provisioning.affinity import ANY_NUMBER, Neighbours
+from plb.provisioning.application_centric import Wanted
+from plb.provisioning.homes import Homes, note_away, vacant
+from plb.provisioning.measures import Residual, left
+from plb.provisioning.packing import Packing, fitting, is_full
+from plb.provisioning.standing import NOTHING, Standing, add, remove
+
+MOST_CLEARED = 4
+"""Nodes that are cleared at a time, at the most."""
+
+
+class Clearing(NamedTuple):
+    """The neighbourhood at hand, and how it is gone back on."""
+
+    used: Int32
+    """(N,) the nodes in use, as many as `nodes` says."""
+    nodes: Int
+    """(1,)"""
+    cleared: Int32
+    """(MOST_CLEARED,) nodes, by their number in `used`; the first is to stay empty."""
+    waiting: Int32
+    """(L,) applications with replicas that wait for a place."""
+    missing: Int32
+    """(L,) how many."""
+    urgency: Float
+    """(L,) in the order of which they get one."""
+    size: Float
+    """(L,) of an application."""
+    tolerates: Int32
+    """(L,) how many of the application at hand others allow beside them; `ANY_NUMBER` between applications."""
+    tolerated: Int32
+    """(L,) how many of others it allows beside it; `ANY_NUMBER` between applications."""
+    left: Float
+    """(N,) what is left of a node (`plb.provisioning.measures.left`), kept up to date."""
+    full: Bool
+    """(N,) whether nothing fits on it any more, kept up to date."""
+    moved: Int32
+    """(3, 2R) application, node and count of what was put somewhere; negative where it was taken away."""
+    homes: Homes
+    """Where replicas stood before."""
+
+
+def no_clearing(packing: Packing, size: Float, homes: Homes, residual: Residual) -> Clearing:
+    """Return room for neighbourhoods, no node in use.
+
+    Parameters
+    ----------
+    packing
+        As it is now.
+    size
+        (L,) of each application.
+    homes
+        Where replicas stood before.
+    residual
+        What is left of nodes by this, a measure with constant weights.
+    """
+    nodes, replicas, applications = len(packing.free), len(packing.node), len(size)
+    clearing = Clearing(
+        used=np.zeros(nodes, np.int32),
+        nodes=np.zeros(1, np.int64),
+        cleared=np.zeros(MOST_CLEARED, np.int32),
+        waiting=np.zeros(applications, np.int32),
+        missing=np.zeros(applications, np.int32),
+        urgency=np.zeros(applications),
+        size=size,
+        tolerates=np.full(applications, ANY_NUMBER, np.int32),
+        tolerated=np.full(applications, ANY_NUMBER, np.int32),
+        left=np.zeros(nodes),
+        full=np.zeros(nodes, np.bool_),
+        moved=np.zeros((3, 2 * replicas), np.int32),
+        homes=homes,
+    )
+    _look_at_all(packing, clearing, residual)
+    return clearing
+
+
+@kernel
+def _look_at_all(packing: Packing, clearing: Clearing, residual: Residual) -> None:
+    """Note how each node is."""
+    for node in range(len(clearing.left)):
+        _look_at(packing, clearing, residual, node)
+
+
+@kernel
+def _look_at(packing: Packing, clearing: Clearing, residual: Residual, node: int) -> None:
+    """Note how a node is, after a change."""
+    clearing.left[node] = left(residual, packing.free, node)
+    clearing.full[node] = is_full(packing, node)
+
+
+@kernel
+def change(
+    wanted: Wanted,
+    packing: Packing,
+    standing: Standing,
+    clearing: Clearing,
+    residual: Residual,
+    changes: int,
+    application: int,
+    node: int,
+    count: int,
+) -> float:
+    """Put replicas on a node, or take them away, and note it; return what that adds to the squares of what is left."""
+    before = clearing.left[node]
+    _put(wanted, packing, standing, clearing, residual, application, node, count)
+    clearing.moved[0, changes], clearing.moved[1, changes] = application, node
+    clearing.moved[2, changes] = count
+    after = clearing.left[node]
+    return float(after * after - before * before)
+
+
+@kernel
+def go_back(
+    wanted: Wanted, packing: Packing, standing: Standing, clearing: Clearing, residual: Residual, changes: int
+) -> None:
+    """Take changes back, the last one first."""
+    for number in range(changes - 1, -1, -1):
+        application, node = clearing.moved[0, number], clearing.moved[1, number]
+        _put(wanted, packing, standing, clearing, residual, application, node, -clearing.moved[2, number])
+
+
+@kernel
+def _put(
+    wanted: Wanted,
+    packing: Packing,
+    standing: Standing,
+    clearing: Clearing,
+    residual: Residual,
+    application: int,
+    node: int,
+    count: int,
+) -> None:
+    """Put replicas on a node, or take them away where `count` is negative."""
+    if count > 0:
+        add(packing, standing, wanted.demand, application, node, count)
+    else:
+        remove(packing, standing, wanted.demand, application, node, -count)
+    _look_at(packing, clearing, residual, node)
+    note_away(clearing.homes, packing, standing, application, node, count)
+
+
+@kernel
+def note_limits(neighbours: Neighbours, clearing: Clearing, application: int) -> None:
+    """Note the limits of an application and of others for it by the other application."""
+    for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
+        clearing.tolerates[neighbours.in_other[arc]] = neighbours.in_most[arc]
+    for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
+        clearing.tolerated[neighbours.out_other[arc]] = neighbours.out_most[arc]
+
+
+@kernel
+def lift_limits(neighbours: Neighbours, clearing: Clearing, application: int) -> None:
+    """Forget what `note_limits` has noted."""
+    for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
+        clearing.tolerates[neighbours.in_other[arc]] = ANY_NUMBER
+    for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
+        clearing.tolerated[neighbours.out_other[arc]] = ANY_NUMBER
+
+
+@kernel
+def allowed_on(
+    neighbours: Neighbours, packing: Packing, standing: Standing, clearing: Clearing, application: int, node: int
+) -> int:
+    """Return how many more replicas of the application whose limits are noted these allow on a node."""
+    most, there = int(neighbours.own[application]), 0
+    place = standing.head[node]
+    while place != NOTHING:
+        other, count = standing.owner[place], packing.placed[place]
+        if other == application:
+            there = int(count)
+        else:
+            most = min(most, int(clearing.tolerates[other]))
+            if count > clearing.tolerated[other]:
+                return 0
+        place = standing.next[place]
+    return max(0, most - there)
+
+
+@kernel
+def best_node(
+    wanted: Wanted,
+    neighbours: Neighbours,
+    packing: Packing,
+    standing: Standing,
+    clearing: Clearing,
+    application: int,
+    first: int,
+    end: int,
+    homely: int,
+) -> tuple[int, int]:
+    """Return the node with least left that takes the application whose limits are noted, and how many it takes.
+
+    Parameters
+    ----------
+    first, end
+        The nodes ``packing.live[first:end]`` are looked through.
+    homely
+        One of ``packing.live[:homely]`` is taken before all others if replicas of the application stood there.
+    """
+    chosen, room, least = NOTHING, 0, np.inf
+    most = clearing.missing[application]
+    for number in range(first, end):
+        node = packing.live[number]
+        at_home = 0 if number >= homely else vacant(clearing.homes, packing, standing, application, node)
+        value = -1.0 if at_home > 0 else clearing.left[node]
+        if value >= least or fitting(packing.free, node, wanted.demand, application, 1) == 0:
+            continue
+        allowed = min(most, allowed_on(neighbours, packing, standing, clearing, application, node))
+        allowed = min(allowed, at_home) if at_home > 0 else allowed
+        if allowed > 0:
+            chosen, least = node, value
+            room = fitting(packing.free, node, wanted.demand, application, allowed)
+    return chosen, room

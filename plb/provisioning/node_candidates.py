@@ -1,0 +1,97 @@
+"""Medea's NodeCandidates as [3] section 5.1 has it: the application that fewest nodes can take is placed next.
+
+L applications, N nodes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Int, UInt8
+from plb.kernel import kernel
+from plb.provisioning.affinity import Neighbours
+from plb.provisioning.application_centric import FULL_NODES, Wanted, place_first
+from plb.provisioning.packing import NO_ROOM, STOPPED, Packing, count_full, drop_full, fitting
+
+
+class Struck(NamedTuple):
+    """Nodes that an application has lost as candidates."""
+
+    order: Int
+    """(L,) applications, those not placed yet behind."""
+    lost: Int
+    """(L,) how many nodes an application has lost."""
+    placed: npt.NDArray[np.bool_]
+    """(L,)"""
+    nodes: UInt8
+    """(L, N / 8, rounded up) which ones, a bit for each."""
+
+
+def nothing_struck(order: Int, nodes: int) -> Struck:
+    """Return the state before the first application; `order` is (L,)."""
+    applications = len(order)
+    return Struck(
+        order.copy(),
+        np.zeros(applications, np.int64),
+        np.zeros(applications, np.bool_),
+        np.zeros((applications, (nodes + 7) // 8), np.uint8),
+    )
+
+
+@kernel
+def fewest_candidates(wanted: Wanted, neighbours: Neighbours, packing: Packing, struck: Struck) -> int:
+    """Place application after application by First Fit, the one with fewest candidate nodes next (equation 5).
+
+    As in the programs of [3]'s authors, whether a node can still take an application is looked at when one that shares
+    a limit with it is placed there, and one pass of bubble sort brings the application with fewest candidates to the
+    front, which moves others, too. The first in `wanted.order` begins.
+
+    Returns
+    -------
+    0; `NO_ROOM`: there are too few nodes; `STOPPED`: time ran out.
+    """
+    live, full = 0, 0
+    for number in range(len(struck.order)):
+        if packing.stop[0]:
+            return STOPPED
+        application = struck.order[number]
+        live = place_first(wanted, neighbours, packing, application, live)
+        if live == NO_ROOM:
+            return NO_ROOM
+        struck.placed[application] = True
+        _strike_neighbours(wanted, neighbours, packing, struck, application)
+        for place in range(len(struck.order) - 1, number + 1, -1):
+            one, other = struck.order[place], struck.order[place - 1]
+            if struck.lost[one] > struck.lost[other]:
+                struck.order[place], struck.order[place - 1] = other, one
+        full += count_full(packing, application)
+        if full >= FULL_NODES:
+            live, full = drop_full(packing, live), 0
+    return 0
+
+
+@kernel
+def _strike_neighbours(
+    wanted: Wanted, neighbours: Neighbours, packing: Packing, struck: Struck, application: int
+) -> None:
+    """Strike the nodes of an application that those with which it shares a limit cannot go to any more."""
+    first = packing.start[application]
+    for place in range(first, first + packing.places[application]):
+        node, count = packing.node[place], packing.placed[place]
+        for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
+            _strike(wanted, packing, struck, neighbours.out_other[arc], node, neighbours.out_most[arc] == 0)
+        for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
+            _strike(wanted, packing, struck, neighbours.in_other[arc], node, count > neighbours.in_most[arc])
+
+
+@kernel
+def _strike(wanted: Wanted, packing: Packing, struck: Struck, application: int, node: int, excluded: bool) -> None:
+    bit = 1 << (node % 8)
+    if struck.placed[application] or struck.nodes[application, node // 8] & bit:
+        return
+    if excluded or fitting(packing.free, node, wanted.demand, application, 1) == 0:
+        struck.nodes[application, node // 8] |= bit
+        struck.lost[application] += 1

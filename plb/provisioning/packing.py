@@ -1,0 +1,196 @@
+"""Nodes that fill up: what is free on each, who stands where, and how many replicas more may go to a node.
+
+L applications, D dimensions, N nodes in the order of their use, K kinds of nodes, R replicas in all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.arrays import Int, Int32
+from plb.kernel import kernel
+from plb.provisioning.affinity import ANY_NUMBER, Neighbours
+
+NO_ROOM = -1
+"""Says that more nodes are needed than there are."""
+STOPPED = -2
+"""Says that time ran out."""
+
+
+class Packing(NamedTuple):
+    """A plan in the making."""
+
+    free: Int32
+    """(N, D) what is left of each node."""
+    start: Int
+    """(L + 1,) where the places of each application begin: it has room for as many as it has replicas."""
+    places: Int32
+    """(L,) how many nodes each application stands on."""
+    node: Int32
+    """(R,) node of a place."""
+    placed: Int32
+    """(R,) replicas at a place."""
+    allowed: Int32
+    """(N,) how many replicas of the application at hand may stand on a node; `ANY_NUMBER` between applications."""
+    limited: Int32
+    """(N,) the nodes where that is a limit, as many as `limit_nodes` says."""
+    live: Int32
+    """(N,) nodes in use that may still take something."""
+    least: Int32
+    """(D,) the least that any application asks for in a dimension; a node with less than that is full."""
+    unused: Int
+    """(K,) the first node of each kind that is not in use yet."""
+    end: Int
+    """(K,) one after the last node of each kind."""
+    stop: Int
+    """(1,) not 0 once time has run out; kernels look at it between applications, or nodes."""
+
+
+def empty_packing(replicas: Int32, demand: Int32, free: Int32, end: Int, stop: Int) -> Packing:
+    """Return a packing without any of the replicas.
+
+    Parameters
+    ----------
+    replicas
+        (L,)
+    demand
+        (L, D)
+    free
+        (N, D) what each node has; kept and changed.
+    end
+        (K,) one after the last node of each kind.
+    stop
+        (1,) made something else than 0, from another thread, when time has run out.
+    """
+    start = np.concatenate([[0], np.cumsum(replicas, dtype=np.int64)])
+    nodes, total = len(free), int(start[-1])
+    return Packing(
+        free=free,
+        start=start,
+        places=np.zeros(len(replicas), np.int32),
+        node=np.zeros(total, np.int32),
+        placed=np.zeros(total, np.int32),
+        allowed=np.full(nodes, ANY_NUMBER, np.int32),
+        limited=np.zeros(nodes, np.int32),
+        live=np.zeros(nodes, np.int32),
+        least=demand.min(axis=0),
+        unused=np.concatenate([[0], end[:-1]]),
+        end=end,
+        stop=stop,
+    )
+
+
+def places_of(packing: Packing) -> tuple[Int, Int]:
+    """Return the number of each place where somebody stands, and the application, in the order of these."""
+    application = np.repeat(np.arange(len(packing.places)), packing.places)
+    first = np.cumsum(packing.places) - packing.places
+    return packing.start[application] + np.arange(len(application)) - first[application], application
+
+
+@kernel(inline=True)
+def is_full(packing: Packing, node: int) -> bool:
+    """Tell whether nothing fits on a node any more."""
+    full = False
+    for dimension in range(len(packing.least)):
+        full = full or packing.free[node, dimension] < packing.least[dimension]
+    return full
+
+
+@kernel
+def count_full(packing: Packing, application: int) -> int:
+    """Return on how many of the nodes where an application stands nothing fits any more."""
+    full, first = 0, packing.start[application]
+    for place in range(first, first + packing.places[application]):
+        full += is_full(packing, packing.node[place])
+    return full
+
+
+@kernel
+def drop_full(packing: Packing, live: int) -> int:
+    """Leave the full nodes out of the first `live` in `packing.live`; return how many remain."""
+    kept = 0
+    for number in range(live):
+        node = packing.live[number]
+        if not is_full(packing, node):
+            packing.live[kept] = node
+            kept += 1
+    return kept
+
+
+@kernel
+def limit_nodes(packing: Packing, neighbours: Neighbours, application: int) -> int:
+    """Note how many replicas of an application the limits of others, and its own for others, allow on which nodes.
+
+    Returns
+    -------
+    How many nodes were noted in `packing.limited`.
+    """
+    noted = 0
+    for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
+        other, most = neighbours.in_other[arc], neighbours.in_most[arc]
+        first = packing.start[other]
+        for place in range(first, first + packing.places[other]):
+            noted = _limit(packing, packing.node[place], most, noted)
+    for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
+        other, most = neighbours.out_other[arc], neighbours.out_most[arc]
+        first = packing.start[other]
+        for place in range(first, first + packing.places[other]):
+            if packing.placed[place] > most:
+                noted = _limit(packing, packing.node[place], 0, noted)
+    return noted
+
+
+@kernel(inline=True)
+def _limit(packing: Packing, node: int, most: int, noted: int) -> int:
+    if packing.allowed[node] == ANY_NUMBER:
+        packing.limited[noted] = node
+        noted += 1
+    packing.allowed[node] = min(packing.allowed[node], most)
+    return noted
+
+
+@kernel
+def lift_limits(packing: Packing, noted: int) -> None:
+    """Forget what `limit_nodes` has noted."""
+    for number in range(noted):
+        packing.allowed[packing.limited[number]] = ANY_NUMBER
+
+
+@kernel(inline=True)
+def fitting(free: Int32, node: int, demand: Int32, application: int, most: int) -> int:
+    """Return how many replicas of an application, `demand` (L, D), fit on a node, `free` (N, D), at most so many."""
+    for dimension in range(demand.shape[1]):
+        asked, left = demand[application, dimension], free[node, dimension]
+        if asked * most > left:
+            if asked > left:
+                return 0
+            most = left // asked
+    return most
+
+
+@kernel(inline=True)
+def take(packing: Packing, demand: Int32, application: int, node: int, count: int) -> None:
+    """Take what so many replicas ask for from what is free on a node; `note_place` says that they stand there."""
+    for dimension in range(demand.shape[1]):
+        packing.free[node, dimension] -= count * demand[application, dimension]
+
+
+@kernel(inline=True)
+def note_place(packing: Packing, application: int, node: int, count: int) -> None:
+    """Note that all replicas of an application on a node are so many; once for a node."""
+    place = packing.start[application] + packing.places[application]
+    packing.node[place], packing.placed[place] = node, count
+    packing.places[application] += 1
+
+
+@kernel
+def open_node(packing: Packing, demand: Int32, application: int) -> int:
+    """Return the first unused node that a replica fits on, in use from now on; `NO_ROOM`: there is none."""
+    for kind in range(len(packing.end)):
+        node = int(packing.unused[kind])
+        if node < packing.end[kind] and fitting(packing.free, node, demand, application, 1) == 1:
+            packing.unused[kind] += 1
+            return node
+    return NO_ROOM

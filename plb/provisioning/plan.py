@@ -1,0 +1,227 @@
+"""What goes where, and whether that is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Int, Int32
+from plb.provisioning.instance import Instance
+
+FAULTS_NAMED = 20
+"""So many faults of a sort are described; the rest are counted."""
+
+
+@attrs.frozen(eq=False)
+class ProvisioningPlan:
+    """A place for each replica.
+
+    Parameters
+    ----------
+    instance
+        What was to be placed.
+    kind
+        (N,) number of the node type of each node in use, in `Instance.nodes`.
+    application, node, count
+        (P,) so many replicas of an application stand on a node; one row for each pair.
+    algorithm
+        What found it.
+    seconds
+        How long that took.
+    lower_bound
+        No plan can do with fewer nodes.
+    names
+        (N,) of the nodes, all different; None: they are called by their type and a number.
+    """
+
+    instance: Instance
+    kind: Int32
+    application: Int32
+    node: Int32
+    count: Int32
+    algorithm: str
+    seconds: float
+    lower_bound: int
+    names: tuple[str, ...] | None = None
+
+    @property
+    def nodes(self) -> int:
+        """N, the nodes in use."""
+        return len(self.kind)
+
+    @property
+    def deviation_percent(self) -> float:
+        """By how much the nodes in use exceed the lower bound ([3] section 5.1)."""
+        return 100.0 * (self.nodes - self.lower_bound) / self.lower_bound
+
+    def node_names(self) -> tuple[str, ...]:
+        """Return the name of each node; where they have none, its type and a number."""
+        if self.names is not None:
+            return self.names
+        counted = dict.fromkeys(range(len(self.instance.nodes)), 0)
+        names = []
+        for kind in self.kind.tolist():
+            names.append(f"{self.instance.nodes[kind].name}-{counted[kind]}")
+            counted[kind] += 1
+        return tuple(names)
+
+    def faults(self) -> tuple[str, ...]:
+        """Return what is wrong with the plan, in words; nothing if it is valid.
+
+        Capacity is added up anew at every time point, every limit is looked up, and every replica must be placed once;
+        nothing that the algorithms keep is used.
+        """
+        return tuple(_faults(self))
+
+    @property
+    def valid(self) -> bool:
+        """Whether the plan has no faults."""
+        return not self.faults()
+
+
+def faults_of_rows(plan: ProvisioningPlan) -> Iterator[str]:
+    """Yield what is wrong with the rows and nodes of a plan, whatever they ask for."""
+    faults = list(_numbers(plan))
+    yield from faults
+    if not faults:
+        yield from _rows(plan)
+        yield from _too_many_nodes(plan)
+
+
+def _faults(plan: ProvisioningPlan) -> Iterator[str]:
+    faults = list(faults_of_rows(plan))
+    yield from faults
+    if any(_numbers(plan)):
+        return
+    yield from _misplaced(plan)
+    yield from _overfull(plan)
+    yield from _beyond_limits(plan)
+
+
+def _named(bad: Int, describe: Iterator[str], what: str) -> Iterator[str]:
+    for _, text in zip(bad[:FAULTS_NAMED], describe, strict=False):
+        yield text
+    if len(bad) > FAULTS_NAMED:
+        yield f"{len(bad) - FAULTS_NAMED:,} more {what}"
+
+
+def _numbers(plan: ProvisioningPlan) -> Iterator[str]:
+    """Name what is no number of a node, type or application, and names that do not tell nodes apart."""
+    columns = (
+        ("kind", plan.kind, len(plan.instance.nodes)),
+        ("application", plan.application, len(plan.instance.applications)),
+        ("node", plan.node, plan.nodes),
+    )
+    for name, column, count in columns:
+        bad = np.flatnonzero((column < 0) | (column >= count))
+        texts = (f"row {row}: {name} {column[row]} is none of the {count:,} there are" for row in bad)
+        yield from _named(bad, texts, f"rows with such a {name}")
+    lengths = {len(plan.application), len(plan.node), len(plan.count)}
+    if len(lengths) > 1:
+        yield f"application, node and count have {sorted(lengths)} rows; expected equally many"
+    if plan.names is not None and not len(plan.names) == len(set(plan.names)) == plan.nodes:
+        yield f"{plan.nodes} nodes have {len(set(plan.names))} names; expected a different one for each"
+
+
+def _rows(plan: ProvisioningPlan) -> Iterator[str]:
+    """Name rows that say nothing, or the same pair twice."""
+    names = plan.node_names()
+    empty = np.flatnonzero(plan.count < 1)
+    yield from _named(empty, (f"row {row}: {plan.count[row]} replicas" for row in empty), "rows without replicas")
+    _, first, times = np.unique(_pairs(plan), return_index=True, return_counts=True)
+    twice = first[times > 1]
+    yield from _named(
+        twice,
+        (
+            f"application {plan.instance.applications[application]}: node {names[node]} is named twice"
+            for application, node in zip(plan.application[twice], plan.node[twice], strict=True)
+        ),
+        "pairs that are named twice",
+    )
+
+
+def _misplaced(plan: ProvisioningPlan) -> Iterator[str]:
+    """Name the applications of which not every replica is placed once."""
+    instance = plan.instance
+    placed = np.bincount(plan.application, plan.count, minlength=len(instance.applications)).astype(np.int64)
+    bad = np.flatnonzero(placed != instance.replicas)
+    yield from _named(
+        bad,
+        (
+            f"application {instance.applications[number]}: {placed[number]} of {instance.replicas[number]} replicas "
+            "are placed"
+            for number in bad
+        ),
+        "applications of which not every replica is placed once",
+    )
+
+
+def _too_many_nodes(plan: ProvisioningPlan) -> Iterator[str]:
+    """Name the types of which more nodes are in use than there are."""
+    used = np.bincount(plan.kind, minlength=len(plan.instance.nodes))
+    for number, node_type in enumerate(plan.instance.nodes):
+        if node_type.count is not None and used[number] > node_type.count:
+            yield f"node type {node_type.name}: {used[number]} nodes are in use, there are {node_type.count}"
+
+
+def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
+    """Name the nodes on which more is asked for than there is."""
+    instance = plan.instance
+    names, capacity = plan.node_names(), np.stack([node_type.capacity for node_type in instance.nodes])
+    for number, resource in enumerate(instance.resources):
+        for time in range(instance.time_points):
+            demand = instance.demand[plan.application, number, time].astype(np.int64) * plan.count
+            # sums of whole numbers are exact in 64 bits, which bincount's weights are not beyond 2^53
+            asked = np.zeros(plan.nodes, np.int64)
+            np.add.at(asked, plan.node, demand)
+            limit = capacity[plan.kind, number]
+            bad = np.flatnonzero(asked > limit)
+            unit = instance.units[number]
+            yield from _named(
+                bad,
+                (
+                    f"node {names[node]}: {asked[node] * unit:g} {resource} are asked for at time point {time}, "
+                    f"it has {limit[node] * unit:g}"
+                    for node in bad
+                ),
+                f"nodes with too little {resource} at time point {time}",
+            )
+
+
+def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
+    """Name the limits between applications that do not hold."""
+    instance, limits = plan.instance, plan.instance.affinity
+    names, pairs = plan.node_names(), _pairs(plan)
+    by_pair = np.argsort(pairs, kind="stable")
+    by_application = np.argsort(plan.application, kind="stable")
+    start = np.searchsorted(plan.application[by_application], np.arange(len(instance.applications) + 1))
+    stands = np.diff(start)
+    for first in range(0, len(limits), 1_000_000):
+        source, target, most = (
+            column[first : first + 1_000_000] for column in (limits.source, limits.target, limits.most)
+        )
+        arc = np.repeat(np.arange(len(source)), stands[source])
+        offset = np.arange(len(arc)) - np.repeat(np.cumsum(stands[source]) - stands[source], stands[source])
+        row = by_application[start[source[arc]] + offset]
+        wanted = plan.node[row].astype(np.int64) * len(instance.applications) + target[arc]
+        found = np.minimum(np.searchsorted(pairs[by_pair], wanted), max(len(pairs) - 1, 0))
+        beside = np.where(pairs[by_pair][found] == wanted, plan.count[by_pair[found]], 0)
+        bad = np.flatnonzero(beside > most[arc])
+        yield from _named(
+            bad,
+            (
+                f"node {names[plan.node[row[number]]]}: {beside[number]} replicas of application "
+                f"{instance.applications[target[arc[number]]]} stand beside "
+                f"{instance.applications[source[arc[number]]]}, which allows {most[arc[number]]}"
+                for number in bad
+            ),
+            "limits that do not hold",
+        )
+
+
+def _pairs(plan: ProvisioningPlan) -> npt.NDArray[np.int64]:
+    """Return a number for each pair of node and application."""
+    return plan.node.astype(np.int64) * len(plan.instance.applications) + plan.application

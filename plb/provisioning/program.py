@@ -1,0 +1,153 @@
+"""The integer program of [3] section 3.2 as matrices.
+
+L applications, S of which limit others, D dimensions, N nodes offered. The variables of a node n are
+
+- x_in, how many replicas of application i stand on it. It stands for Σ_r x_irn of [3]: replicas of an application are
+  alike, so that a variable for each only says the same plan many times over.
+- z_in, whether there is one; only of the S applications that limit others, as (2f) asks for no other.
+- y_n, whether somebody stands on it.
+
+ν_i of equation (1) is the most replicas that fit on a node. [3] prints C/s rounded up, which is more than fit wherever
+it is no whole number; it is rounded down here. The limit a_ii stands in ν_i, where (2d) and (2f) together put it.
+
+Three things go beyond [3] and exclude no plan that matters. In (2f), ν_j y_n stands for ν_j, and z_in and x_in are
+bound to y_n, which (2c) does only for demand above 0. The nodes of a kind are used in their order, y_n >= y_n+1. The
+sum of y lies between two numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Bool, Int, Int32
+from plb.provisioning.affinity import ANY_NUMBER
+from plb.provisioning.instance import Instance
+from plb.provisioning.measures import Floats
+
+
+class Model(NamedTuple):
+    """What the programs for all numbers of nodes have in common."""
+
+    instance: Instance
+    most: Int32
+    """(kinds, L) ν of each kind of nodes."""
+    limiting: Int
+    """(S,) the applications that limit others."""
+    arcs: tuple[Bool, ...]
+    """(E,) for each kind, the limits that ν does not imply."""
+
+    @property
+    def columns(self) -> int:
+        """Variables of a node: x, z, y."""
+        return len(self.instance.applications) + len(self.limiting) + 1
+
+
+def model_of(instance: Instance) -> Model:
+    """Return the model of an instance."""
+    limits = instance.affinity
+    most = np.stack([_most_on_a_node(instance, instance.capacity(node)) for node in instance.nodes])
+    arcs = tuple((limits.source != limits.target) & (limits.most < row[limits.target]) for row in most)
+    return Model(instance, most, np.unique(limits.source[np.any(arcs, axis=0)]).astype(np.int64), arcs)
+
+
+def _most_on_a_node(instance: Instance, capacity: Int32) -> Int32:
+    """Return ν, (L,), of nodes with a capacity, (D,) ([3] equation 1)."""
+    demand = instance.dimensions()
+    fits = np.where(demand > 0, capacity // np.maximum(demand, 1), ANY_NUMBER).min(axis=1)
+    most = np.minimum(fits, instance.replicas)
+    return np.asarray(np.minimum(most, instance.neighbours.own), np.int32)
+
+
+def offered(instance: Instance, nodes: int) -> list[int]:
+    """Return how many nodes of each kind are offered where so many may be used in all."""
+    return [nodes if kind.count is None else min(kind.count, nodes) for kind in instance.nodes]
+
+
+def nonzeros(model: Model, nodes: int) -> int:
+    """Return how many coefficients the program has for so many nodes."""
+    instance = model.instance
+    applications = len(instance.applications)
+    # (2b) has x; (2c) what is asked for, and y; (2d), (2e) and what binds to y two a row; order and sum of y three
+    alike = applications + np.count_nonzero(instance.demand) + instance.dimensions().shape[1] + 3
+    alike += 2 * applications + 4 * len(model.limiting)
+    offers = offered(instance, nodes)
+    return sum(count * (alike + 3 * int(arcs.sum())) for count, arcs in zip(offers, model.arcs, strict=True))
+
+
+class _Rows:
+    """Constraints a·v <= 0 on the variables v of a node, as coordinates of a matrix."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.parts: list[tuple[Int, Int, Floats]] = []
+
+    def add(self, *terms: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
+        """Add rows of a column and a factor for each term, all of the same length or single."""
+        columns = np.broadcast_arrays(*(np.asarray(part) for term in terms for part in term))
+        row = self.count + np.arange(columns[0].size)
+        for column, factor in zip(columns[::2], columns[1::2], strict=True):
+            self.parts.append((row, column, factor.astype(np.float64)))
+        self.count += len(row)
+
+    def add_matrix(self, factors: Floats, last: int) -> None:
+        """Add the rows of a matrix, -1 in the last column."""
+        row, column = np.nonzero(factors)
+        every = np.arange(len(factors))
+        self.parts.append((self.count + row, column, factors[row, column]))
+        self.parts.append((self.count + every, np.full(len(factors), last), np.full(len(factors), -1.0)))
+        self.count += len(factors)
+
+    def matrix(self, columns: int) -> Any:
+        """Return the matrix."""
+        from scipy.sparse import coo_array  # type: ignore[import-untyped]
+
+        row, column, factor = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        return coo_array((factor, (row, column)), shape=(self.count, columns))
+
+
+def _node_rows(model: Model, kind: int) -> Any:
+    """Return the constraints on a node of a kind: (2c) to (2f)."""
+    instance, most, arcs = model.instance, model.most[kind], model.arcs[kind]
+    applications, limiting = len(instance.applications), model.limiting
+    place = np.full(applications, -1)
+    place[limiting] = z = applications + np.arange(len(limiting))
+    y, others = model.columns - 1, np.flatnonzero(place < 0)
+    limits = instance.affinity
+    source, target, allowed = (column[arcs] for column in (limits.source, limits.target, limits.most))
+    rows = _Rows()
+    # in shares of a node, so that HiGHS's tolerance means the same for every resource
+    capacity = np.maximum(1, instance.capacity(instance.nodes[kind]))  # where it is 0, ν is 0 for whoever asks
+    rows.add_matrix((instance.dimensions() / capacity).T, y)  # (2c)
+    rows.add((limiting, 1), (z, -most[limiting]))  # (2d)
+    rows.add((z, 1), (limiting, -1))  # (2e)
+    rows.add((target, 1), (place[source], most[target] - allowed), (y, -most[target]))  # (2f)
+    rows.add((z, 1), (y, -1))
+    rows.add((others, 1), (y, -most[others]))
+    return rows.matrix(model.columns)
+
+
+def constraints(model: Model, kind: Int, total: tuple[int, int]) -> list[Any]:
+    """Return the constraints on all nodes, whose kinds are given, (N,); `total`: from so many to so many are used."""
+    from scipy.optimize import LinearConstraint  # type: ignore[import-untyped]
+    from scipy.sparse import block_diag, coo_array, eye_array, kron
+
+    columns, replicas = model.columns, model.instance.replicas
+    y = np.arange(len(kind)) * columns + columns - 1
+    blocks = [_node_rows(model, number) for number in range(len(model.most))]
+    placed = kron(np.ones((1, len(kind))), eye_array(len(replicas), columns))  # (2b)
+    alike = np.flatnonzero(kind[1:] == kind[:-1])
+    row = np.arange(len(alike))
+    ordered = coo_array(
+        (np.repeat([1.0, -1.0], len(alike)), (np.tile(row, 2), np.concatenate([y[alike + 1], y[alike]]))),
+        shape=(len(alike), len(kind) * columns),
+    )
+    used = coo_array((np.ones(len(kind)), (np.zeros(len(kind), np.int64), y)), shape=(1, len(kind) * columns))
+    return [
+        LinearConstraint(placed, replicas, replicas),
+        LinearConstraint(block_diag([blocks[number] for number in kind]), -np.inf, 0.0),
+        LinearConstraint(ordered, -np.inf, 0.0),
+        LinearConstraint(used, *total),
+    ]

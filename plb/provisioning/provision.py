@@ -1,0 +1,70 @@
+"""The face of provisioning: an instance and the name of an algorithm in, a plan out."""
+
+from __future__ import annotations
+
+from plb.errors import ConflictError
+from plb.provisioning.auto import best_in_time
+from plb.provisioning.instance import Instance
+from plb.provisioning.names import parse_algorithm
+from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.running import Rules, run
+from plb.provisioning.workbench import Tell, Workbench, say_nothing
+from plb.validation import check_count, check_member, check_number
+
+AUTO = "auto"
+"""The algorithm that chooses by the time allowed."""
+
+
+def provision(
+    instance: Instance,
+    algorithm: str = AUTO,
+    *,
+    rules: Rules | str = Rules.PAPER,
+    time_limit: float | None = None,
+    seed: int = 0,
+    tell: Tell | None = None,
+) -> ProvisioningPlan:
+    """Plan where all replicas go, on as few nodes as the algorithm can.
+
+    Parameters
+    ----------
+    instance
+        What is to be placed.
+    algorithm
+        A name as in `plb.provisioning.names`, or "auto": what is best in the time allowed.
+    rules
+        Of the paper, or of its authors' programs (for demand that does not vary, and not with "auto").
+    time_limit
+        In seconds. First Fit is never stopped; an algorithm that is stopped gives way to its best plan so far, or to
+        First Fit's. With a limit, a plan may depend on the machine.
+    seed
+        Of the random numbers of "auto"; the others draw none.
+    tell
+        Is told about each number of nodes that is tried.
+
+    Raises
+    ------
+    UnknownNameError
+        There is no such algorithm.
+    ConflictError
+        The authors' programs' rules do not go with the instance or the algorithm, or the instance is too large for it.
+    NoPlanError
+        There are too few nodes for the algorithm.
+    """
+    rules = check_member("provisioning", "rules", rules, Rules)
+    if time_limit is not None:
+        check_number("provisioning", "time_limit", time_limit)
+    if rules is Rules.RELEASED and instance.time_points > 1:
+        raise ConflictError(
+            f"instance {instance.name}: rules = 'released' is for demand that does not vary; it has "
+            f"{instance.time_points} time points"
+        )
+    tell = tell or say_nothing
+    if algorithm == AUTO:
+        if rules is Rules.RELEASED:
+            raise ConflictError(
+                "provisioning: rules = 'released' needs the name of an algorithm; 'auto' has its own rules"
+            )
+        return best_in_time(Workbench(instance, time_limit), tell, seed=check_count("provisioning", "seed", seed))
+    parsed = parse_algorithm(algorithm)
+    return run(Workbench(instance, time_limit), parsed, rules, tell)

@@ -1,0 +1,246 @@
+"""Planning anew from where replicas stand, with few moves.
+
+Whoever may stay where he stands does: replicas must go only where capacity or limits do not hold, or where there are
+more than the application has. Replicas without a place go to the nodes on which least is left, else to new ones. If
+moves are allowed beyond that, nodes are emptied: at first in turn, those with the fewest replicas in front, each into
+the room on the others; then by the search of `plb.provisioning.emptying`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from plb.arrays import Int
+from plb.errors import ConflictError
+from plb.provisioning.affinity import Neighbours
+from plb.provisioning.application_centric import Wanted
+from plb.provisioning.emptying import Annealing, empty_in_turn
+from plb.provisioning.errors import NoRoomError
+from plb.provisioning.homes import ANY_MOVES, homes_of
+from plb.provisioning.improvement import TEMPERATURE, empty
+from plb.provisioning.measures import Floats, Measure, Residual, residual_of, sizes
+from plb.provisioning.neighbourhood import Clearing, no_clearing
+from plb.provisioning.packing import Packing, places_of
+from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
+from plb.provisioning.settling import place_missing, stay
+from plb.provisioning.standing import NOTHING, Standing, nobody_standing
+from plb.provisioning.workbench import Tell, Workbench, order_of, say_nothing
+from plb.uniform import Stream
+from plb.validation import check_count, check_number
+
+NAME = "Replanned"
+PRICE = 3e-3
+"""Of a move (`Annealing`): with less, moves are spent before nodes are empty; with much more, few are made."""
+SHARE_OPENED = 20
+"""Of the nodes in use, one in so many is opened at a time, where larger ones are unused."""
+FIRST_SPARE = 64
+"""Nodes of each kind beside those in use, at first."""
+
+
+def replan(
+    plan: ProvisioningPlan,
+    *,
+    most_moves: int | None = 0,
+    time_limit: float | None = None,
+    seed: int = 0,
+    tell: Tell | None = None,
+) -> ProvisioningPlan:
+    """Return a valid plan that differs little from one that need be neither valid nor complete.
+
+    Parameters
+    ----------
+    plan
+        Where replicas stand; `plan.instance` is what is to be placed from now on. Nodes keep their names.
+    most_moves
+        So many replicas that stand somewhere may go elsewhere, so that fewer nodes are needed. Those that must go count
+        among them, and go in any case. 0: none but these. None: any number.
+    time_limit
+        In seconds, after which no more nodes are emptied; with a limit, a plan may depend on the machine.
+    seed
+        Of the random numbers.
+    tell
+        Is told of the number of nodes.
+
+    Raises
+    ------
+    ConflictError
+        Rows of the plan make no sense (`faults_of_rows`).
+    NoRoomError
+        A replica finds no place on the nodes that there are, with the others as they stand.
+    """
+    if most_moves is not None:
+        check_count("provisioning", "most_moves", most_moves)
+    if time_limit is not None:
+        check_number("provisioning", "time_limit", time_limit)
+    check_count("provisioning", "seed", seed)
+    _check(plan)
+    tell = tell or say_nothing
+    bench = Workbench(plan.instance, time_limit)
+    site = _settled(bench, plan)
+    homes = site.clearing.homes
+    homes.most[0] = ANY_MOVES if most_moves is None else min(ANY_MOVES, max(most_moves, int(homes.away[0])))
+    tell(f"{NAME}: {site.clearing.nodes[0]:,} nodes, {homes.away[0]:,} moves")
+    packing, seconds = site.packing, bench.elapsed()
+    if homes.away[0] < homes.most[0]:
+        packing, seconds = _emptied(bench, site, Stream(seed), tell)
+    return attrs.evolve(bench.plan(packing, NAME, _names(plan, site)), seconds=seconds)
+
+
+def _emptied(bench: Workbench, site: _Site, rng: Stream, tell: Tell) -> tuple[Packing, float]:
+    """Empty nodes; return the packing as it was when the last one was empty, and the seconds until then.
+
+    What moves later and empties no node need not move.
+    """
+    clearing = site.clearing
+    found = _copy(site.packing), bench.elapsed()
+    fewest = int(clearing.nodes[0])
+    _empty_in_turn(bench, site, rng)
+    if clearing.nodes[0] < fewest:
+        fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
+    while _open_larger(bench, site) and not bench.time_is_over:
+        tell(f"{NAME}: {fewest:,} nodes, {clearing.homes.away[0]:,} moves")
+        _empty_in_turn(bench, site, rng)
+        if clearing.nodes[0] >= fewest:
+            break
+        fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
+    annealing = Annealing(TEMPERATURE, PRICE)
+    for seconds in empty(bench, *site[2:6], rng, annealing, NAME, tell):
+        if clearing.nodes[0] < fewest:
+            fewest, found = int(clearing.nodes[0]), (_copy(site.packing), seconds)
+    return found
+
+
+def _empty_in_turn(bench: Workbench, site: _Site, rng: Stream) -> None:
+    """Empty what has room on other nodes, those in front from which fewest would move; nodes that are new last."""
+    leave, stood_on = _at_home(site), np.zeros(len(site.packing.free), np.bool_)
+    stood_on[site.clearing.homes.node] = True
+    leave[~stood_on] = ANY_MOVES
+    used = site.clearing.used[: site.clearing.nodes[0]]
+    used[:] = used[np.argsort(leave[used], kind="stable")]
+    with bench.watched():
+        empty_in_turn(*site[:6], rng)
+
+
+def _at_home(site: _Site) -> Int:
+    """Return how many replicas on each node, (N,), stood there before."""
+    packing, homes = site.packing, site.clearing.homes
+    place, application = places_of(packing)
+    nodes = len(packing.free)
+    now = application * nodes + packing.node[place]
+    before = np.repeat(np.arange(len(packing.places)), np.diff(homes.start)) * nodes + homes.node
+    _, in_now, in_before = np.intersect1d(now, before, assume_unique=True, return_indices=True)
+    found = np.zeros(nodes, np.int64)
+    np.add.at(found, packing.node[place[in_now]], np.minimum(packing.placed[place[in_now]], homes.stood[in_before]))
+    return found
+
+
+def _leave_out_empty(site: _Site) -> None:
+    """Let the nodes in use be those on which somebody stands."""
+    clearing = site.clearing
+    used = clearing.used[: clearing.nodes[0]]
+    kept = used[site.standing.head[used] != NOTHING]
+    clearing.used[: len(kept)] = kept
+    clearing.nodes[0] = len(kept)
+
+
+def _open_larger(bench: Workbench, site: _Site) -> bool:
+    """Open a few unused nodes that are larger than the smallest in use; return whether there were any."""
+    packing, clearing = site.packing, site.clearing
+    nodes = int(clearing.nodes[0])
+    sizes_of_kinds = [float((bench.instance.capacity(one) / bench.capacity).mean()) for one in bench.instance.nodes]
+    used = np.searchsorted(packing.end, clearing.used[:nodes], side="right")
+    smallest = min(sizes_of_kinds[kind] for kind in np.unique(used).tolist())
+    for kind in np.argsort(sizes_of_kinds)[::-1].tolist():
+        first, end = int(packing.unused[kind]), int(packing.end[kind])
+        if sizes_of_kinds[kind] > smallest and first < end:
+            last = min(end, first + max(1, nodes // SHARE_OPENED))
+            clearing.used[nodes : nodes + last - first] = np.arange(first, last)
+            clearing.nodes[0] += last - first
+            packing.unused[kind] = last
+            return True
+    return False
+
+
+def _check(plan: ProvisioningPlan) -> None:
+    """Refuse what is no plan at all."""
+    fault = next(faults_of_rows(plan), None)
+    if fault is not None:
+        raise ConflictError(f"plan for {plan.instance.name}: {fault}")
+
+
+class _Site(NamedTuple):
+    """A packing and all that kernels read beside it."""
+
+    wanted: Wanted
+    neighbours: Neighbours
+    packing: Packing
+    standing: Standing
+    clearing: Clearing
+    residual: Residual
+    number: Int
+    """(N,) where the nodes of the plan are in the packing."""
+
+
+def _settled(bench: Workbench, plan: ProvisioningPlan) -> _Site:
+    """Let stay who may, and place the others; with more spare nodes while these do not suffice."""
+    size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
+    # where too much stands, few replicas should have to go: the small ones have first call
+    rows = np.argsort(size[plan.application], kind="stable")
+    spare = FIRST_SPARE if len(bench.instance.nodes) == 1 else max(FIRST_SPARE, plan.nodes)
+    while True:
+        site = _vacant(bench, plan, size, spare)
+        node = site.number[plan.node[rows]].astype(np.int32)
+        stay(*site[:6], plan.application[rows], node, plan.count[rows])
+        left = place_missing(*site[:6])
+        if left == NOTHING:
+            _leave_out_empty(site)
+            return site
+        if len(site.packing.free) == bench.most_nodes or spare > bench.instance.replicas.sum():
+            raise NoRoomError(bench.instance.name, bench.instance.applications[left])
+        spare *= 2
+
+
+def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Floats, spare: int) -> _Site:
+    """Return the nodes of a plan and spare ones before anybody stands there."""
+    instance = bench.instance
+    packing, number = bench.packing_for(plan, spare)
+    homes = homes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
+    stand = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
+    homes.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # nobody asks where those go that are too many
+    residual = residual_of(Measure.AVERAGE, bench.capacity)
+    clearing = no_clearing(packing, size, homes, residual)
+    clearing.missing[:] = instance.replicas
+    clearing.used[: plan.nodes] = np.sort(number)
+    clearing.nodes[0] = plan.nodes
+    return _Site(
+        wanted=Wanted(order_of(size), instance.replicas, bench.demand),
+        neighbours=bench.neighbours,
+        packing=packing,
+        standing=nobody_standing(packing),
+        clearing=clearing,
+        residual=residual,
+        number=number,
+    )
+
+
+def _copy(packing: Packing) -> Packing:
+    """Return a packing of which who stands where stays as it is."""
+    return packing._replace(places=packing.places.copy(), node=packing.node.copy(), placed=packing.placed.copy())
+
+
+def _names(plan: ProvisioningPlan, site: _Site) -> list[str]:
+    """Return names for the nodes of a packing: those of the plan, and for others their type and a number not in use."""
+    names = [""] * len(site.packing.free)
+    for name, place in zip(plan.node_names(), site.number.tolist(), strict=True):
+        names[place] = name
+    taken, first = set(names), 0
+    for node_type, end in zip(plan.instance.nodes, site.packing.end.tolist(), strict=True):
+        numbered = (f"{node_type.name}-{number}" for number in itertools.count())
+        free = (name for name in numbered if name not in taken)
+        names[first:end] = [name or next(free) for name in names[first:end]]
+        first = end
+    return names

@@ -1,0 +1,167 @@
+"""Run an algorithm of [3] on a workbench."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import StrEnum
+
+import numpy as np
+
+from plb.provisioning.application_centric import Wanted, first_fit, no_candidates, ordered_fit
+from plb.provisioning.errors import NoPlanError
+from plb.provisioning.filling import nothing_filled
+from plb.provisioning.matching import match, no_matches
+from plb.provisioning.measures import CODES, Floats, Measure, hybrid, residual_of, sizes
+from plb.provisioning.names import Algorithm, Way, parse_algorithm
+from plb.provisioning.node_candidates import fewest_candidates, nothing_struck
+from plb.provisioning.node_centric import fill_nodes
+from plb.provisioning.packing import NO_ROOM, STOPPED, Packing
+from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.released import nothing_sorted, resorted_fit, whole_shares
+from plb.provisioning.released_nodes import fill_in_turn
+from plb.provisioning.spreading import nothing_spread, spread
+from plb.provisioning.workbench import Tell, Workbench, order_of
+
+
+class Rules(StrEnum):
+    """Whose rules an algorithm follows."""
+
+    PAPER = "paper"
+    """The text of [3]."""
+    RELEASED = "released"
+    """Its authors' programs, which do other things in places; see `plb.provisioning.released`."""
+
+
+def run(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Tell) -> ProvisioningPlan:
+    """Run an algorithm on a workbench; see `provision`."""
+    if algorithm.way in (Way.SPREAD, Way.MATCH):
+        return _fewest_nodes(bench, algorithm, rules, tell)
+    if algorithm.way is Way.INTEGER_PROGRAM:
+        from plb.provisioning.milp import solve_exactly  # begins with `auto`, which runs algorithms from here
+
+        return solve_exactly(bench, tell, gap_percent=algorithm.gap_percent)
+    if algorithm == FIRST_FIT:
+        return first_fit_plan(bench)
+    wanted = _wanted(bench, algorithm, rules)
+    nodes = min(bench.most_nodes, bench.lower_bound + bench.lower_bound // 2 + 64)
+    while True:
+        packing = bench.packing(nodes)
+        with bench.watched():
+            outcome = _pack(bench, algorithm, rules, wanted, packing)
+        if outcome == 0:
+            return bench.plan(packing, algorithm.name)
+        if outcome == STOPPED:
+            return first_fit_plan(bench)
+        if nodes == bench.most_nodes:
+            raise NoPlanError(bench.instance.name, algorithm.name, nodes)
+        nodes = min(bench.most_nodes, 2 * nodes)
+
+
+FIRST_FIT = parse_algorithm("FF")
+
+
+def _wanted(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Wanted:
+    """Return what is to be placed, in the order in which an algorithm wants it."""
+    order = np.arange(len(bench.demand))
+    if algorithm.decreasing:
+        order = order_of(_sizes(bench, algorithm, rules))
+    return Wanted(order, bench.instance.replicas, bench.demand)
+
+
+def _sizes(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Floats:
+    if algorithm.demand_share == 0.0:
+        return bench.degrees.astype(np.float64)
+    shares = bench.shares
+    # the programs do divide by the total as a real number here
+    if rules is Rules.RELEASED and algorithm.measure is not Measure.EXTENDED_SUM:
+        shares = whole_shares(bench.demand, bench.capacity)
+    size = sizes(algorithm.measure, shares, bench.instance.replicas)
+    return size if algorithm.demand_share == 1.0 else hybrid(size, bench.degrees, algorithm.demand_share)
+
+
+def _pack(bench: Workbench, algorithm: Algorithm, rules: Rules, wanted: Wanted, packing: Packing) -> int:
+    """Fill a packing; return 0, `NO_ROOM` or `STOPPED`."""
+    nodes, neighbours = len(packing.free), bench.neighbours
+    if algorithm.way is Way.FIRST_FIT:
+        return first_fit(wanted, neighbours, packing)
+    if algorithm.way is Way.NODE_CANDIDATES:
+        return fewest_candidates(wanted, neighbours, packing, nothing_struck(wanted.order, nodes))
+    if algorithm.way is Way.NODE_CENTRIC:
+        fill = fill_in_turn if rules is Rules.RELEASED else fill_nodes
+        return fill(wanted, neighbours, packing, nothing_filled(algorithm.score, wanted, bench.capacity))
+    sign = 1 if algorithm.way is Way.BEST_FIT else -1
+    if rules is Rules.RELEASED:
+        state = nothing_sorted(nodes, bench.capacity)
+        return resorted_fit(wanted, neighbours, packing, state, CODES[algorithm.measure], sign)
+    residual = residual_of(algorithm.measure, bench.capacity)
+    return ordered_fit(wanted, neighbours, packing, no_candidates(nodes), residual, sign)
+
+
+def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Tell) -> ProvisioningPlan:
+    """Look for the least number of nodes at which an algorithm succeeds ([3] section 5.1).
+
+    First Fit says how many suffice; where the algorithm cannot do with as many, its plan stands.
+    """
+    best = first_fit_plan(bench)
+    most = bench.reach(best)
+    wanted = _wanted(bench, algorithm, rules)
+
+    def succeeds(nodes: int) -> bool:
+        nonlocal best
+        packing = bench.packing_of_first(nodes)
+        with bench.watched():
+            missing = _place_all(bench, algorithm, rules, wanted, packing)
+        if missing == STOPPED:
+            return False
+        tell(f"{algorithm.name}: {nodes:,} nodes {'suffice' if missing == 0 else f'leave {missing:,} replicas over'}")
+        if missing == 0:
+            best = bench.plan(packing, algorithm.name)
+        return missing == 0
+
+    if not succeeds(most):
+        return best
+    if algorithm.decrement_percent is None:
+        _halve(bench, succeeds, most)
+    else:
+        step = max(1, math.ceil(bench.lower_bound * algorithm.decrement_percent / 100.0))
+        while most - step >= bench.lower_bound and not bench.time_is_over and succeeds(most - step):
+            most -= step
+    return best
+
+
+def first_fit_plan(bench: Workbench) -> ProvisioningPlan:
+    """Return First Fit's plan; it is never stopped."""
+    nodes = min(bench.most_nodes, bench.lower_bound + bench.lower_bound // 2 + 64)
+    wanted = _wanted(bench, FIRST_FIT, Rules.PAPER)
+    while True:
+        packing = bench.packing(nodes)._replace(stop=np.zeros(1, np.int64))
+        if first_fit(wanted, bench.neighbours, packing) != NO_ROOM:
+            return bench.plan(packing, FIRST_FIT.name)
+        if nodes == bench.most_nodes:
+            raise NoPlanError(bench.instance.name, FIRST_FIT.name, nodes)
+        nodes = min(bench.most_nodes, 2 * nodes)
+
+
+def _halve(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> None:
+    """Halve what lies between the lower bound and a number of nodes that suffices."""
+    low = bench.lower_bound
+    while low < most and not bench.time_is_over:
+        nodes = (low + most) // 2
+        if succeeds(nodes):
+            most = nodes
+        else:
+            low = nodes + 1
+
+
+def _place_all(bench: Workbench, algorithm: Algorithm, rules: Rules, wanted: Wanted, packing: Packing) -> int:
+    """Place what can be placed on all nodes of a packing; return how many replicas found no place."""
+    nodes = len(packing.free)
+    if algorithm.way is Way.MATCH:
+        filling = nothing_filled(algorithm.score, wanted, bench.capacity)
+        matches = no_matches(nodes, int(bench.instance.replicas.sum()))
+        return match(wanted, bench.neighbours, packing, filling, matches)
+    released = rules is Rules.RELEASED
+    residual = residual_of(algorithm.measure, bench.capacity, whole=released)
+    state = nothing_spread(nodes)
+    return spread(wanted, bench.neighbours, packing, state, residual, released)

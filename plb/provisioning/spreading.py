@@ -1,0 +1,262 @@
+"""Replicas spread over a given number of nodes, one at a time ([3] section 4.4, algorithm 3).
+
+With few replicas of an application on a node, limits bind less. Nodes stand in the order of what is left of them, most
+first, so that the first that takes a replica is Worst Fit's.
+
+L applications, D dimensions, N nodes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.arrays import Float, Int32
+from plb.kernel import kernel
+from plb.provisioning.affinity import Neighbours
+from plb.provisioning.application_centric import FULL_NODES, Wanted
+from plb.provisioning.measures import Residual, add_node, left, reweigh, take_from_totals, varies
+from plb.provisioning.packing import (
+    STOPPED,
+    Packing,
+    count_full,
+    drop_full,
+    fitting,
+    lift_limits,
+    limit_nodes,
+    note_place,
+    take,
+)
+
+
+class Spread(NamedTuple):
+    """What is known of the nodes, and which of them the application at hand stands on."""
+
+    value: Float
+    """(N,) what is left of a node, as one number."""
+    taken: Int32
+    """(N,) replicas of the application at hand."""
+    most: Int32
+    """(N,) how many of them limits allow."""
+    place: Int32
+    """(N,) of a node in the order."""
+    touched: Int32
+    """(N,) the nodes that it stands on, in the order in which they took one."""
+    heap: Int32
+    """(N,) of these, those that may take more, the one with most left on top."""
+
+
+def nothing_spread(nodes: int) -> Spread:
+    """Return room for so many nodes."""
+    return Spread(np.zeros(nodes), *(np.zeros(nodes, np.int32) for _ in range(5)))
+
+
+@kernel
+def spread(
+    wanted: Wanted, neighbours: Neighbours, packing: Packing, state: Spread, residual: Residual, in_turn: bool
+) -> int:
+    """Place the replicas one by one; return how many found no place.
+
+    `STOPPED`: time ran out.
+
+    Parameters
+    ----------
+    residual
+        How what is left of a node becomes one number. Weights that depend on all nodes follow after each application.
+    in_turn
+        False: a replica goes to the node with most left at that moment, of equals to one that has none of the
+        application. True: nodes are asked in turn, in the order before the application, as in the programs of [3]'s
+        authors.
+    """
+    live, full, lost = len(packing.free), 0, 0
+    for node in range(live):
+        packing.live[node] = node
+        add_node(residual, packing.free, node)
+    reweigh(residual)
+    for node in range(live):
+        state.value[node] = left(residual, packing.free, node)
+    _sort(packing.live, state.value, live)
+    for application in wanted.order:
+        if packing.stop[0]:
+            return STOPPED
+        noted = limit_nodes(packing, neighbours, application)
+        own, missing = neighbours.own[application], wanted.replicas[application]
+        if in_turn:
+            touched, missing = _place_in_turn(wanted, packing, state, application, own, missing, live)
+        else:
+            touched, missing = _place_by_value(wanted, packing, state, residual, application, own, missing, live)
+        lift_limits(packing, noted)
+        lost += missing
+        for number in range(touched):
+            node = state.touched[number]
+            note_place(packing, application, node, state.taken[node])
+            take_from_totals(residual, wanted.demand, application, state.taken[node])
+            if in_turn:
+                state.value[node] = left(residual, packing.free, node)
+        full += count_full(packing, application)
+        if varies(residual):
+            reweigh(residual)
+            for number in range(live):
+                node = packing.live[number]
+                state.value[node] = left(residual, packing.free, node)
+            _sort(packing.live, state.value, live)
+        else:
+            _resettle(packing.live, state, touched, live)
+        for number in range(touched):
+            state.taken[state.touched[number]] = 0
+        if full >= FULL_NODES:
+            live, full = drop_full(packing, live), 0
+    return lost
+
+
+@kernel
+def _place_in_turn(
+    wanted: Wanted, packing: Packing, state: Spread, application: int, own: int, missing: int, live: int
+) -> tuple[int, int]:
+    """Ask nodes in turn; return how many took replicas, and how many replicas found no place."""
+    touched = 0
+    for number in range(live):
+        if missing == 0:
+            return touched, missing
+        node = packing.live[number]
+        most = min(own, packing.allowed[node])
+        if most > 0 and fitting(packing.free, node, wanted.demand, application, 1):
+            take(packing, wanted.demand, application, node, 1)
+            state.taken[node], state.most[node], state.place[node] = 1, most, number
+            state.touched[touched] = node
+            touched += 1
+            missing -= 1
+    placed = True
+    while missing > 0 and placed:
+        placed = False
+        for number in range(touched):
+            node = state.touched[number]
+            if (
+                missing > 0
+                and state.taken[node] < state.most[node]
+                and fitting(packing.free, node, wanted.demand, application, 1)
+            ):
+                take(packing, wanted.demand, application, node, 1)
+                state.taken[node] += 1
+                missing -= 1
+                placed = True
+    return touched, missing
+
+
+@kernel
+def _place_by_value(
+    wanted: Wanted,
+    packing: Packing,
+    state: Spread,
+    residual: Residual,
+    application: int,
+    own: int,
+    missing: int,
+    live: int,
+) -> tuple[int, int]:
+    """Give each replica to the node with most left; return how many took some, and how many found no place."""
+    touched, waiting, number = 0, 0, 0
+    while missing > 0:
+        while number < live:
+            node = packing.live[number]
+            if packing.allowed[node] > 0 and fitting(packing.free, node, wanted.demand, application, 1):
+                break
+            number += 1
+        if number < live and (waiting == 0 or state.value[packing.live[number]] >= state.value[state.heap[0]]):
+            node = packing.live[number]
+            state.taken[node], state.most[node], state.place[node] = 0, min(own, packing.allowed[node]), number
+            state.touched[touched] = node
+            touched += 1
+            number += 1
+        elif waiting > 0:
+            node = state.heap[0]
+            waiting -= 1
+            state.heap[0] = state.heap[waiting]
+            _sink(state, waiting)
+        else:
+            break
+        take(packing, wanted.demand, application, node, 1)
+        state.taken[node] += 1
+        state.value[node] = left(residual, packing.free, node)
+        missing -= 1
+        if state.taken[node] < state.most[node] and fitting(packing.free, node, wanted.demand, application, 1):
+            state.heap[waiting] = node
+            _rise(state, waiting)
+            waiting += 1
+    return touched, missing
+
+
+@kernel
+def _sort(order: Int32, value: Float, end: int) -> None:
+    """Sort nodes by what is left, most first; equal ones stay in order."""
+    for number in range(1, end):
+        node = order[number]
+        place = number
+        while place > 0 and value[order[place - 1]] < value[node]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = node
+
+
+@kernel
+def _resettle(order: Int32, state: Spread, touched: int, live: int) -> None:
+    """Move the touched nodes, of which less is left than before, back to where they belong in the order."""
+    if touched == 0:
+        return
+    read = write = state.place[state.touched[0]]
+    _sort(state.touched, state.value, touched)
+    waiting = 0
+    while waiting < touched:
+        late = state.touched[waiting]
+        while read < live and state.taken[order[read]] > 0:
+            read += 1
+        if read < live and not _before(state, late, order[read], read):
+            order[write] = order[read]
+            read += 1
+        else:
+            order[write] = late
+            waiting += 1
+        write += 1
+
+
+@kernel(inline=True)
+def _before(state: Spread, late: int, other: int, place: int) -> bool:
+    """Tell whether a touched node stands before another, untouched one at a place."""
+    if state.value[late] != state.value[other]:
+        return bool(state.value[late] > state.value[other])
+    return bool(state.place[late] < place)
+
+
+@kernel(inline=True)
+def _above(state: Spread, one: int, other: int) -> bool:
+    """Tell whether more is left of one node than of another; of equals, the one that stands first."""
+    if state.value[one] != state.value[other]:
+        return bool(state.value[one] > state.value[other])
+    return bool(state.place[one] < state.place[other])
+
+
+@kernel
+def _sink(state: Spread, size: int) -> None:
+    """Let the top of the heap sink to where less is left of none below it."""
+    place = 0
+    while True:
+        best = place
+        for child in (2 * place + 1, 2 * place + 2):
+            if child < size and _above(state, state.heap[child], state.heap[best]):
+                best = child
+        if best == place:
+            return
+        state.heap[place], state.heap[best] = state.heap[best], state.heap[place]
+        place = best
+
+
+@kernel
+def _rise(state: Spread, place: int) -> None:
+    """Let a node in the heap rise to where more is left of the one above it."""
+    while place > 0:
+        above = (place - 1) // 2
+        if not _above(state, state.heap[place], state.heap[above]):
+            return
+        state.heap[place], state.heap[above] = state.heap[above], state.heap[place]
+        place = above

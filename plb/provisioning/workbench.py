@@ -1,0 +1,189 @@
+"""What all algorithms need of an instance, made once: arrays, nodes, and how a packing becomes a plan."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+
+import numpy as np
+
+from plb.arrays import Int, Int32
+from plb.provisioning.affinity import degrees
+from plb.provisioning.instance import Instance
+from plb.provisioning.lower_bound import lower_bound
+from plb.provisioning.measures import Floats
+from plb.provisioning.packing import Packing, empty_packing, places_of
+from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.standing import Standing, add_all, nobody_standing
+
+Tell = Callable[[str], None]
+"""Is told of progress, a line at a time."""
+
+
+def say_nothing(_: str) -> None:
+    """Keep progress to oneself."""
+
+
+class Workbench:
+    """An instance as kernels read it, and the time that there is for it.
+
+    Parameters
+    ----------
+    instance
+        What is to be provisioned.
+    seconds
+        After so many, `stop` is set; None: never.
+    """
+
+    def __init__(self, instance: Instance, seconds: float | None = None) -> None:
+        self.instance = instance
+        self.demand = instance.dimensions()
+        self.capacity = instance.largest_capacity()
+        self.neighbours = instance.neighbours
+        self.lower_bound = lower_bound(instance)
+        self.stop = np.zeros(1, np.int64)
+        self.seconds = seconds
+        self._began = time.perf_counter()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Set `stop` when the time is over, while the block runs."""
+        if self.seconds is None:
+            yield
+            return
+        # kernels run without the interpreter lock, so that this thread gets its turn while they do
+        timer = threading.Timer(
+            min(max(0.0, self.seconds - self.elapsed()), threading.TIMEOUT_MAX), self.stop.fill, [1]
+        )
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @property
+    def time_is_over(self) -> bool:
+        """Whether `stop` is set."""
+        return bool(self.stop[0])
+
+    def elapsed(self) -> float:
+        """Return the seconds since the workbench was made."""
+        return time.perf_counter() - self._began
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Demand of a replica by what the largest node has, (L, D)."""
+        return np.asarray(self.demand / self.capacity)
+
+    @cached_property
+    def degrees(self) -> Int:
+        """With how many others each application shares a limit, (L,)."""
+        return degrees(self.neighbours)
+
+    @property
+    def most_nodes(self) -> int:
+        """How many nodes may be used at the most."""
+        counts = [node_type.count for node_type in self.instance.nodes]
+        replicas = int(self.instance.replicas.sum())
+        return sum(replicas if count is None else min(count, replicas) for count in counts)
+
+    def packing(self, nodes: int) -> Packing:
+        """Return an empty packing with up to so many nodes of each kind, for algorithms that open nodes as they go."""
+        counts = [nodes if one.count is None else min(one.count, nodes) for one in self.instance.nodes]
+        return self._packing_of(counts)
+
+    def packing_of_first(self, nodes: int) -> Packing:
+        """Return an empty packing of the first so many nodes, those of the first kind in front."""
+        counts, left = [], nodes
+        for node_type in self.instance.nodes:
+            counts.append(left if node_type.count is None else min(node_type.count, left))
+            left -= counts[-1]
+        return self._packing_of(counts)
+
+    def _packing_of(self, counts: list[int]) -> Packing:
+        """Return an empty packing with so many nodes of each kind."""
+        capacity = np.stack([self.instance.capacity(node_type) for node_type in self.instance.nodes])
+        free = np.repeat(capacity, counts, axis=0)
+        return empty_packing(self.instance.replicas, self.demand, free, np.cumsum(counts), self.stop)
+
+    def reach(self, plan: ProvisioningPlan) -> int:
+        """Return how many of the first nodes have all in them that a plan uses.
+
+        Kinds behind one of which there are as many as it takes do not count: the first nodes never reach them.
+        """
+        reach, before = 0, 0
+        for node_type, used in zip(
+            self.instance.nodes, np.bincount(plan.kind, minlength=len(self.instance.nodes)).tolist(), strict=True
+        ):
+            if used:
+                reach = before + used
+            if node_type.count is None:
+                break
+            before += node_type.count
+        return reach
+
+    def packing_for(self, plan: ProvisioningPlan, spare: int = 0) -> tuple[Packing, Int]:
+        """Return an empty packing with the nodes of a plan, and so many more of each kind if there are, not in use yet.
+
+        Returns
+        -------
+        packing
+            Nodes by kind, those of the plan in front.
+        number
+            (N,) where the nodes of the plan are among them.
+        """
+        used = np.bincount(plan.kind, minlength=len(self.instance.nodes))
+        counts = [
+            taken + spare if node_type.count is None else min(taken + spare, node_type.count)
+            for node_type, taken in zip(self.instance.nodes, used.tolist(), strict=True)
+        ]
+        packing = self._packing_of(counts)
+        first = packing.end - counts
+        packing.unused[:] = first + used
+        order = np.argsort(plan.kind, kind="stable")
+        number = np.empty(plan.nodes, np.int64)
+        number[order] = np.repeat(first - (np.cumsum(used) - used), used) + np.arange(plan.nodes)
+        return packing, number
+
+    def standing(self, plan: ProvisioningPlan) -> tuple[Packing, Standing]:
+        """Return the packing of a plan, nodes by kind, and who stands where."""
+        packing, number = self.packing_for(plan)
+        standing = nobody_standing(packing)
+        node = number[plan.node].astype(np.int32)
+        add_all(packing, standing, self.demand, plan.application, node, plan.count)
+        return packing, standing
+
+    def plan(self, packing: Packing, algorithm: str, names: Sequence[str] | None = None) -> ProvisioningPlan:
+        """Return what a packing with all replicas in it says, nodes that nobody stands on left out.
+
+        Parameters
+        ----------
+        packing
+            With a place for each replica.
+        algorithm
+            What filled it.
+        names
+            (N,) of its nodes; None: they have none of their own.
+        """
+        row, application = places_of(packing)
+        used, node = np.unique(packing.node[row], return_inverse=True)
+        return ProvisioningPlan(
+            instance=self.instance,
+            kind=np.searchsorted(packing.end, used, side="right").astype(np.int32),
+            application=application.astype(np.int32),
+            node=node.astype(np.int32),
+            count=packing.placed[row],
+            algorithm=algorithm,
+            seconds=self.elapsed(),
+            lower_bound=self.lower_bound,
+            names=None if names is None else tuple(names[one] for one in used.tolist()),
+        )
+
+
+def order_of(sizes: Floats | Int32 | Int) -> Int:
+    """Return the applications from large to small, equal ones in their given order."""
+    return np.argsort(-np.asarray(sizes, np.float64), kind="stable").astype(np.int64)

@@ -1,0 +1,217 @@
+"""The algorithms of [3] written out replica by replica with dictionaries: what the kernels have to say, too."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from plb.provisioning import Instance, ProvisioningPlan
+from plb.provisioning.measures import EPSILON, Measure
+
+Residual = Callable[[Sequence["Bin"], "Bin"], float]
+Placement = list[tuple[int, dict[int, int]]]
+"""For each node that somebody stands on its number, and the replicas of each application."""
+
+
+class Bin:
+    """A node."""
+
+    def __init__(self, instance: Instance, kind: int, number: int) -> None:
+        self.instance, self.number = instance, number
+        self.free = [int(value) for value in instance.capacity(instance.nodes[kind])]
+        self.inside: Counter[int] = Counter()
+
+    def takes(self, application: int) -> bool:
+        """Tell whether one more replica fits, and every limit then holds."""
+        demand = self.instance.dimensions()[application]
+        if any(asked > left for asked, left in zip(demand.tolist(), self.free, strict=True)):
+            return False
+        after = self.inside + Counter([application])
+        limits = self.instance.affinity
+        for source, target, most in zip(
+            limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True
+        ):
+            if after[source] and after[target] > most:
+                return False
+        return True
+
+    def put(self, application: int) -> None:
+        """Place a replica."""
+        demand = self.instance.dimensions()[application]
+        self.free = [left - asked for left, asked in zip(self.free, demand.tolist(), strict=True)]
+        self.inside[application] += 1
+
+
+class Pool:
+    """Nodes that are opened when they are needed, those of the first kind first."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.opened: list[Bin] = []
+        self.used = [0] * len(instance.nodes)
+
+    def open(self, application: int) -> Bin | None:
+        """Return a new node that takes an application; None: there is none."""
+        for kind, node_type in enumerate(self.instance.nodes):
+            new = Bin(self.instance, kind, 1000 * kind + self.used[kind])
+            if (node_type.count is None or self.used[kind] < node_type.count) and new.takes(application):
+                self.used[kind] += 1
+                self.opened.append(new)
+                return new
+        return None
+
+
+def placement(bins: Iterable[Bin]) -> Placement:
+    """Return who stands where."""
+    return sorted((one.number, dict(one.inside)) for one in bins if one.inside)
+
+
+def placement_of(plan: ProvisioningPlan) -> list[dict[int, int]]:
+    """Return who stands on each node of a plan, in the order of nodes."""
+    nodes: list[dict[int, int]] = [{} for _ in range(plan.nodes)]
+    for application, node, count in zip(
+        plan.application.tolist(), plan.node.tolist(), plan.count.tolist(), strict=True
+    ):
+        nodes[node][application] = count
+    return nodes
+
+
+def allowed(plan: ProvisioningPlan) -> bool:
+    """Tell whether a plan places every replica once and keeps capacity and limits."""
+    placed: Counter[int] = Counter()
+    for number, inside in enumerate(placement_of(plan)):
+        node = Bin(plan.instance, int(plan.kind[number]), number)
+        for application, count in inside.items():
+            placed[application] += count
+            for _ in range(count):
+                if not node.takes(application):
+                    return False
+                node.put(application)
+    used = Counter(plan.kind.tolist())
+    counts = [node_type.count for node_type in plan.instance.nodes]
+    return dict(placed) == dict(enumerate(plan.instance.replicas.tolist())) and all(
+        count is None or used[kind] <= count for kind, count in enumerate(counts)
+    )
+
+
+def residual(measure: Measure, instance: Instance) -> Residual:
+    """Return how what is left of a node is measured beside all nodes in use ([3] table 2).
+
+    Terms are multiplied and added in the order of the kernels, so that ties are ties there, too.
+    """
+    capacity = [int(value) for value in instance.largest_capacity()]
+
+    def value(bins: Sequence[Bin], one: Bin) -> float:
+        totals = [sum(other.free[place] for other in bins) / most for place, most in enumerate(capacity)]
+        whole = sum(totals)
+        weights = {
+            Measure.AVERAGE: [1.0 / len(totals) for _ in totals],
+            Measure.MAX: [1.0 for _ in totals],
+            Measure.EXPONENTIAL: [math.exp(EPSILON * total / len(bins)) for total in totals],
+            Measure.SURROGATE: [total / whole if whole > 0 else 1.0 for total in totals],
+            Measure.EXTENDED_SUM: [1.0 / total if total > 0 else 0.0 for total in totals],
+        }[measure]
+        terms = [left * (weight / most) for left, weight, most in zip(one.free, weights, capacity, strict=True)]
+        return max(terms) if measure is Measure.MAX else sum(terms, 0.0)
+
+    return value
+
+
+def first_fit(instance: Instance, order: Iterable[int]) -> Placement | None:
+    """Return First Fit's placement."""
+    pool = Pool(instance)
+    for application in order:
+        for _ in range(int(instance.replicas[application])):
+            found = next((one for one in pool.opened if one.takes(application)), None) or pool.open(application)
+            if found is None:
+                return None
+            found.put(application)
+    return placement(pool.opened)
+
+
+def ordered_fit(instance: Instance, order: Iterable[int], measure: Measure, sign: int) -> Placement | None:
+    """Return Best Fit's placement, or Worst Fit's if `sign` is -1 ([3] algorithm 1)."""
+    pool, value = Pool(instance), residual(measure, instance)
+    for application in order:
+        missing = int(instance.replicas[application])
+        while missing:
+            able = [one for one in pool.opened if one.takes(application)]
+            if able:
+                left = [sign * value(pool.opened, one) for one in able]
+                found = able[int(np.argmin(left))]
+            else:
+                new = pool.open(application)
+                if new is None:
+                    return None
+                found = new
+            while missing and found.takes(application):
+                found.put(application)
+                missing -= 1
+    return placement(pool.opened)
+
+
+def resorted_fit(instance: Instance, order: Iterable[int], measure: Measure, sign: int) -> Placement:
+    """Return the placement of the authors' programs: nodes sorted before each replica, one replica at a time."""
+    pool = Pool(instance)
+    bins: list[Bin] = []
+    measured: dict[int, np.float32] = {}
+    capacity = [int(value) for value in instance.largest_capacity()]
+    for application in order:
+        current = 0
+        for _ in range(int(instance.replicas[application])):
+            bins[current:] = sorted(bins[current:], key=lambda one: sign * measured[one.number])
+            while True:
+                if current == len(bins):
+                    new = pool.open(application)
+                    assert new is not None
+                    bins.append(new)
+                    measured[new.number] = np.float32(0.0)
+                if bins[current].takes(application):
+                    break
+                current += 1
+            bins[current].put(application)
+            totals = [sum(column) for column in zip(*(one.free for one in bins), strict=True)]
+            for one in bins[current:]:
+                measured[one.number] = _measured(measure, one, totals, capacity, len(bins))
+    return placement(pool.opened)
+
+
+def _measured(measure: Measure, one: Bin, totals: list[int], capacity: list[int], bins: int) -> np.float32:
+    """Return what is left of a node as the programs compute it, with 32-bit numbers."""
+    found = np.float32(0.0)
+    for left, total, most in zip(one.free, totals, capacity, strict=True):
+        if measure is Measure.EXPONENTIAL:
+            value = np.float32(math.exp(EPSILON * total / (most * bins)) / most) * np.float32(left)
+        elif measure is Measure.EXTENDED_SUM:
+            value = np.float32(left) / np.float32(max(total, 1))
+        elif measure is Measure.SURROGATE:
+            value = np.float32(total) / np.float32(max(sum(totals), 1)) * np.float32(left // most)
+        else:
+            value = np.float32(left // most)
+        found = max(found, value) if measure is Measure.MAX else found + value
+    return found
+
+
+def spread(instance: Instance, order: Iterable[int], measure: Measure, nodes: int) -> tuple[Placement, dict[int, int]]:
+    """Return Worst Fit's placement on given nodes, one replica at a time, and the replicas that find no place."""
+    bins = [Bin(instance, 0, number) for number in range(nodes)]
+    value = residual(measure, instance)
+    ranked = sorted(bins, key=lambda one: -value(bins, one))
+    lost = {}
+    for application in order:
+        before = {one.number: place for place, one in enumerate(ranked)}
+        missing = int(instance.replicas[application])
+        while missing:
+            able = [one for one in ranked if one.takes(application)]
+            if not able:
+                break
+            # most left; of equals one without a replica of the application; of these the first in order
+            able.sort(key=lambda one: (-value(bins, one), one.inside[application] > 0, before[one.number]))
+            able[0].put(application)
+            missing -= 1
+        lost[application] = missing
+        ranked.sort(key=lambda one: (-value(bins, one), before[one.number]))
+    return placement(bins), lost

@@ -1,0 +1,126 @@
+"""The algorithms of [3] that go by nodes, written out: what the kernels have to say, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plb.provisioning import Instance
+from plb.provisioning.filling import Score
+from tests.provisioning.naive import Bin, Placement, Pool, placement
+
+
+def score(kind: Score, instance: Instance, bins: Sequence[Bin], node: Bin, application: int, whole: bool) -> float:
+    """Return how well an application suits a node ([3] table 3); `whole`: shares are whole numbers."""
+    capacity = [int(value) for value in instance.largest_capacity()]
+    demand = instance.dimensions()
+    found = 0.0
+    for place, most in enumerate(capacity):
+        asked, left = int(demand[application, place]), node.free[place]
+        if whole:
+            asked -= asked % most
+        share = left / most
+        if kind is Score.L2_NORM:
+            if whole:
+                left -= left % most
+            difference = (left - asked) / most
+            found -= difference * difference
+            continue
+        weight = share
+        if kind is Score.TIGHT_FILL:
+            weight = 1.0 / share if share else 0.0
+        elif kind is Score.FITNESS:
+            wanted = int((instance.replicas.astype(int) * demand[:, place]).sum()) / most
+            total = sum(one.free[place] for one in bins) / most
+            weight = share / (wanted * total) if wanted * total else 0.0
+        found += weight / most * asked
+    return found
+
+
+def fill_nodes(instance: Instance, kind: Score) -> Placement | None:
+    """Fill node after node with the application of the highest score ([3] algorithm 2)."""
+    pool, missing = Pool(instance), instance.replicas.tolist()
+    for number, node_type in enumerate(instance.nodes):
+        while any(missing) and (node_type.count is None or pool.used[number] < node_type.count):
+            node = Bin(instance, number, 1000 * number + pool.used[number])
+            pool.opened.append(node)
+            while True:
+                able = [one for one, left in enumerate(missing) if left and node.takes(one)]
+                if not able:
+                    break
+                best = max(able, key=lambda one: score(kind, instance, pool.opened, node, one, False))
+                while missing[best] and node.takes(best):
+                    node.put(best)
+                    missing[best] -= 1
+            if not node.inside:
+                pool.opened.pop()
+                break
+            pool.used[number] += 1
+    return None if any(missing) else placement(pool.opened)
+
+
+def fill_in_turn(instance: Instance, kind: Score) -> Placement:
+    """Fill node after node as the authors' programs do: a list, one pass of bubble sort, and changes of place."""
+    order, missing = list(range(len(instance.applications))), instance.replicas.tolist()
+    bins: list[Bin] = []
+    done = 0
+    while done < len(order):
+        node = Bin(instance, 0, len(bins))
+        bins.append(node)
+        current = done
+        while current < len(order) and all(node.free):
+            values = {one: score(kind, instance, bins, node, one, True) for one in order[current:]}
+            for place in range(len(order) - 1, current, -1):
+                if values[order[place]] > values[order[place - 1]]:
+                    order[place], order[place - 1] = order[place - 1], order[place]
+            application = order[current]
+            while missing[application] and node.takes(application):
+                node.put(application)
+                missing[application] -= 1
+            if not missing[application]:
+                order[done], order[current] = order[current], order[done]
+                done += 1
+            current += 1
+    return placement(bins)
+
+
+def match(instance: Instance, kind: Score, nodes: int) -> tuple[Placement, int]:
+    """Place the replica of the best pair, one after the other, on given nodes ([3] algorithm 4)."""
+    bins = [Bin(instance, 0, number) for number in range(nodes)]
+    missing = instance.replicas.tolist()
+    while True:
+        pairs = [
+            (-score(kind, instance, bins, node, one, False), node.number, one)
+            for node in bins
+            for one, left in enumerate(missing)
+            if left and node.takes(one)
+        ]
+        if not pairs:
+            return placement(bins), sum(missing)
+        _, number, application = min(pairs)
+        bins[number].put(application)
+        missing[application] -= 1
+
+
+def fewest_candidates(instance: Instance, order: list[int]) -> Placement:
+    """Place the application next that fewest nodes can take, struck out as the authors' programs do it."""
+    pool = Pool(instance)
+    order, limits = list(order), instance.affinity
+    linked = {(s, t) for s, t in zip(limits.source.tolist(), limits.target.tolist(), strict=True) if s != t}
+    linked |= {(t, s) for s, t in linked}
+    struck: dict[int, set[int]] = {one: set() for one in order}
+    for place, application in enumerate(order):
+        stands = []
+        for _ in range(int(instance.replicas[application])):
+            node = next((one for one in pool.opened if one.takes(application)), None) or pool.open(application)
+            assert node is not None
+            node.put(application)
+            stands.append(node)
+        waiting = order[place + 1 :]
+        for other in waiting:
+            if (application, other) in linked:
+                struck[other] |= {node.number for node in stands if not node.takes(other)}
+        for number in range(len(waiting) - 1, 0, -1):
+            if len(struck[waiting[number]]) > len(struck[waiting[number - 1]]):
+                waiting[number], waiting[number - 1] = waiting[number - 1], waiting[number]
+        order[place + 1 :] = waiting
+    return placement(pool.opened)

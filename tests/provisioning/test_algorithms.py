@@ -1,0 +1,137 @@
+"""Every algorithm of [3] says what its text says, replica by replica, and its plans are valid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb.provisioning import Instance, NoPlanError, Rules, algorithm_names, lower_bound, provision
+from plb.provisioning.application_centric import Wanted
+from plb.provisioning.measures import Measure, residual_of, sizes
+from plb.provisioning.released import whole_shares
+from plb.provisioning.spreading import nothing_spread
+from plb.provisioning.spreading import spread as spread_kernel
+from plb.provisioning.workbench import Workbench, order_of
+from tests.provisioning import naive
+from tests.provisioning.strategies import instances
+
+NAMES = {
+    Measure.AVERAGE: "Avg",
+    Measure.MAX: "Max",
+    Measure.EXPONENTIAL: "AvgExp",
+    Measure.SURROGATE: "Surrogate",
+    Measure.EXTENDED_SUM: "ExtendedSum",
+}
+
+pytestmark = pytest.mark.kernels
+
+
+def nodes_of(expected: naive.Placement | None) -> list[dict[int, int]] | None:
+    """Return who stands on each node, in the order of nodes."""
+    return None if expected is None else [inside for _, inside in expected]
+
+
+def planned(instance: Instance, name: str, rules: Rules = Rules.PAPER) -> list[dict[int, int]] | None:
+    """Return who stands on each node by an algorithm; None: it finds no plan."""
+    try:
+        return naive.placement_of(provision(instance, name, rules=rules))
+    except NoPlanError:
+        return None
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=instances(counted=True, kinds=3))
+def test_first_fit_takes_the_first_node_that_takes_a_replica(instance: Instance) -> None:
+    """Nodes of a kind are opened in order, the first kind that takes the replica first."""
+    expected = naive.first_fit(instance, range(len(instance.applications)))
+    assert planned(instance, "FF") == nodes_of(expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=instances(), measure=st.sampled_from(list(Measure)), best=st.booleans())
+def test_best_and_worst_fit_take_the_node_with_least_or_most_left(
+    instance: Instance, measure: Measure, best: bool
+) -> None:
+    """As many replicas go there as fit; of equals, to the node opened first."""
+    expected = naive.ordered_fit(instance, range(len(instance.applications)), measure, 1 if best else -1)
+    assert planned(instance, f"{'BF' if best else 'WF'}-{NAMES[measure]}") == nodes_of(expected)
+
+
+@settings(deadline=None, max_examples=40)
+@given(instance=instances(), measure=st.sampled_from(list(Measure)))
+def test_decreasing_goes_from_large_to_small(instance: Instance, measure: Measure) -> None:
+    """Sizes are those of table 1, written out here for one application after the other."""
+    shares = instance.dimensions() / instance.largest_capacity()
+    replicas = instance.replicas
+    total = (replicas[:, None] * shares).sum(axis=0)
+    size = []
+    for share, count in zip(shares, replicas, strict=True):
+        terms = {
+            Measure.AVERAGE: share.mean(),
+            Measure.MAX: share.max(),
+            Measure.EXPONENTIAL: (np.exp(0.01 * total / replicas.sum()) * share).sum(),
+            Measure.SURROGATE: (total / total.sum() * share).sum() if total.sum() else 0.0,
+            Measure.EXTENDED_SUM: sum(count * one / whole for one, whole in zip(share, total, strict=True) if whole),
+        }
+        size.append(terms[measure])
+    np.testing.assert_allclose(sizes(measure, shares, replicas), size, atol=1e-12)
+    expected = naive.first_fit(instance, order_of(sizes(measure, shares, replicas)).tolist())
+    assert planned(instance, f"FFD-{NAMES[measure]}") == nodes_of(expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    instance=instances(kinds=1, time_points=1, least_demand=1),
+    measure=st.sampled_from(list(Measure)),
+    best=st.booleans(),
+)
+def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance, measure: Measure, best: bool) -> None:
+    """With 32-bit numbers, shares as whole numbers and measures that are not always brought up to date."""
+    shares = whole_shares(instance.dimensions(), instance.largest_capacity())
+    if measure is Measure.EXTENDED_SUM:
+        shares = instance.dimensions() / instance.largest_capacity()
+    order = order_of(sizes(measure, shares, instance.replicas)).tolist()
+    expected = naive.resorted_fit(instance, order, measure, 1 if best else -1)
+    name = f"{'BFD' if best else 'WFD'}-{NAMES[measure]}"
+    assert planned(instance, name, Rules.RELEASED) == nodes_of(expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=instances(kinds=1), measure=st.sampled_from([Measure.AVERAGE, Measure.MAX]), nodes=st.integers(1, 8))
+def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance, measure: Measure, nodes: int) -> None:
+    """Who finds no place is passed over, and counted."""
+    bench = Workbench(instance)
+    packing, state = bench.packing_of_first(nodes), nothing_spread(nodes)
+    wanted = Wanted(np.arange(len(instance.applications)), instance.replicas, bench.demand)
+    lost = spread_kernel(wanted, bench.neighbours, packing, state, residual_of(measure, bench.capacity), False)
+    expected, missing = naive.spread(instance, range(len(instance.applications)), measure, nodes)
+    found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]
+    for application, start in enumerate(packing.start[:-1]):
+        for place in range(start, start + packing.places[application]):
+            found[packing.node[place]][1][application] = int(packing.placed[place])
+    assert sorted(one for one in found if one[1]) == expected
+    assert lost == sum(missing.values())
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=instances(counted=True, kinds=3), name=st.sampled_from(algorithm_names()))
+def test_plans_are_valid(instance: Instance, name: str) -> None:
+    """By the validator, and by one that is written out with dictionaries; and no better than the lower bound."""
+    try:
+        plan = provision(instance, name)
+    except NoPlanError:
+        return
+    assert plan.faults() == ()
+    assert naive.allowed(plan)
+    assert plan.nodes >= lower_bound(instance)
+
+
+@settings(deadline=None, max_examples=40)
+@given(instance=instances(time_points=1), name=st.sampled_from(algorithm_names()))
+def test_plans_by_the_released_rules_are_valid(instance: Instance, name: str) -> None:
+    """Whatever the kinds of nodes."""
+    plan = provision(instance, name, rules="released")
+    assert plan.faults() == ()
+    assert naive.allowed(plan)

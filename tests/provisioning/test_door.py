@@ -1,0 +1,168 @@
+"""Instances, limits and names are looked at before anything is done with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import ConflictError, InvalidValueError, UnknownNameError
+from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, algorithm_names, provision, whole_units
+from plb.provisioning.measures import Measure
+from plb.provisioning.names import Way, parse_algorithm
+from tests.provisioning.strategies import instances, make_instance
+
+INSTANCE = make_instance([4, 3], [2, 2], [(0, 1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"replicas": np.array([2, 0])}, r"replicas\[1\] = 0 is not allowed; expected a whole number from 1"),
+        ({"demand": np.array([[[1.5]], [[1]]])}, r"demand\[0, 0, 0\] = 1.5 is not allowed"),
+        ({"demand": np.array([[[np.nan]], [[1]]])}, r"demand\[0, 0, 0\] = nan is not allowed"),
+        ({"demand": np.array([[1], [1]])}, "demand = .* expected numbers with 3 axes"),
+        ({"replicas": np.array([2])}, "2 applications and 1 resources, but replicas has shape"),
+        ({"demand": np.zeros((2, 1, 0), np.int32)}, "2 applications and 1 resources"),
+        (
+            {"demand": np.array([[[4]], [[11]]])},
+            r"application b: demand = '11 cpu' is not allowed; expected at most what a node has",
+        ),
+        ({"nodes": (NodeType("n", np.array([9, 9])),)}, "node type n has 2 capacities, not 1"),
+        ({"applications": ("a", "a")}, "applications = 'a' .* given once"),
+        ({"applications": ()}, "applications = \\(\\) .* at least one name"),
+        ({"name": ""}, "name"),
+        ({"units": (0.0,)}, "units = 0.0"),
+        ({"units": ()}, "there are 0 units"),
+        ({"affinity": Affinity.from_columns([2], [0], [1], 3)}, r"affinity.source = 2 .* less than 2"),
+        ({"affinity": Affinity.from_columns([1], [1], [0], 2)}, "application b may not stand beside itself"),
+        (
+            {"affinity": Affinity.from_columns([1, 1], [1, 1], [2, 3], 2)},
+            "application b may not stand beside itself, or",
+        ),
+        (
+            {"affinity": Affinity.from_columns([1, 0, 0], [0, 1, 1], [1, 1, 2], 2)},
+            "application a has several limits for application b; expected one",
+        ),
+    ],
+)
+def test_an_instance_is_refused_with_what_is_wrong(change: dict[str, Any], message: str) -> None:
+    """Item, field and range."""
+    with pytest.raises((InvalidValueError, ConflictError), match=message):
+        attrs.evolve(INSTANCE, **change)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (([0], [2], [1]), r"affinity 0: target = 2 is not allowed; expected a whole number from 0 to 1"),
+        (([0, -1], [1, 1], [1, 1]), r"affinity 1: source = -1"),
+        (([0], [1], [-1]), r"affinity 0: most = -1"),
+        (([0], [1], [0.5]), r"affinity 0: most = 0.5"),
+        (([0], [1, 0], [1]), "affinity: the columns have"),
+    ],
+)
+def test_limits_are_refused_with_their_number(columns: tuple[Any, Any, Any], message: str) -> None:
+    """And what it should be."""
+    with pytest.raises((InvalidValueError, ConflictError), match=message):
+        Affinity.from_columns(*columns, 2)
+
+
+def test_too_few_nodes_are_said() -> None:
+    """Two of the replicas fit on the only node."""
+    few = attrs.evolve(INSTANCE, nodes=(NodeType("n", np.array([10]), 1),))
+    for name in ("FF", "WFD-Avg", "SpreadWFD-Avg-BinSearch", "auto"):
+        with pytest.raises(NoPlanError, match="no place for all replicas on the 1 nodes there are"):
+            provision(few, name)
+
+
+def test_an_unknown_algorithm_is_refused_with_the_nearest() -> None:
+    """Not with all sixty."""
+    with pytest.raises(UnknownNameError, match="WFD-Avg"):
+        provision(INSTANCE, "WFD-Averag")
+
+
+def test_the_released_rules_are_for_constant_demand_and_a_named_algorithm() -> None:
+    """What they do with curves is not known."""
+    varying = attrs.evolve(INSTANCE, demand=np.array([[[4, 3]], [[3, 4]]]))
+    with pytest.raises(ConflictError, match="2 time points"):
+        provision(varying, "FF", rules="released")
+    with pytest.raises(ConflictError, match="'auto'"):
+        provision(INSTANCE, "auto", rules="released")
+    with pytest.raises(InvalidValueError, match="time_limit"):
+        provision(INSTANCE, "FF", time_limit=-1.0)
+
+
+def test_every_name_is_understood() -> None:
+    """And no two mean the same."""
+    parsed = [attrs.evolve(parse_algorithm(name), name="") for name in algorithm_names()]
+    twins = [one for one in parsed if parsed.count(one) > 1]
+    assert {one.way for one in twins} <= {Way.FIRST_FIT, Way.NODE_CENTRIC}  # Medea's and LRASched's are of the paper's
+    assert len(twins) == 4
+
+
+def test_hybrid_sizes_and_steps_are_read_from_the_name() -> None:
+    """α of equation 3, and the percentage of steps."""
+    algorithm = parse_algorithm("SpreadWFD-Max-Hybrid0.9-Decr2.5")
+    assert (algorithm.way, algorithm.measure, algorithm.decreasing) == (Way.SPREAD, Measure.MAX, True)
+    assert (algorithm.demand_share, algorithm.decrement_percent) == (0.9, 2.5)
+    for wrong in ("FFD-Avg-Hybrid1.5", "SpreadWFD-Avg", "NCD-Avg", "FF-Avg", "Match-DotProduct-Decr"):
+        with pytest.raises(UnknownNameError):
+            parse_algorithm(wrong)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1), st.integers(0, 6))
+def test_whole_units_hold_decimals_exactly(numbers: list[int], decimals: int) -> None:
+    """In the largest unit that does."""
+    values = [number / 10**decimals for number in numbers]
+    whole, unit = whole_units(values)
+    assert unit >= 10.0**-decimals
+    assert (whole / round(1 / unit)).tolist() == values
+
+
+def test_what_is_finer_than_the_finest_unit_is_rounded_up() -> None:
+    """So that a plan never promises more than there is."""
+    whole, unit = whole_units([1 / 3, 0.5])
+    assert (whole.tolist(), unit) == ([333_334, 500_000], 1e-6)
+
+
+@given(instance=instances())
+def test_limits_by_application_are_those_given(instance: Instance) -> None:
+    """In both directions, with the least of those that an application has for itself."""
+    number = len(instance.applications)
+    neighbours, limits = instance.affinity.neighbours(number), instance.affinity
+    given_arcs = sorted(zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True))
+    outward = [
+        (one, int(neighbours.out_other[arc]), int(neighbours.out_most[arc]))
+        for one in range(number)
+        for arc in range(neighbours.out_start[one], neighbours.out_start[one + 1])
+    ]
+    inward = [
+        (int(neighbours.in_other[arc]), one, int(neighbours.in_most[arc]))
+        for one in range(number)
+        for arc in range(neighbours.in_start[one], neighbours.in_start[one + 1])
+    ]
+    between = [arc for arc in given_arcs if arc[0] != arc[1]]
+    assert sorted(outward) == sorted(inward) == between
+    for one in range(number):
+        own = [most for source, target, most in given_arcs if source == target == one]
+        assert neighbours.own[one] == min(own, default=2**31 - 1)
+
+
+def test_a_resource_that_no_node_has_may_not_be_asked_for() -> None:
+    """It does not count where nobody does."""
+    nothing = attrs.evolve(
+        INSTANCE,
+        resources=("cpu", "gpu"),
+        demand=np.array([[[4], [0]], [[3], [0]]]),
+        nodes=(NodeType("n", np.array([10, 0])),),
+        units=(1.0, 1.0),
+    )
+    for name in algorithm_names():
+        assert provision(nothing, name).valid
+    with pytest.raises(InvalidValueError, match="application b: demand = '3 cpu, 1 gpu'"):
+        attrs.evolve(nothing, demand=np.array([[[4], [0]], [[3], [1]]]))

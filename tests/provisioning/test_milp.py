@@ -1,0 +1,243 @@
+"""The integer program of [3] finds the fewest nodes, and says what it proved."""
+
+from __future__ import annotations
+
+import time
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from plb import ConflictError, InvalidValueError
+from plb.provisioning import (
+    Affinity,
+    Instance,
+    NodeType,
+    NoPlanError,
+    ProvisioningPlan,
+    algorithm_names,
+    lower_bound,
+    milp,
+    provision,
+)
+from plb.provisioning.names import parse_algorithm
+from plb.provisioning.program import model_of, nonzeros
+from plb.provisioning.running import first_fit_plan
+from plb.provisioning.workbench import Tell, Workbench
+from tests.provisioning import naive
+from tests.provisioning.strategies import instances, make_instance
+
+SMALL = {"applications": 4, "replicas": 3, "kinds": 3, "counted": True}
+
+
+def fewest_nodes(instance: Instance) -> int | None:
+    """Return the nodes of the best of all placements, put together replica by replica; None: there is none."""
+    wanted = [
+        application for application, count in enumerate(instance.replicas.tolist()) for _ in range(count)
+    ]  # an order in which replicas of an application stand together
+    best: list[int] = []
+
+    def place(number: int, opened: list[tuple[int, tuple[int, ...]]], last: int) -> None:
+        if best and len(opened) >= best[0]:
+            return
+        if number == len(wanted):
+            best[:] = [len(opened)]
+            return
+        application = wanted[number]
+        # replicas are alike: each goes to the node of the one before it, or to a later one
+        first = last if number and wanted[number - 1] == application else 0
+        for at in range(first, len(opened)):
+            kind, inside = opened[at]
+            if stands(instance, kind, (*inside, application)):
+                place(number + 1, [*opened[:at], (kind, (*inside, application)), *opened[at + 1 :]], at)
+        for kind, node_type in enumerate(instance.nodes):
+            used = sum(one == kind for one, _ in opened)
+            if (node_type.count is None or used < node_type.count) and stands(instance, kind, (application,)):
+                place(number + 1, [*opened, (kind, (application,))], len(opened))
+
+    place(0, [], 0)
+    return best[0] if best else None
+
+
+def stands(instance: Instance, kind: int, inside: tuple[int, ...]) -> bool:
+    """Tell whether replicas may stand together on a node of a kind."""
+    demand = [sum(column) for column in zip(*(instance.dimensions()[one].tolist() for one in inside), strict=True)]
+    limits = instance.affinity
+    arcs = zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True)
+    return all(
+        asked <= most for asked, most in zip(demand, instance.capacity(instance.nodes[kind]).tolist(), strict=True)
+    ) and all(inside.count(target) <= most for source, target, most in arcs if source in inside)
+
+
+@pytest.fixture
+def from_first_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave to HiGHS what `auto` would find: it begins with First Fit's plan."""
+    monkeypatch.setattr(milp, "best_in_time", lambda bench, _tell, **_seed: first_fit_plan(bench))
+
+
+def hard() -> Instance:
+    """Return an instance that HiGHS does not solve in a second."""
+    draws = np.random.default_rng(3)
+    number = 40
+    pairs = {(int(one), int(other)) for one, other in draws.integers(number, size=(160, 2)) if one != other}
+    return Instance(
+        name="hard",
+        resources=("cpu", "memory"),
+        applications=tuple(f"a{one}" for one in range(number)),
+        replicas=draws.integers(1, 9, number),
+        demand=draws.integers(20, 45, (number, 2, 1)),
+        affinity=Affinity.from_columns(*np.array([(one, other, 1) for one, other in sorted(pairs)]).T, number),
+        nodes=(NodeType("node", np.array([100, 100])),),
+        units=(1.0, 1.0),
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(instance=instances(**SMALL))
+def test_no_placement_has_fewer_nodes(instance: Instance) -> None:
+    """Of all that there are, for kinds of which there are few, demand of nothing and limits in both directions."""
+    fewest = fewest_nodes(instance)
+    if fewest is None:
+        with pytest.raises(NoPlanError, match="ILP finds no place"):
+            provision(instance, "ILP")
+        return
+    plan = provision(instance, "ILP")
+    assert plan.nodes == plan.lower_bound == fewest
+    assert plan.faults() == ()
+    assert naive.allowed(plan)
+
+
+@settings(deadline=None, max_examples=100)
+@given(instance=instances(applications=5, replicas=3))
+def test_highs_finds_by_itself_what_auto_finds(instance: Instance) -> None:
+    """Beginning with First Fit's plan; the fewest nodes, which the enumeration agrees with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(milp, "best_in_time", lambda bench, _tell, **_seed: first_fit_plan(bench))
+        plan = provision(instance, "ILP")
+    assert plan.nodes == plan.lower_bound == fewest_nodes(instance)
+    assert naive.allowed(plan)
+    assert plan.algorithm == "ILP" or plan.nodes == provision(instance, "FF").nodes
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=instances(**SMALL), name=st.sampled_from(algorithm_names()))
+def test_every_bound_lies_below_it_and_every_algorithm_above(instance: Instance, name: str) -> None:
+    """So neither can be wrong by itself."""
+    try:
+        other = provision(instance, name)
+    except NoPlanError:
+        assume(False)
+    plan = provision(instance, "ILP")
+    assert lower_bound(instance) <= plan.lower_bound == plan.nodes <= other.nodes
+    assert plan.nodes <= provision(instance).nodes
+
+
+def test_it_finds_a_plan_where_first_fit_finds_none() -> None:
+    """First Fit puts the small replica on the large node, which is then too small for the large one."""
+    nodes = (NodeType("large", np.array([10]), 1), NodeType("small", np.array([4]), 1))
+    instance = attrs.evolve(make_instance([3, 8], [1, 1], []), nodes=nodes)
+    with pytest.raises(NoPlanError):
+        provision(instance)
+    plan = provision(instance, "ILP")
+    assert plan.algorithm == "ILP"
+    assert naive.placement_of(plan) == [{1: 1}, {0: 1}]
+    assert plan.kind.tolist() == [0, 1]
+
+
+def test_a_replica_that_asks_for_nothing_needs_a_node_too() -> None:
+    """Two that may not stand together need two."""
+    plan = provision(make_instance([0, 0], [1, 1], [(0, 1, 0)]), "ILP")
+    assert plan.nodes == plan.lower_bound == 2
+
+
+@pytest.mark.usefixtures("from_first_fit")
+def test_a_limit_may_hold_in_one_direction_alone() -> None:
+    """On a node with a stands one b; beside a b stand any number of a."""
+    one_way = make_instance([1, 1], [6, 2], [(0, 1, 1)], capacity=4)
+    assert provision(one_way, "ILP").nodes == 2
+    both_ways = make_instance([1, 1], [6, 2], [(0, 1, 1), (1, 0, 2)], capacity=4)
+    assert provision(both_ways, "ILP").nodes == 3
+
+
+def test_what_fits_only_within_the_tolerance_of_highs_is_no_plan() -> None:
+    """Three of the five replicas exceed a node by one part in 2^30, which counts as nothing to HiGHS."""
+    third = -(-(2**30) // 3)
+    plan = provision(make_instance([third] * 5, [1] * 5, [], capacity=2**30), "ILP")
+    assert (plan.nodes, plan.lower_bound) == (3, 2)
+    assert plan.valid
+
+
+@pytest.mark.usefixtures("from_first_fit")
+def test_the_time_limit_holds() -> None:
+    """The best plan stands, and the bound is one that was proved by then."""
+    instance = hard()
+    began = time.perf_counter()
+    plan = provision(instance, "ILP", time_limit=1.0)
+    assert time.perf_counter() - began < 5.0
+    assert plan.valid
+    assert lower_bound(instance) <= plan.lower_bound < plan.nodes <= provision(instance, "FF").nodes
+
+
+def test_without_time_nothing_is_searched() -> None:
+    """First Fit's plan stands, beside the bound by demand."""
+    plan = provision(hard(), "ILP", time_limit=0.0)
+    assert (plan.algorithm, plan.lower_bound) == ("FF", lower_bound(hard()))
+
+
+@pytest.mark.parametrize(("gap", "tried"), [("0", 3), ("24", 3), ("25", 2), ("49.9", 2), ("50", 1), ("74", 1)])
+def test_only_what_lies_beyond_the_gap_is_looked_for(gap: str, tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four nodes are at hand, and two are needed: a plan is near enough if it is within the gap of the bound."""
+    instance = make_instance([4, 4, 6, 6], [1, 1, 1, 1], [])
+    told: list[str] = []
+    monkeypatch.setattr(milp, "best_in_time", lambda _bench, _tell, **_seed: apart(instance))
+    plan = provision(instance, f"ILP-Gap{gap}", tell=told.append)
+    assert plan.nodes - plan.lower_bound <= float(gap) / 100.0 * plan.nodes
+    if tried >= plan.lower_bound:
+        assert told[0].startswith(f"ILP: fewer than {tried + 1} nodes")
+    else:
+        assert plan.nodes == 4
+
+
+def apart(instance: Instance) -> ProvisioningPlan:
+    """Return a plan with a node for each of four replicas."""
+    each = np.arange(4, dtype=np.int32)
+    kind, count = np.zeros(4, np.int32), np.ones(4, np.int32)
+    return ProvisioningPlan(instance, kind, each, each, count, "apart", seconds=0.0, lower_bound=2)
+
+
+def test_a_gap_stands_in_the_name() -> None:
+    """In percent."""
+    assert parse_algorithm("ILP-Gap0.2").gap_percent == 0.2
+    assert parse_algorithm("ILP").gap_percent == 0.0
+    with pytest.raises(InvalidValueError, match=r"ILP: gap_percent = 100\.0"):
+        milp.solve_exactly(Workbench(hard()), print, gap_percent=100.0)
+
+
+@pytest.mark.usefixtures("from_first_fit")
+def test_what_is_too_large_is_refused_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the number of coefficients, which is the one that the program would have."""
+    instance = hard()
+    counted: list[int] = []
+    whole = milp.constraints
+
+    def count(*arguments: object) -> list[object]:
+        found = whole(*arguments)  # type: ignore[arg-type]
+        counted.append(sum(one.A.nnz for one in found))
+        return found
+
+    monkeypatch.setattr(milp, "constraints", count)
+    told: list[str] = []
+    provision(instance, "ILP", time_limit=0.5, tell=told.append)
+    nodes = int(next(line for line in told if line.startswith("ILP: fewer than")).split()[3]) - 1
+    # two for the order of y, which the last node has no part in
+    assert nonzeros(model_of(instance), nodes) == counted[0] + 2
+    monkeypatch.setattr(milp, "MOST_NONZEROS", 100)
+    monkeypatch.setattr(milp, "best_in_time", _not_to_be_run)
+    with pytest.raises(ConflictError, match="expected at most 100; 'auto' takes instances of any size"):
+        provision(instance, "ILP")
+
+
+def _not_to_be_run(_bench: Workbench, _tell: Tell, **_seed: int) -> None:
+    pytest.fail("a plan is looked for")

@@ -1,0 +1,67 @@
+"""Node-centric algorithms, matching and Medea's NodeCandidates: as the text says, replica by replica."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb.provisioning import Instance, Rules
+from plb.provisioning.affinity import degrees
+from plb.provisioning.application_centric import Wanted
+from plb.provisioning.filling import Score, nothing_filled
+from plb.provisioning.matching import match, no_matches
+from plb.provisioning.names import SCORES
+from plb.provisioning.workbench import Workbench, order_of
+from tests.provisioning import naive_nodes
+from tests.provisioning.strategies import instances
+from tests.provisioning.test_algorithms import nodes_of, planned
+
+NAMES = {score: name for name, score in SCORES.items()}
+score_kinds = st.sampled_from(list(Score))
+
+pytestmark = pytest.mark.kernels
+
+
+@settings(deadline=None, max_examples=80)
+@given(instance=instances(counted=True, kinds=3), score=score_kinds)
+def test_a_node_takes_the_application_with_the_highest_score(instance: Instance, score: Score) -> None:
+    """Until none fits; kinds of nodes in their order."""
+    assert planned(instance, f"NCD-{NAMES[score]}") == nodes_of(naive_nodes.fill_nodes(instance, score))
+
+
+@settings(deadline=None, max_examples=80)
+@given(instance=instances(time_points=1, kinds=1, least_demand=1), score=score_kinds)
+def test_the_released_programs_walk_through_a_list(instance: Instance, score: Score) -> None:
+    """One pass of bubble sort before each application, shares as whole numbers."""
+    expected = nodes_of(naive_nodes.fill_in_turn(instance, score))
+    assert planned(instance, f"NCD-{NAMES[score]}", Rules.RELEASED) == expected
+
+
+@settings(deadline=None, max_examples=80)
+@given(instance=instances(kinds=1), score=score_kinds, nodes=st.integers(1, 6))
+def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: int) -> None:
+    """Of equal ones the first node, there the first application; what fits nowhere is counted."""
+    bench = Workbench(instance)
+    packing = bench.packing_of_first(nodes)
+    wanted = Wanted(np.arange(len(instance.applications)), instance.replicas, bench.demand)
+    matches = no_matches(nodes, int(instance.replicas.sum()))
+    lost = match(wanted, bench.neighbours, packing, nothing_filled(score, wanted, bench.capacity), matches)
+    expected, missing = naive_nodes.match(instance, score, nodes)
+    found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]
+    for application, start in enumerate(packing.start[:-1]):
+        for place in range(start, start + packing.places[application]):
+            found[packing.node[place]][1][application] = int(packing.placed[place])
+    assert lost == missing
+    assert sorted(one for one in found if one[1]) == expected
+
+
+@settings(deadline=None, max_examples=80)
+@given(instance=instances(kinds=1))
+def test_the_application_with_fewest_candidates_is_next(instance: Instance) -> None:
+    """Nodes are struck out when one that shares a limit is placed there; the one that shares most limits begins."""
+    neighbours = instance.affinity.neighbours(len(instance.applications))
+    order = order_of(degrees(neighbours)).tolist()
+    expected = nodes_of(naive_nodes.fewest_candidates(instance, order))
+    assert planned(instance, "Medea-NodeCandidates") == expected

@@ -1,0 +1,209 @@
+"""Planning anew from where replicas stand: valid plans, few moves, fewer nodes where moves are allowed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb import ConflictError, InvalidValueError
+from plb.provisioning import Instance, NodeType, NoRoomError, ProvisioningPlan, moves_between, provision, replan
+from tests.provisioning.strategies import instances, make_instance
+
+pytestmark = pytest.mark.kernels
+
+
+def a_plan(
+    instance: Instance, rows: list[tuple[int, int, int]], kind: list[int], names: tuple[str, ...] | None = None
+) -> ProvisioningPlan:
+    """Return a plan of rows (application, node, count)."""
+    application, node, count = np.array(rows, np.int32).reshape(-1, 3).T
+    return ProvisioningPlan(instance, np.array(kind, np.int32), application, node, count, "given", 0.0, 1, names)
+
+
+@st.composite
+def standings(draw: st.DrawFn, *, counted: bool = False) -> ProvisioningPlan:
+    """Draw where replicas stand: some stand nowhere, nodes may hold too much, and there may be too many replicas."""
+    instance = draw(instances(kinds=2, counted=counted))
+    used = [draw(st.integers(0, 4 if one.count is None else one.count)) for one in instance.nodes]
+    kind = draw(st.permutations([number for number, nodes in enumerate(used) for _ in range(nodes)]))
+    places = st.tuples(st.integers(0, len(instance.applications) - 1), st.integers(0, max(0, len(kind) - 1)))
+    rows = draw(st.dictionaries(places, st.integers(1, 4), max_size=12)) if kind else {}
+    names = tuple(f"machine {number}" for number in range(len(kind)))
+    return a_plan(
+        instance, [(*pair, count) for pair, count in rows.items()], kind, draw(st.sampled_from([None, names]))
+    )
+
+
+def at(plan: ProvisioningPlan) -> Counter[tuple[str, str]]:
+    """Return how many replicas of an application stand on a node, by name."""
+    names, found = plan.node_names(), Counter[tuple[str, str]]()
+    for application, node, count in zip(plan.application, plan.node, plan.count, strict=True):
+        found[plan.instance.applications[application], names[node]] += int(count)
+    return found
+
+
+def moved(before: ProvisioningPlan, after: ProvisioningPlan) -> int:
+    """Return how many replicas left their node though their application has not become smaller, counted one by one."""
+    lost, standing = Counter[str](), Counter[str]()
+    for (application, _), count in (at(before) - at(after)).items():
+        lost[application] += count
+    for (application, _), count in at(before).items():
+        standing[application] += count
+    wanted = dict(zip(before.instance.applications, before.instance.replicas.tolist(), strict=True))
+    return sum(count - max(0, standing[name] - wanted[name]) for name, count in lost.items())
+
+
+@settings(deadline=None, max_examples=150)
+@given(plan=standings(), most=st.one_of(st.none(), st.integers(0, 6)), seed=st.integers(0, 3))
+def test_what_comes_out_is_valid_and_depends_on_the_seed_alone(
+    plan: ProvisioningPlan, most: int | None, seed: int
+) -> None:
+    """Wherever replicas stand at first. Nodes that there were keep their kind and name."""
+    after, again = (replan(plan, most_moves=most, seed=seed) for _ in range(2))
+    assert after.faults() == ()
+    assert at(after) == at(again)
+    kinds = dict(zip(plan.node_names(), plan.kind, strict=True))
+    for name, kind in zip(after.node_names(), after.kind, strict=True):
+        assert kinds.get(name, kind) == kind
+    assert len(set(after.node_names())) == after.nodes
+
+
+@settings(deadline=None, max_examples=150)
+@given(plan=standings(), most=st.integers(0, 6))
+def test_no_more_replicas_move_than_may_or_must(plan: ProvisioningPlan, most: int) -> None:
+    """Those that must are those that move where none may; who moves beyond these saves nodes."""
+    settled, after = replan(plan, most_moves=0), replan(plan, most_moves=most)
+    forced, moves = moved(plan, settled), moved(plan, after)
+    assert moves <= max(most, forced)
+    assert after.nodes < settled.nodes or at(after) == at(settled)
+
+
+@settings(deadline=None, max_examples=100)
+@given(instance=instances(kinds=2), most=st.one_of(st.none(), st.integers(0, 4)))
+def test_a_valid_plan_stands_or_gets_fewer_nodes(instance: Instance, most: int | None) -> None:
+    """Without moves, nothing changes."""
+    plan = provision(instance, "FF")
+    after = replan(plan, most_moves=most)
+    assert after.nodes <= plan.nodes
+    if most == 0:
+        assert at(after) == at(plan)
+
+
+@settings(deadline=None, max_examples=100)
+@given(plan=standings(counted=True))
+def test_moves_lead_from_one_plan_to_the_other_and_are_no_more_than_needed(plan: ProvisioningPlan) -> None:
+    """And their totals are those that are counted one by one."""
+    after = replan(plan)
+    moves = moves_between(plan, after)
+    stands = Counter(at(plan))
+    for application, source, target, count in zip(
+        moves.application, moves.source, moves.target, moves.count, strict=True
+    ):
+        name = plan.instance.applications[application]
+        assert source != target
+        assert count > 0
+        if source >= 0:
+            stands[name, moves.nodes[source]] -= int(count)
+        if target >= 0:
+            stands[name, moves.nodes[target]] += int(count)
+    assert +stands == at(after)
+    assert min(stands.values(), default=0) >= 0
+    assert moves.moved == moved(plan, after)
+    assert moves.placed - moves.removed == int(plan.instance.replicas.sum()) - int(plan.count.sum())
+    assert not (moves.placed and set(moves.application[moves.source < 0]) & set(moves.application[moves.target < 0]))
+
+
+def test_only_what_is_too_much_must_go_and_small_ones_stay() -> None:
+    """Of 4 + 4 + 3 on a node of 10, one 4 goes, and what is missing fills the gap."""
+    instance = make_instance([4, 3, 2], [2, 1, 1], [])
+    after = replan(a_plan(instance, [(0, 0, 2), (1, 0, 1)], [0]))
+    assert at(after) == {("a", "node-0"): 1, ("b", "node-0"): 1, ("c", "node-0"): 1, ("a", "node-1"): 1}
+
+
+def test_replicas_that_may_not_stand_together_are_parted() -> None:
+    """The smaller one has first call."""
+    instance = make_instance([2, 3], [1, 1], [(0, 1, 0)])
+    after = replan(a_plan(instance, [(0, 0, 1), (1, 0, 1)], [0], ("rack-1",)))
+    assert at(after) == {("a", "rack-1"): 1, ("b", "node-0"): 1}
+
+
+def test_replicas_that_are_too_many_go() -> None:
+    """That is no move."""
+    instance = make_instance([2], [1], [])
+    plan = a_plan(instance, [(0, 0, 2), (0, 1, 1)], [0, 0])
+    after = replan(plan)
+    moves = moves_between(plan, after)
+    assert (after.nodes, moves.moved, moves.removed) == (1, 0, 2)
+
+
+def test_moves_empty_the_nodes_with_fewest_replicas_first() -> None:
+    """Three nodes, one of which has a single replica; one move is enough for it."""
+    instance = make_instance([2, 2, 2], [3, 3, 1], [])
+    plan = a_plan(instance, [(0, 0, 3), (1, 1, 3), (2, 2, 1)], [0, 0, 0])
+    assert replan(plan).nodes == 3
+    after = replan(plan, most_moves=1)
+    assert after.nodes == 2
+    assert moves_between(plan, after).moved == 1
+
+
+def test_larger_nodes_are_opened_where_that_empties_several() -> None:
+    """Four full small nodes fit on one large one; that is sixteen moves. With fewer moves, nothing is gained by it."""
+    instance = attrs.evolve(
+        make_instance([2], [16], []), nodes=(NodeType("large", np.array([40])), NodeType("small", np.array([8])))
+    )
+    plan = a_plan(instance, [(0, node, 4) for node in range(4)], [1] * 4)
+    after = replan(plan, most_moves=None)
+    assert after.node_names() == ("large-0",)
+    assert moves_between(plan, after).moved == 16
+    assert at(replan(plan, most_moves=3)) == at(plan)
+
+
+def test_who_finds_no_place_is_named() -> None:
+    """There is one node, and it is full."""
+    instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("node", np.array([10]), 1),))
+    with pytest.raises(NoRoomError, match="application a finds no place on the nodes that there are"):
+        replan(a_plan(instance, [(0, 0, 1)], [0]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "match"),
+    [
+        ([(0, 0, 0)], [0], "row 0: 0 replicas"),
+        ([(0, 0, 1), (0, 0, 1)], [0], "application a: node node-0 is named twice"),
+        ([(0, 0, 1)], [0, 0], "node type node: 2 nodes are in use, there are 1"),
+        ([(0, -1, 1)], [0], "row 0: node -1 is none of the 1 there are"),
+        ([(1, 0, 1)], [0], "row 0: application 1 is none of the 1 there are"),
+        ([(0, 0, 1)], [3], "row 0: kind 3 is none of the 1 there are"),
+    ],
+)
+def test_what_is_no_plan_is_refused(rows: list[tuple[int, int, int]], kind: list[int], match: str) -> None:
+    """With the row, or the type of the nodes."""
+    instance = attrs.evolve(make_instance([1], [1], []), nodes=(NodeType("node", np.array([10]), 1),))
+    with pytest.raises(ConflictError, match=match):
+        replan(a_plan(instance, rows, kind))
+
+
+def test_names_of_types_are_taken_as_they_are_and_moves_may_be_very_many() -> None:
+    """Braces mean nothing, and a number beyond 64 bits is any number."""
+    instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("n{x}{0}", np.array([10])),))
+    assert replan(a_plan(instance, [], []), most_moves=2**70).node_names() == ("n{x}{0}-0", "n{x}{0}-1")
+
+
+@pytest.mark.parametrize(("field", "value"), [("most_moves", -1), ("time_limit", -1.0), ("seed", -1)])
+def test_settings_out_of_range_are_named(field: str, value: float) -> None:
+    """Before anything is done."""
+    instance = make_instance([1], [1], [])
+    with pytest.raises(InvalidValueError, match=f"provisioning: {field} = {value}"):
+        replan(a_plan(instance, [(0, 0, 1)], [0]), **{field: value})
+
+
+def test_plans_of_different_applications_have_no_moves() -> None:
+    """Their numbers would be of others."""
+    one, other = (provision(make_instance([1] * size, [1] * size, []), "FF") for size in (1, 2))
+    with pytest.raises(ConflictError, match="different applications"):
+        moves_between(one, other)

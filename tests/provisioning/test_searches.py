@@ -1,0 +1,184 @@
+"""Numbers of nodes that are looked for, time that runs out, and nodes that are emptied."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
+from plb.provisioning.affinity import ANY_NUMBER
+from plb.provisioning.application_centric import Wanted
+from plb.provisioning.emptying import Annealing, empty_a_node
+from plb.provisioning.homes import nobody_home
+from plb.provisioning.measures import Measure, residual_of
+from plb.provisioning.neighbourhood import no_clearing
+from plb.provisioning.packing import Packing
+from plb.provisioning.running import first_fit_plan
+from plb.provisioning.workbench import Workbench
+from plb.uniform import Stream
+from tests.provisioning import naive
+from tests.provisioning.strategies import instances, make_instance
+
+pytestmark = pytest.mark.kernels
+
+
+def conflicting() -> Instance:
+    """Return an instance on which spreading needs fewer nodes than First Fit."""
+    draws = np.random.default_rng(6)
+    number = 60
+    pairs = {(int(one), int(other)) for one, other in draws.integers(number, size=(240, 2)) if one != other}
+    arcs = [(one, other, int(draws.integers(2))) for one, other in sorted(pairs)]
+    source, target, most = np.array(arcs).T
+    return Instance(
+        name="conflicting",
+        resources=("cpu",),
+        applications=tuple(f"a{one}" for one in range(number)),
+        replicas=draws.integers(1, 9, number, np.int32),
+        demand=draws.integers(1, 9, (number, 1, 1), np.int32),
+        affinity=Affinity.from_columns(source, target, most, number),
+        nodes=(NodeType("node", np.array([16])),),
+        units=(1.0,),
+    )
+
+
+def attempts(instance: Instance, name: str) -> list[str]:
+    """Return what an algorithm tells of the numbers of nodes that it tries."""
+    told: list[str] = []
+    provision(instance, name, tell=told.append)
+    return told
+
+
+def test_halving_tries_the_middle_of_what_is_left() -> None:
+    """From First Fit's number, which suffices, down to the lower bound."""
+    instance = conflicting()
+    first, bound = provision(instance, "FF").nodes, lower_bound(instance)
+    low, high, expected = bound, first, [first]
+    told = attempts(instance, "SpreadWFD-Avg-BinSearch")
+    for line in told[1:]:
+        middle = (low + high) // 2
+        expected.append(middle)
+        if "suffice" in line:
+            high = middle
+        else:
+            low = middle + 1
+    assert [int(line.split()[1]) for line in told] == expected
+    assert low >= high
+    assert provision(instance, "SpreadWFD-Avg-BinSearch").nodes == high < first
+
+
+def test_decrements_are_steps_of_the_lower_bound() -> None:
+    """Until a step fails."""
+    instance = conflicting()
+    first, bound = provision(instance, "FF").nodes, lower_bound(instance)
+    told = attempts(instance, "SpreadWFD-Avg-Decr3")
+    step = -(-bound * 3 // 100)
+    assert [int(line.split()[1]) for line in told] == [first - step * place for place in range(len(told))]
+    assert all("suffice" in line for line in told[:-1])
+    assert "leave" in told[-1] or first - step * len(told) < bound
+
+
+def test_where_spreading_fails_first_fit_stands() -> None:
+    """Two a on two nodes leave none to b; First Fit has put both a on one."""
+    instance = make_instance([3, 3], [2, 1], [(0, 1, 0)])
+    plan = provision(instance, "SpreadWFD-Avg-BinSearch")
+    assert (plan.algorithm, plan.nodes) == ("FF", 2)
+
+
+@pytest.mark.parametrize("name", ["SpreadWFD-Avg-BinSearch", "WFD-Avg", "NCD-DotProduct", "Match-DotProduct-Decr2"])
+def test_without_time_first_fit_stands(name: str) -> None:
+    """It is never stopped."""
+    plan = provision(conflicting(), name, time_limit=0.0)
+    assert plan.algorithm == "FF"
+    assert plan.valid
+
+
+def test_auto_gives_its_best_when_time_runs_out() -> None:
+    """Never worse than First Fit."""
+    instance = conflicting()
+    first = provision(instance, "FF").nodes
+    for limit in (0.0, 0.3, None):
+        plan = provision(instance, time_limit=limit)
+        assert plan.valid
+        assert plan.nodes <= first
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=instances(applications=8, counted=True, kinds=2), seed=st.integers(0, 5))
+def test_emptied_plans_are_valid_and_depend_on_the_seed_alone(instance: Instance, seed: int) -> None:
+    """And they have no more nodes than First Fit's."""
+    try:
+        first = provision(instance, "FF")
+    except NoPlanError:
+        return
+    plan, again = (provision(instance, seed=seed) for _ in range(2))
+    assert plan.faults() == ()
+    assert naive.allowed(plan)
+    assert (plan.nodes, plan.node.tolist()) == (again.nodes, again.node.tolist())
+    assert lower_bound(instance) <= plan.nodes <= first.nodes
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=instances(applications=8, kinds=2), seed=st.integers(0, 100), rounds=st.integers(1, 40))
+def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rounds: int) -> None:
+    """Room, places, and who is on each node, after neighbourhoods that were kept and others that were gone back on."""
+    bench = Workbench(instance)
+    plan = first_fit_plan(bench)
+    packing, standing = bench.standing(plan)
+    applications = len(instance.applications)
+    residual, annealing = residual_of(Measure.AVERAGE, bench.capacity), Annealing(1e-3, 0.0)
+    clearing = no_clearing(packing, np.ones(applications), nobody_home(applications), residual)
+    clearing.used[:] = np.arange(plan.nodes)
+    clearing.nodes[0] = plan.nodes
+    wanted = Wanted(np.arange(applications), instance.replicas, bench.demand)
+    parts = (wanted, bench.neighbours, packing, standing, clearing, residual)
+    stream = Stream(seed)
+    emptied = sum(empty_a_node(*parts, stream, annealing, rounds) for _ in range(3))
+    after = bench.plan(packing, "emptied")
+    assert after.faults() == ()
+    assert after.nodes == plan.nodes - emptied == clearing.nodes[0]
+    on_node = {(int(node), int(one)): int(count) for one, node, count in _rows(packing)}
+    for node in range(plan.nodes):
+        place, listed = int(standing.head[node]), {}
+        while place >= 0:
+            listed[node, int(standing.owner[place])] = int(packing.placed[place])
+            place = int(standing.next[place])
+        assert listed == {pair: count for pair, count in on_node.items() if pair[0] == node}
+        kind = instance.nodes[int(np.searchsorted(packing.end, node, side="right"))]
+        asked = sum(count * bench.demand[one] for (_, one), count in listed.items())
+        assert (packing.free[node] == instance.capacity(kind) - asked).all()
+    assert not clearing.missing.any()
+    assert (packing.allowed == ANY_NUMBER).all()
+
+
+def _rows(packing: Packing) -> list[tuple[int, int, int]]:
+    """Return application, node and count of each place."""
+    return [
+        (one, packing.node[place], packing.placed[place])
+        for one, start in enumerate(packing.start[:-1])
+        for place in range(start, start + packing.places[one])
+    ]
+
+
+def test_emptying_reaches_the_lower_bound_where_spreading_does() -> None:
+    """First Fit needs three nodes more."""
+    instance = conflicting()
+    assert provision(instance).nodes == lower_bound(instance) == provision(instance, "FF").nodes - 3
+
+
+@pytest.mark.parametrize("algorithm", ["FF", "auto", "WFD-Avg", "SpreadWFD-Avg-BinSearch"])
+def test_more_nodes_than_were_thought_of_at_first(algorithm: str) -> None:
+    """Limits ask for far more than demand does, so that packings run out of nodes and begin anew with more."""
+    instance = make_instance([1], [700], [(0, 0, 1)], capacity=100)
+    plan = provision(instance, algorithm)
+    assert (plan.nodes, plan.faults()) == (700, ())
+
+
+@pytest.mark.parametrize("algorithm", ["FF", "auto", "WFD-Avg", "NCD-DotProduct", "Medea-NodeCandidates"])
+def test_nodes_that_run_out_are_told(algorithm: str) -> None:
+    """There are two, and each takes one replica."""
+    made = make_instance([6], [3], [])
+    with pytest.raises(NoPlanError, match="the 2 nodes there are"):
+        provision(attrs.evolve(made, nodes=(NodeType("node", np.array([10]), 2),)), algorithm)

@@ -1,0 +1,177 @@
+"""The CSV format of [3]'s authors: one row an application, tabs between columns, with a header.
+
+- ``app_id``, the application's name;
+- ``nb_instances``, its replicas;
+- ``core`` and ``memory``, what a replica asks for: a number, or a list of numbers, one a time point, ``[0.5, 0.7]``;
+- ``inter_degree``, how many limits ``inter_aff`` lists;
+- ``inter_aff``, limits of others beside it: ``[(7, 2), (9, 0)]`` allows two replicas of application 7 and none of 9.
+  One for the application itself allows so many of its replicas on a node, at least one.
+
+Files may be compressed (.gz, .xz, .bz2; .zst for reading only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from plb.arrays import Int32
+from plb.errors import InvalidValueError
+from plb.provisioning import Affinity, Instance
+from plb.provisioning.affinity import ANY_NUMBER
+from workloads.checks import Checker
+from workloads.provisioning.building import MOST_DEMAND, PAPER_NODES, Floats, NodeSpec, build_instance, user_demand
+from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, whole_numbers
+
+COLUMNS = ("app_id", "nb_instances", "core", "memory", "inter_degree", "inter_aff")
+RESOURCES = ("core", "memory")
+MOST_LISTED = 10**9
+ROWS_A_PIECE = 1000
+"""Applications whose limits are split at a time: their text takes several times the room of the numbers."""
+
+NAME = r"[^\s,'\"()\[\]]+"
+LIMIT = rf"\('?{NAME}'?, ?\d+\)"
+LIMITS = rf"^\[({LIMIT}(, ?{LIMIT})*)?\]$"
+BESIDE_NUMBERS = r"[\[\]()' ]"
+"""All that stands between names, numbers and commas in a list of limits."""
+
+
+def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -> Instance:
+    """Read an instance.
+
+    Parameters
+    ----------
+    path
+        The file.
+    nodes
+        The kinds of nodes, those to be used first in front; the file has none.
+
+    Raises
+    ------
+    TraceError
+        There is no such file, it is damaged, or rows are wrong: it names file, row (the line, from 1) and column.
+    InvalidValueError
+        A replica fits on no node.
+    """
+    path = Path(path)
+    need_file(path, f"a file with columns {', '.join(COLUMNS)}")
+    frame = read_headed(path, COLUMNS, "\t")
+    check = Checker(path, rows_above=1)
+    names = frame["app_id"]
+    check.bad_rows(~names.str.contains(f"^{NAME}$").to_numpy(), "app_id", names, "a name without blanks or brackets")
+    doubled = ~names.is_first_distinct().to_numpy()
+    check.bad_rows(doubled, "app_id", names, "an application that no row above has")
+    replicas = whole_numbers(check, frame, "nb_instances", low=1)
+    demand = _demand(check, frame)
+    affinity = _limits(check, frame)
+    check.raise_problems()
+    return build_instance(
+        name=path.name.split(".")[0],
+        resources=RESOURCES,
+        applications=names.to_list(),
+        replicas=replicas,
+        demand=demand,
+        affinity=affinity,
+        nodes=nodes,
+    )
+
+
+def _demand(check: Checker, frame: pl.DataFrame) -> Floats:
+    """Return what replicas ask for, (L, R, T)."""
+    values = [_numbers(frame[resource]) for resource in RESOURCES]
+    lengths = pl.concat([numbers.list.len() for numbers in values])
+    points = int(np.bincount(lengths.fill_null(1).to_numpy()).argmax())
+    number = f"a number from 0 to {MOST_DEMAND:g}"
+    expected = number if points == 1 else f"{points} numbers from 0 to {MOST_DEMAND:g}, as many as in most rows"
+    for resource, numbers in zip(RESOURCES, values, strict=True):
+        inside = numbers.list.eval(pl.element().is_between(0.0, MOST_DEMAND).fill_null(value=False)).list.all()
+        good = (inside & (numbers.list.len() == points)).fill_null(value=False).to_numpy()
+        check.bad_rows(~good, resource, frame[resource].str.slice(0, 60), expected)
+    check.raise_problems()
+    rows = [numbers.explode().to_numpy().reshape(len(frame), -1) for numbers in values]
+    return np.stack(rows, axis=1).astype(np.float64)
+
+
+def _numbers(text: pl.Series) -> pl.Series:
+    """Return numbers or lists of numbers as lists; null where one is neither."""
+    is_list = text.str.contains(r"^\[.*\]$")
+    inner = text.str.strip_chars("[]").str.replace_all(" ", "", literal=True)
+    plain = ~text.str.contains(r"[\[\],]")
+    lists = inner.str.split(",").cast(pl.List(pl.Float64), strict=False)
+    return pl.select(pl.when(is_list | plain).then(lists)).to_series()
+
+
+def _limits(check: Checker, frame: pl.DataFrame) -> Affinity:
+    """Return the limits of all rows."""
+    text = frame["inter_aff"]
+    good = text.str.contains(LIMITS)
+    check.bad_rows(~good.to_numpy(), "inter_aff", text.str.slice(0, 60), "a list such as [(7, 2), (9, 0)]")
+    listed = text.str.count_matches("(", literal=True).to_numpy()
+    degree = whole_numbers(check, frame, "inter_degree", high=MOST_LISTED)
+    wrong = good.to_numpy() & (degree != listed)
+    check.bad_rows(wrong, "inter_degree", frame["inter_degree"], "as many as inter_aff lists")
+    check.raise_problems()
+    names = frame["app_id"].to_list()
+    target, most = np.empty(listed.sum(), np.int32), np.empty(listed.sum(), np.int32)
+    done = 0
+    for first in range(0, len(text), ROWS_A_PIECE):
+        piece = text.slice(first, ROWS_A_PIECE)
+        fields = piece.str.replace_all(BESIDE_NUMBERS, "").filter(piece != "[]").str.split(",").explode()
+        others = fields.gather_every(2)
+        end = done + len(others)
+        target[done:end] = positions(others, names)
+        allowed = fields.gather_every(2, 1).cast(pl.Float64).clip(0, ANY_NUMBER)  # far beyond is no limit, too
+        most[done:end] = allowed.to_numpy()
+        for place in np.flatnonzero(target[done:end] < 0)[:1]:
+            row = int(np.searchsorted(np.cumsum(listed), done + place, side="right"))
+            check.add(f"a limit for application {others[int(place)]!r}", "one that a row has", row + 2, "inter_aff")
+        done = end
+    return Affinity(np.repeat(np.arange(len(names), dtype=np.int32), listed), target, most)
+
+
+def write_authors(path: str | Path, instance: Instance) -> None:
+    """Write an instance of cores and memory; the names of its resources and its nodes are not part of the format.
+
+    Raises
+    ------
+    InvalidValueError
+        It has other than two resources, or the name of an application cannot be written.
+    """
+    path = Path(path)
+    item = f"instance {instance.name}"
+    if len(instance.resources) != len(RESOURCES):
+        raise InvalidValueError(item, "resources", instance.resources, "two, cores and memory")
+    unfit = [name for name in instance.applications if not _writable(name)]
+    if unfit:
+        raise InvalidValueError(item, "application", unfit[0], "a name without blanks, commas, quotes or brackets")
+    with WRITERS.get(path.suffix, open)(path, "wt", encoding="utf-8") as file:
+        file.write("\t".join(COLUMNS) + "\n")
+        file.writelines("\t".join(row) + "\n" for row in _rows(instance))
+
+
+def _writable(name: str) -> bool:
+    return not set(name) & set(",'\"()[]") and len(name.split()) == 1 and name == name.strip()
+
+
+def _rows(instance: Instance) -> Iterator[tuple[str, ...]]:
+    """Yield the fields of each row."""
+    names, limits, demand = instance.applications, instance.affinity, user_demand(instance)
+    order = np.argsort(limits.source, kind="stable")
+    start = np.searchsorted(limits.source[order], np.arange(len(names) + 1))
+    for number, name in enumerate(names):
+        arcs = order[start[number] : start[number + 1]]
+        pairs = _pairs(names, limits.target[arcs], limits.most[arcs])
+        curves = (_cell(demand[number, resource].tolist()) for resource in range(len(RESOURCES)))
+        yield name, str(instance.replicas[number]), *curves, str(len(pairs)), f"[{', '.join(pairs)}]"
+
+
+def _pairs(names: Sequence[str], target: Int32, most: Int32) -> list[str]:
+    return [f"({names[other]}, {limit})" for other, limit in zip(target.tolist(), most.tolist(), strict=True)]
+
+
+def _cell(curve: list[float]) -> str:
+    numbers = [repr(value).removesuffix(".0") for value in curve]
+    return numbers[0] if len(numbers) == 1 else f"[{', '.join(numbers)}]"

@@ -1,0 +1,174 @@
+"""Instances of provisioning from numbers in user units, such as cores and GB, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Int32
+from plb.errors import ConflictError, InvalidValueError
+from plb.provisioning import Affinity, Instance, NodeType, whole_units
+from plb.validation import check_items, check_number
+
+MOST_DEMAND = 1e9
+"""Of a replica, and of what a node has, in user units."""
+DECIMALS = 6
+"""Decimals that are kept of demand, as many as the contest's files have; fewer where numbers are so large that they
+would not fit in 30 bits."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@attrs.frozen
+class NodeSpec:
+    """Nodes of one kind, in user units; a `plb.provisioning.NodeType` has them in whole units.
+
+    Parameters
+    ----------
+    name
+        Of the kind.
+    capacity
+        (R,) of each resource.
+    count
+        How many there are; None: as many as it takes.
+    """
+
+    name: str
+    capacity: tuple[float, ...]
+    count: int | None = None
+
+
+PAPER_NODES = (NodeSpec("node", (64.0, 128.0)),)
+"""The nodes of [3] section 5.1: 64 cores and 128 GB, as many as it takes."""
+
+
+def build_instance(
+    *,
+    name: str,
+    resources: Sequence[str],
+    applications: Sequence[str],
+    replicas: Int32,
+    demand: Floats,
+    affinity: Affinity,
+    nodes: Sequence[NodeSpec],
+) -> Instance:
+    """Return an instance, its numbers in the largest decimal units that hold all of them.
+
+    Where a number has more decimals than `DECIMALS`, demand is rounded up and capacity down.
+
+    Parameters
+    ----------
+    name
+        Of the instance.
+    resources
+        Names of the R resources.
+    applications, replicas
+        Names of the L applications, and how many replicas they have.
+    demand
+        (L, R, T) of a replica, from 0 to `MOST_DEMAND`.
+    affinity
+        Limits between applications.
+    nodes
+        The kinds of nodes, those to be used first in front.
+
+    Raises
+    ------
+    InvalidValueError
+        A capacity is out of range, or a replica fits on no node.
+    ConflictError
+        A kind of nodes has more or fewer capacities than there are resources.
+    """
+    capacities = _capacities(nodes, resources)
+    whole_demand = np.empty(demand.shape, np.int32)
+    whole_capacities = np.empty(capacities.shape, np.int32)
+    units = []
+    for number in range(len(resources)):
+        together = np.concatenate([demand[:, number].ravel(), capacities[:, number]])
+        whole, unit = whole_units(together, _decimals(float(together.max())))
+        whole_demand[:, number] = whole[: -len(nodes)].reshape(demand[:, number].shape)
+        whole_capacities[:, number] = np.floor(np.round(capacities[:, number] / unit, 3))
+        units.append(unit)
+    kinds = zip(nodes, whole_capacities, strict=True)
+    return Instance(
+        name=name,
+        resources=tuple(resources),
+        applications=tuple(applications),
+        replicas=replicas,
+        demand=whole_demand,
+        affinity=affinity,
+        nodes=tuple(NodeType(node.name, capacity, node.count) for node, capacity in kinds),
+        units=tuple(units),
+    )
+
+
+def _capacities(nodes: Sequence[NodeSpec], resources: Sequence[str]) -> Floats:
+    """Return the capacities of all kinds of nodes, (K, R)."""
+    if not check_items("instance", "nodes", nodes, NodeSpec):
+        raise InvalidValueError("instance", "nodes", [], "at least one kind of nodes")
+    for node in nodes:
+        if len(node.capacity) != len(resources):
+            raise ConflictError(
+                f"node type {node.name}: {len(node.capacity)} capacities, expected {len(resources)} "
+                f"({', '.join(resources)})"
+            )
+        for resource, value in zip(resources, node.capacity, strict=True):
+            check_number(f"node type {node.name}", f"capacity[{resource}]", value, high=MOST_DEMAND)
+    return np.array([node.capacity for node in nodes], np.float64)
+
+
+def _decimals(largest: float) -> int:
+    """Return how many decimals may be kept of numbers up to this one, so that they stay below 2^30 units."""
+    return max(0, min(DECIMALS, math.floor(math.log10(MOST_DEMAND / max(largest, 1.0)))))
+
+
+def in_user_units(values: npt.ArrayLike, unit: float) -> Floats:
+    """Return whole units as numbers in user units, the floats nearest to their decimals."""
+    parts = round(1.0 / unit)
+    exact = parts >= 1 and 1.0 / parts == unit
+    return np.asarray(values) / parts if exact else np.asarray(values) * unit
+
+
+def user_demand(instance: Instance) -> Floats:
+    """Return the demand of an instance in user units, (L, R, T)."""
+    rows = [in_user_units(instance.demand[:, number], unit) for number, unit in enumerate(instance.units)]
+    return np.stack(rows, axis=1)
+
+
+def user_nodes(instance: Instance) -> tuple[NodeSpec, ...]:
+    """Return the nodes of an instance in user units."""
+    return tuple(
+        NodeSpec(
+            node.name,
+            tuple(float(in_user_units(value, unit)) for value, unit in zip(node.capacity, instance.units, strict=True)),
+            node.count,
+        )
+        for node in instance.nodes
+    )
+
+
+def peaks_only(instance: Instance) -> Instance:
+    """Return an instance with constant demand: the highest of each curve, rounded up to whole user units.
+
+    This is how [3] section 5.1 makes instances without temporal changes.
+    """
+    peaks = np.ceil(user_demand(instance).max(axis=2, keepdims=True))
+    return build_instance(
+        name=instance.name,
+        resources=instance.resources,
+        applications=instance.applications,
+        replicas=instance.replicas,
+        demand=peaks,
+        affinity=instance.affinity,
+        nodes=user_nodes(instance),
+    )
+
+
+def without_self_limits(instance: Instance) -> Instance:
+    """Return an instance without the limits that applications have for themselves, as [3]'s data sets are."""
+    limits = instance.affinity
+    kept = limits.source != limits.target
+    return attrs.evolve(instance, affinity=Affinity(limits.source[kept], limits.target[kept], limits.most[kept]))

@@ -1,0 +1,93 @@
+"""Tables of text as the formats of provisioning have them: read whole, every field checked, errors with their line."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from plb.arrays import Int32
+from workloads.checks import Checker
+from workloads.readers.chunks import ROW
+from workloads.readers.files import PACKED_TABLES, UNPACKED, TextTable
+
+ROWS_AT_ONCE = 4_000_000
+MOST_REPLICAS = 10**6
+"""Of an application, in files."""
+WRITERS = {**UNPACKED, **PACKED_TABLES}
+"""What opens a file for writing that is to be compressed, by its ending."""
+
+
+def need_file(path: Path, expected: str) -> None:
+    """Raise `TraceError` unless there is such a file; `expected` says what it should be."""
+    if not path.is_file():
+        check = Checker(path)
+        check.add("a directory" if path.is_dir() else "no such file", expected)
+        check.raise_problems()
+
+
+def read_table(path: Path, table: TextTable, *, may_be_empty: bool = False) -> pl.DataFrame:
+    """Return all rows of a table, plain or compressed.
+
+    Raises
+    ------
+    TraceError
+        A field cannot be read, there are too many in a row, or there is no row where there must be one; it names file,
+        line and column.
+    """
+    with tempfile.TemporaryDirectory(prefix="plb-") as scratch:
+        parts = list(table.chunks(path, Path(scratch), ROWS_AT_ONCE, [pl.col(name) for name in table.columns]))
+    if not any(map(len, parts)):
+        if may_be_empty:
+            return pl.DataFrame(schema=dict(table.columns))
+        check = Checker(path)
+        check.add("no rows", f"rows of {', '.join(table.columns)}")
+        check.raise_problems()
+    return pl.concat(parts).drop(ROW)
+
+
+def read_headed(path: Path, columns: Sequence[str], separator: str = ",") -> pl.DataFrame:
+    """Return a table of text whose first line names its columns, none of which may be empty in any row.
+
+    Raises
+    ------
+    TraceError
+        As in `read_table`, or the header is another, or a field is empty.
+    """
+    frame = read_table(path, TextTable(columns=dict.fromkeys(columns, pl.String), separator=separator))
+    check = Checker(path)
+    header = [str(name) for name in frame.row(0)]
+    if header != list(columns):
+        check.add(f"columns {', '.join(header)}", f"columns {', '.join(columns)}", 1)
+    elif len(frame) == 1:
+        check.add("no rows", "at least one row below the header")
+    check.raise_problems()
+    frame = frame.slice(1)
+    check = Checker(path, rows_above=1)
+    check.columns(frame, dict.fromkeys(columns, "text"))
+    check.raise_problems()
+    return frame
+
+
+def whole_numbers(
+    check: Checker, frame: pl.DataFrame, column: str, *, low: int = 0, high: int = MOST_REPLICAS
+) -> Int32:
+    """Return a column of text as whole numbers; rows that hold others are noted, and stand as `low`."""
+    values = frame[column].str.strip_chars().cast(pl.Int64, strict=False)
+    good = values.is_between(low, high).fill_null(value=False)
+    check.bad_rows(~good.to_numpy(), column, frame[column], f"a whole number from {low} to {high}")
+    return np.where(good.to_numpy(), values.fill_null(low).to_numpy(), low).astype(np.int32)
+
+
+def positions(names: pl.Series, known: Sequence[str]) -> Int32:
+    """Return where each name stands among the known ones; -1 where it does not."""
+    index = pl.DataFrame({"name": pl.Series(known, dtype=pl.String)}).with_row_index("position")
+    found = (
+        names.alias("name")
+        .to_frame()
+        .join(index.unique("name", keep="first"), on="name", how="left", maintain_order="left")
+    )
+    return found["position"].cast(pl.Int32).fill_null(-1).to_numpy()

@@ -1,0 +1,145 @@
+"""The tenants of a plan: who stands where when a simulation begins, and what each asks for over time.
+
+In the engine no two replicas of a partition share a node, in a plan those of an application may. So an application
+becomes as many tenants as it has replicas on one node at the most, its *layers*: the k-th has an instance on every node
+with at least k replicas of the application. Layers on more nodes than a tenant has replicas are cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.arrays import Int32
+from plb.model import Role
+from plb.provisioning import ProvisioningPlan
+from plb.risk.demand import DemandHistory
+from plb.validation import check_count, check_number
+from workloads.compression import compress
+from workloads.provisioning.building import user_demand
+from workloads.segments import bounds_of
+from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
+from workloads.validation import MOST_REPLICAS
+
+MOST_CLASSES = 32_767
+"""More applications than that have one tenant class together: `TraceSet.class_code` has 16 bits."""
+ONE_CLASS = "application"
+UNITS = {"core": "cores", "cpu": "cores", "memory": "GB", "disk": "GB"}
+"""Of the resources whose unit is known, in messages and results."""
+SHORTEST_HOURS = 1 / 60
+
+Ints = npt.NDArray[np.int64]
+
+
+@attrs.frozen(eq=False)
+class PlannedTenants:
+    """The tenants of a plan; tenant i has the places ``node[start[i]:start[i + 1]]``, all different.
+
+    Parameters
+    ----------
+    traces
+        The T tenants by application, then by layer. The first of an application has its name, the others
+        ``<application>/2`` and so on. Each application is a tenant class, and a family.
+    node
+        int32 (P,): nodes of the plan, numbered by kind, and within a kind as in the plan.
+    start
+        int64 (T + 1,): bounds of the tenants in `node`.
+    """
+
+    traces: TraceSet
+    node: Int32
+    start: Ints
+
+    def history(self) -> DemandHistory:
+        """Return the demand of each application as that of a past tenant.
+
+        Demand of a plan is known ahead: an estimator that reads this history knows the curve of each application.
+        """
+        return compress(self.traces.select(np.unique(self.traces.family, return_index=True)[1]))
+
+
+def tenants_of_plan(
+    plan: ProvisioningPlan, *, plan_hours: float, hours: float, step_seconds: int = int(STEP_SECONDS)
+) -> PlannedTenants:
+    """Return the tenants of a plan, who stay for longer than a run.
+
+    Parameters
+    ----------
+    plan
+        A plan without faults.
+    plan_hours
+        Time over which the time points of demand spread evenly; then they begin anew. At least a minute.
+    hours
+        How long the run is.
+    step_seconds
+        Sampling interval where a time point does not last whole seconds: the demand of an interval is then that of the
+        time point at its end. Otherwise the interval is a time point.
+    """
+    check_number("plan", "plan_hours", plan_hours, low=SHORTEST_HOURS)
+    check_number("plan", "hours", hours, low_open=True)
+    instance, period = plan.instance, round(plan_hours * 3600.0)
+    whole = period % instance.time_points == 0
+    step = period // instance.time_points if whole else check_count("plan", "step_seconds", step_seconds, low=1)
+    steps = math.floor(hours * 3600.0 / step) + 1
+    owner, node, start = _layers(plan)
+    # user units as float32 are off by less than a ten-millionth
+    curves = user_demand(instance).astype(np.float32)
+    points = _time_points(steps, step, period, instance.time_points)
+    each = len(instance.applications) <= MOST_CLASSES
+    traces = TraceSet(
+        metrics=tuple(MetricInfo(name, UNITS.get(name, ""), trend=False) for name in instance.resources),
+        step_seconds=float(step),
+        classes=instance.applications if each else (ONE_CLASS,),
+        tenant=np.array(_names(instance.applications, owner.tolist())),
+        family=owner,
+        class_code=(owner if each else np.zeros_like(owner)).astype(np.int16),
+        replicas=np.diff(start).astype(np.int8),
+        lifetime_steps=np.full(len(owner), steps, np.int32),
+        censored=np.ones(len(owner), np.bool_),
+        max_usage=curves.max(axis=2)[owner],
+        series_tenant=np.arange(len(owner), dtype=np.int32),
+        series_role=np.full(len(owner), Role.INSTANCE, np.int8),
+        series_start=bounds_of(np.full(len(owner), steps)),
+        values=curves.transpose(0, 2, 1)[owner[:, None], points].reshape(-1, len(instance.resources)),
+    )
+    return PlannedTenants(traces, node, start)
+
+
+def _layers(plan: ProvisioningPlan) -> tuple[Ints, Int32, Ints]:
+    """Return the application of each tenant, ascending, the nodes of all tenants, and the tenants' bounds in these."""
+    by_kind = np.empty(plan.nodes, np.int32)
+    by_kind[np.argsort(plan.kind, kind="stable")] = np.arange(plan.nodes)
+    row = np.repeat(np.arange(len(plan.count)), plan.count)
+    layer = np.arange(len(row)) - bounds_of(plan.count)[row]
+    application, node = plan.application[row].astype(np.int64), by_kind[plan.node[row]]
+    order = np.lexsort((node, layer, application))
+    application, layer, node = application[order], layer[order], node[order]
+    begins = np.diff(application, prepend=-1).astype(np.bool_) | np.diff(layer, prepend=-1).astype(np.bool_)
+    place = np.arange(len(row)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
+    first = np.flatnonzero(place % MOST_REPLICAS == 0)
+    return application[first], node, np.append(first, len(row))
+
+
+def _time_points(steps: int, step: int, period: int, points: int) -> Ints:
+    """Return the time point at the end of each step, (steps,); each holds its own end, so that integers suffice."""
+    ends = np.arange(1, steps + 1) * step
+    return np.asarray((ends * points - 1) // period % points)
+
+
+def _names(applications: Sequence[str], owner: Iterable[int]) -> list[str]:
+    """Return a name for each tenant: its application's for the first, then with a number, skipping names that exist."""
+    taken, number = set(applications), dict.fromkeys(range(len(applications)), 0)
+    names = []
+    for application in owner:
+        name = applications[application]
+        number[application] += 1
+        if number[application] > 1:
+            while (name := f"{applications[application]}/{number[application]}") in taken:
+                number[application] += 1
+            taken.add(name)
+        names.append(name)
+    return names
