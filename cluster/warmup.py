@@ -38,6 +38,9 @@ def warm_up(report: Callable[[str], None] = lambda _step: None) -> None:
     report("placement with moves of existing replicas")
     _fill_up(engine)
     engine.place()
+    report("placement beside others")
+    _follow(engine)
+    engine.place()
     report("repair")
     for node in ("n0", "n1"):
         engine.report_load("wide", node, {"cpu": 90.0})
@@ -120,3 +123,12 @@ def _fill_up(engine: PlacementAndLoadBalancing) -> None:
             Partition(f"small/{index}", service="small", replicas=(Replica(Role.PRIMARY, f"n{index}"),))
         )
     engine.update_partition(Partition("large", service="large"))
+
+
+def _follow(engine: PlacementAndLoadBalancing) -> None:
+    """Let a large replica have to stand beside a small one, where there is no room for it."""
+    for name, load, leader in (("leader", 10.0, None), ("follower", 70.0, "leader")):
+        load_of = {Role.PRIMARY: {"cpu": load}}
+        engine.update_service(Service(name, tenant_class="a", default_load=load_of, affinity_to=leader))
+    engine.update_partition(Partition("leader", service="leader", replicas=(Replica(Role.PRIMARY, "n0"),)))
+    engine.update_partition(Partition("follower", service="follower"))

@@ -47,8 +47,12 @@ class Budget:
     until: float | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if self.proposals is not None and check_count("budget", "proposals", self.proposals) > ENDLESS:
-            raise InvalidValueError("budget", "proposals", self.proposals, "a whole number >= 0 and <= 2^40")
+        if self.proposals is not None:
+            proposals = check_count("budget", "proposals", self.proposals)
+            if proposals > ENDLESS:
+                raise InvalidValueError("budget", "proposals", self.proposals, "a whole number >= 0 and <= 2^40")
+            # NumPy's whole numbers of few bits would run over, and have kernels compiled anew
+            object.__setattr__(self, "proposals", proposals)
         if self.seconds is not None:
             check_number("budget", "seconds", self.seconds)
         if self.until is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -313,3 +314,9 @@ def test_exchange_that_would_displace_one_too_many_is_not_drawn():
             engine.report_load(f"web/{node}{index}", node, {"cpu": cpu, "memory": memory, "count": 1})
         moves = len(engine.balance(budget=2000).moves)
         assert moves == 4 if most == 4 else 0 < moves <= 3
+
+
+def test_budget_of_few_bits_is_a_number_like_any_other():
+    """NumPy's small integers would run over where they are multiplied."""
+    budget = Budget(proposals=np.int8(100))
+    assert (budget, type(budget.proposals)) == (Budget(proposals=100), int)
