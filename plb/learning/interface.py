@@ -1,0 +1,97 @@
+"""What is learned: a game of placing jobs on machines, as the learner sees it ([4], "State Representation").
+
+M machines, D resources, P past and H coming steps, Q visible jobs of the queue, A steps of arrivals.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+Float32 = npt.NDArray[np.float32]
+
+WAIT = 0
+"""The action that places nothing now ([4], "Action Space"); action m = 1 … M places the first job on machine m - 1."""
+
+
+@attrs.frozen
+class ObservationShape:
+    """How large an observation is.
+
+    Parameters
+    ----------
+    machines
+        M, number of machines.
+    resources
+        D, number of resources.
+    past, horizon
+        P and H, steps of the past and of the known future.
+    visible
+        Q, jobs of the queue that are shown with their usage.
+    arrivals
+        A, steps of the arrival pattern.
+    """
+
+    machines: int
+    resources: int
+    past: int
+    horizon: int
+    visible: int
+    arrivals: int
+
+
+class Observation(NamedTuple):
+    """What there is to see before a decision, all float32; usage is a share of a machine.
+
+    Parameters
+    ----------
+    machines
+        Usage of each machine, (M, D, P + H): the P past steps, oldest first, then the coming H, of the jobs placed so
+        far; the first of these is the present step.
+    occupied
+        Tenths of the number of jobs on each machine, (M,).
+    queue
+        Usage of the first Q waiting jobs if they were placed now, (Q, D, H), the next to be placed first; zeros where
+        there are fewer.
+    waited
+        How long each of these has waited, (Q,), as a share of H.
+    backlog
+        Number of waiting jobs beyond these, (1,), in sixtieths.
+    arrivals
+        Number of jobs that arrived in each of the last A steps, oldest first, (A,), divided by Q.
+    """
+
+    machines: Float32
+    occupied: Float32
+    queue: Float32
+    waited: Float32
+    backlog: Float32
+    arrivals: Float32
+
+
+class PlacementGame(Protocol):
+    """A game that is learned. Equal seeds give equal games, whatever was played before."""
+
+    @property
+    def shape(self) -> ObservationShape:
+        """How large its observations are."""
+        ...
+
+    @property
+    def time(self) -> int:
+        """The present time step; several decisions may fall into one."""
+        ...
+
+    def reset(self, seed: int) -> Observation:
+        """Begin the game of a seed, and return what there is to see before the first decision."""
+        ...
+
+    def step(self, action: int) -> tuple[Observation, float, bool]:
+        """Decide; return what there is to see then, the reward until then, and whether the game is over.
+
+        What is returned is the caller's: later steps leave it as it is.
+        """
+        ...
