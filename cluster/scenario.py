@@ -21,8 +21,11 @@ from cluster.imports import digests, import_files
 from cluster.sections import Section, count, number, span
 from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, PlbError, UnknownNameError
-from plb.policies import BUILT_IN as PLACEMENT_POLICIES
-from plb.policies import READ_PROBABILITIES
+from plb.policies import KNOWN as PLACEMENT_POLICIES
+from plb.policies import READ_HISTORY
+from plb.policies.interface import ANNEALING
+from plb.policies.options import path_options
+from plb.registry import policies
 from workloads.parameters import RegionParameters
 from workloads.regions import REGIONS
 
@@ -38,7 +41,7 @@ BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "overload": WITH_OVERLOAD,
         **{
             one.name: MappingProxyType(
-                {"policy": one.name, **(AS_IN_PAPER if one.name in READ_PROBABILITIES else WITHOUT_RISK)}
+                {"policy": one.name, **(AS_IN_PAPER if one.name in READ_HISTORY else WITHOUT_RISK)}
             )
             for one in PLACEMENT_POLICIES
         },
@@ -47,7 +50,7 @@ BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 """The two arms of [1] section 8.2, which differ in `w_failovers` alone; the default energy, which differs from the
 second in `w_overload` alone; and each placement policy of `plb.policies`.
 
-For policies that do not ask how likely violations are, no demand is sampled.
+For policies that do not read the demand history, no demand is sampled.
 """
 ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_interval": None})
 """Where scenarios differ from `PlbConfig`: [1] section 3.3 lets a replica move only on admission, when fragmentation
@@ -287,12 +290,20 @@ class Scenario:
                 del plain["workload"][name]
         if self.imports:
             plain["imports"] = digests(self.imports)
-        plain["policies"] = {name: dict(self.policies[name]) for name in self.run.policies}
+        plain["policies"] = {name: with_digests(self.policies[name]) for name in self.run.policies}
         plain["metrics"] = {name: dict(fields) for name, fields in self.metrics.items()}
-        plain["engine"] = {**ENGINE_DEFAULTS, **self.engine}
+        plain["engine"] = {**ENGINE_DEFAULTS, **with_digests(self.engine)}
         return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
 
     def digest(self) -> str:
         """Return the SHA-256 of the scenario as canonical JSON, in hex."""
         text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def with_digests(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of an engine with the files that policy options name told by their content, not their place."""
+    options = settings.get("policy_options", {})
+    paths = path_options(policies().get(settings.get("policy", ANNEALING)))
+    files = {name: digests([options[name]]) for name in paths if name in options}
+    return {**settings, "policy_options": {**options, **files}} if files else dict(settings)

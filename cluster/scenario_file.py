@@ -18,6 +18,8 @@ from cluster.sections import Section
 from cluster.upgrade_settings import Upgrades
 from plb import Metric, PlbConfig, PlbError
 from plb.policies.interface import ANNEALING
+from plb.policies.options import path_options
+from plb.registry import policies
 
 SECTIONS: Mapping[str, type[Section]] = {
     "cluster": Cluster,
@@ -34,9 +36,10 @@ METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """Read a scenario; its relative paths (`workload.path`, `workload.plan`, `imports`) count from the file's folder.
+    """Read a scenario; its relative paths count from the file's folder.
 
-    The files in `imports` are run: they register the energy terms, constraints and policies that the scenario names.
+    They stand in `workload.path`, `workload.plan`, `imports`, and in `policy_options` that name files. The files in
+    `imports` are run: they register the energy terms, constraints and policies that the scenario names.
 
     Raises
     ------
@@ -129,7 +132,14 @@ class _ScenarioReader(SectionReader):
         options = {"policy_options": found.pop("policy_options")} if "policy_options" in found else {}
         fields = self.settings(place, found, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)})
         beside = {"metrics": (Metric("any"),), "policy": fields.get("policy", policy)}
-        return {**fields, **self.settings(place, options, ENGINE_FIELDS, PlbConfig, beside)}
+        found = self.settings(place, options, ENGINE_FIELDS, PlbConfig, beside)
+        if "policy_options" in found:
+            paths = path_options(policies().get(beside["policy"]))
+            named = {
+                name: str(self._folder / value) for name, value in found["policy_options"].items() if name in paths
+            }
+            found["policy_options"] = {**found["policy_options"], **named}
+        return {**fields, **found}
 
     def _policy(self, place: str, table: Any, policy: str) -> dict[str, Any]:
         """Return the fields of a policy, with those of its metrics under ``metrics`` if it has any."""

@@ -16,7 +16,7 @@ from plb.constraints.interface import Constraint
 from plb.energy.compiled import CompiledTerm
 from plb.energy.interface import EnergyTerm, missing_verbs
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
-from plb.policies import BUILT_IN as BUILT_IN_POLICIES
+from plb.policies import KNOWN as KNOWN_POLICIES
 from plb.policies.interface import ANNEALING, PlacementPolicy
 from plb.policies.options import with_options
 from plb.validation import check_name
@@ -26,7 +26,7 @@ BUILT_IN = ("total", "movement", "imbalance", "fragmentation", "expected_failove
 
 _terms: dict[str, EnergyTerm] = {}
 _constraints: dict[str, Constraint] = {}
-_policies: dict[str, PlacementPolicy] = {policy.name: policy for policy in BUILT_IN_POLICIES}
+_policies: dict[str, PlacementPolicy] = {policy.name: policy for policy in KNOWN_POLICIES}
 RESERVED = (ANNEALING, *_policies)
 """Names of policies that are not to be had: the engine's own search, and the built-in ones."""
 Item = TypeVar("Item", EnergyTerm, Constraint, PlacementPolicy)

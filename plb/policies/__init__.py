@@ -6,6 +6,7 @@ from plb.policies.first_fit import FirstFit
 from plb.policies.fits import BestFit, WorstFit
 from plb.policies.inner_product import InnerProduct
 from plb.policies.interface import PlacementPolicy
+from plb.policies.learned import Learned
 from plb.policies.prv import PrvBestFit, PrvWorstFit
 from plb.policies.random import Random
 from plb.policies.repacking import Repacking
@@ -25,5 +26,12 @@ BUILT_IN: tuple[PlacementPolicy, ...] = (
     PrvBestFit(),
     PrvWorstFit(),
 )
+"""Those that decide without further ado."""
+LEARNED = Learned()
+"""Decides by what it was trained for: it needs a checkpoint, and the extra ``learning``."""
+KNOWN = (*BUILT_IN, LEARNED)
+"""All that settings can choose unregistered."""
 READ_PROBABILITIES = frozenset({"prv_best_fit", "prv_worst_fit"})
-"""Names of those that read the violation probabilities; for the others no demand needs to be sampled."""
+"""Names of those that read the violation probabilities."""
+READ_HISTORY = READ_PROBABILITIES | {LEARNED.name}
+"""Names of those that read the demand history; for the others no demand needs to be sampled."""

@@ -49,6 +49,13 @@ def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str
         raise InvalidValueError("PlbConfig", "policy_options", dict(options), allowed) from error
 
 
+def path_options(policy: PlacementPolicy | None) -> list[str]:
+    """Return the names of the options of a policy that are files."""
+    kind: type[Any] = type(policy)
+    fields = attrs.fields(kind) if attrs.has(kind) else ()
+    return [str(field.alias) for field in fields if field.init and field.metadata.get("path")]
+
+
 def _options_of(policy: PlacementPolicy | None) -> list[str]:
     """Return the names of the options of a policy."""
     kind: type[Any] = type(policy)

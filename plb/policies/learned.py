@@ -1,0 +1,254 @@
+"""The learned policy ([4], DeepPlace) on an engine's cluster: what it sees of nodes and replicas, and what it chooses.
+
+In its game the future of jobs is known. Here it is what `plb.risk.expected` expects of past tenants; without a demand
+history, replicas are expected to stay as they are. A time step of the game is `step_minutes` on the host's clock. Usage
+is a share of a node; that of a replica to be placed, of the mean capacity of the nodes that are offered. The past of a
+node is what the policy saw at earlier plans.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from plb.arrays import NOWHERE, Bool, Float, Int
+from plb.errors import InvalidValueError, UnknownNameError
+from plb.learning.interface import WAIT, Observation, ObservationShape
+from plb.model import Role
+from plb.policies.weighting import lasting
+from plb.risk.expected import ExpectedDemand
+from plb.validation import check_name, check_names, check_number
+
+if TYPE_CHECKING:
+    from plb.configuration import Configuration
+    from plb.learning.policy import LearnedPolicy
+
+LONGEST_STEP = 1e6
+"""Minutes."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class Learned:
+    """Takes the node that a trained network finds the most likely.
+
+    Parameters
+    ----------
+    checkpoint
+        File of the trained policy, as `plb learn train` writes it.
+    step_minutes
+        Length of a time step of its game, minutes.
+    metrics
+        Metrics that stand for the resources of its game, in their order; none: the first ones of the engine.
+    may_wait
+        True: where the network finds waiting the most likely, the replica is not placed by this plan.
+    name
+        Name of the policy.
+
+    Raises
+    ------
+    InvalidValueError
+        A search begins and no checkpoint is given, or the engine has fewer metrics than the game has resources.
+    UnknownNameError
+        The engine has no metric of that name.
+    CheckpointError
+        The checkpoint cannot be read.
+    MissingExtraError
+        PyTorch is not installed.
+    """
+
+    checkpoint: str = attrs.field(default="", metadata={"path": True})
+    step_minutes: float = 60.0
+    metrics: tuple[str, ...] = ()
+    may_wait: bool = False
+    name: str = "learned"
+    _network: LearnedPolicy | None = attrs.field(init=False, default=None)
+    _expected: ExpectedDemand | None = attrs.field(init=False, default=None)
+    _past: list[tuple[float, dict[str, Float]]] = attrs.field(init=False, factory=list)
+    _view: _View | None = attrs.field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        item = f"policy {check_name('policy', self.name)}"
+        if not isinstance(self.checkpoint, str | Path):
+            raise InvalidValueError(item, "checkpoint", self.checkpoint, "the name of a file")
+        self.checkpoint = str(self.checkpoint)
+        self.step_minutes = check_number(item, "step_minutes", self.step_minutes, high=LONGEST_STEP, low_open=True)
+        self.metrics = check_names(item, "metrics", self.metrics)
+        if not isinstance(self.may_wait, bool):
+            raise InvalidValueError(item, "may_wait", self.may_wait, "true or false")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Learned:
+        """Return a copy that has seen nothing yet; the network is not changed by use and is shared."""
+        copy = Learned(
+            checkpoint=self.checkpoint,
+            step_minutes=self.step_minutes,
+            metrics=self.metrics,
+            may_wait=self.may_wait,
+            name=self.name,
+        )
+        copy._network = self._network
+        return copy
+
+    def begin(self, configuration: Configuration, rng: np.random.Generator) -> None:
+        """Look at the cluster: what its replicas are expected to demand, and how full its nodes are."""
+        network = self._load()
+        columns = self._columns(configuration, network.shape.resources)
+        self._remember(configuration, network.shape.past)
+        self._view = _View(configuration, columns, self._courses(configuration, network.shape.horizon))
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int | None:
+        """Return the node, or None where the policy would rather wait."""
+        if self._view is None or self._view.configuration is not configuration or not self._view.knows(row):
+            self.begin(configuration, np.random.default_rng(0))
+        network, view = self._load(), self._view
+        assert view is not None
+        observation = self._observe(view, network.shape, row, nodes)
+        allowed = np.zeros(configuration.nodes, np.bool_)
+        allowed[lasting(configuration, nodes)] = True
+        action = network.act(observation, allowed, may_wait=self.may_wait)
+        return None if action == WAIT else action - 1
+
+    def _load(self) -> LearnedPolicy:
+        if self._network is None:
+            if not self.checkpoint:
+                allowed = 'the file of a trained policy: policy_options = { checkpoint = "…" }'
+                raise InvalidValueError(f"policy {self.name}", "checkpoint", self.checkpoint, allowed)
+            from plb.learning.policy import LearnedPolicy
+
+            self._network = LearnedPolicy.load(Path(self.checkpoint))
+        return self._network
+
+    def _columns(self, configuration: Configuration, resources: int) -> Int:
+        """Return the columns of the metrics that stand for the resources of the game."""
+        known = [metric.name for metric in configuration.description.metrics]
+        names = self.metrics or tuple(known[:resources])
+        for name in names:
+            if name not in known:
+                raise UnknownNameError("metric", name, known, f"policy {self.name}: metrics")
+        if len(names) != resources:
+            allowed = f"{resources} metrics, one for each resource that {self.checkpoint} was trained with"
+            raise InvalidValueError(f"policy {self.name}", "metrics", names, allowed)
+        return np.array([known.index(name) for name in names], np.int64)
+
+    def _courses(self, configuration: Configuration, horizon: int) -> Float:
+        """Return what each row is expected to demand, (rows, H, R) in user units, by row."""
+        rows = configuration.rows
+        load = configuration.problem.load[rows] * configuration.description.steps
+        courses = np.zeros((len(configuration.solution.node), horizon, load.shape[1]))
+        table, history = configuration.description.replicas, configuration.history
+        if table is None or history is None:
+            courses[rows] = load[:, np.newaxis]
+            return courses
+        seconds = 60.0 * self.step_minutes
+        if self._expected is None or self._expected.history is not history:
+            self._expected = ExpectedDemand(history, seconds)
+        names = [metric.name for metric in configuration.description.metrics]
+        columns = np.array([names.index(name) for name in history.metrics], np.int64)
+        group = np.array([self._group(configuration, int(row)) for row in rows], np.int64)
+        age = np.maximum(0.0, configuration.now - table.created[rows])
+        courses[rows] = load[:, np.newaxis]
+        expected = self._expected.course(group, age, load[:, columns], horizon)
+        courses[np.ix_(rows, np.arange(horizon), columns)] = expected
+        return courses
+
+    def _group(self, configuration: Configuration, row: int) -> int:
+        assert self._expected is not None
+        role = Role(int(configuration.problem.role[row]))
+        return self._expected.group_of(configuration.service_of(row).tenant_class, role)
+
+    def _remember(self, configuration: Configuration, past: int) -> None:
+        """Keep the present shares of all nodes by name, and forget what is older than the past that is looked at."""
+        now = configuration.now
+        names = [node.name for node in configuration.description.nodes]
+        present = dict(zip(names, configuration.shares, strict=False))
+        oldest = now - 60.0 * self.step_minutes * (past + 1)
+        self._past = [*((time, shares) for time, shares in self._past if oldest <= time < now), (now, present)]
+
+    def _observe(self, view: _View, shape: ObservationShape, row: int, nodes: Int) -> Observation:
+        configuration = view.configuration
+        machines = np.concatenate([self._history_of(view, shape.past), view.coming()], axis=2)
+        waiting = configuration.rows[configuration.solution.node[configuration.rows] == NOWHERE]
+        queue_rows = np.concatenate([[row], waiting[waiting != row]])[: shape.visible]
+        queue = np.zeros((shape.visible, shape.resources, shape.horizon), np.float32)
+        queue[: len(queue_rows)] = view.shares_of(queue_rows, nodes)
+        occupied = np.bincount(view.standing(), minlength=configuration.nodes) / 10.0
+        return Observation(
+            machines.astype(np.float32),
+            occupied.astype(np.float32),
+            queue,
+            np.zeros(shape.visible, np.float32),
+            np.array([max(0, len(waiting) - shape.visible) / 60.0], np.float32),
+            self._arrivals(configuration, shape),
+        )
+
+    def _history_of(self, view: _View, past: int) -> Float:
+        """Return the usage of nodes in past steps, (N, D, P): the last one seen at or before each, else the first."""
+        configuration = view.configuration
+        seconds = 60.0 * self.step_minutes
+        seen = np.zeros((configuration.nodes, len(view.columns), past))
+        times = np.array([time for time, _ in self._past])
+        for place in range(past):
+            wanted = configuration.now - seconds * (past - place)
+            chosen = self._past[max(0, int(np.searchsorted(times, wanted, side="right")) - 1)][1]
+            for node, described in enumerate(configuration.description.nodes):
+                if described.name in chosen:
+                    seen[node, :, place] = chosen[described.name][view.columns]
+        return seen
+
+    def _arrivals(self, configuration: Configuration, shape: ObservationShape) -> np.ndarray[Any, Any]:
+        """Return how many replicas came in each of the last steps, the oldest first."""
+        table = configuration.description.replicas
+        if table is None:
+            return np.zeros(shape.arrivals, np.float32)
+        steps = (configuration.now - table.created[configuration.rows]) / (60.0 * self.step_minutes)
+        recent = steps[(steps >= 0) & (steps < shape.arrivals)].astype(np.int64)
+        counts = np.bincount(recent, minlength=shape.arrivals)[::-1]
+        return np.asarray(counts / shape.visible, np.float32)
+
+
+class _View:
+    """The replicas of a configuration with what they are expected to demand.
+
+    Parameters
+    ----------
+    configuration
+        The cluster; its placement may change while it is looked at.
+    columns
+        (D,) metrics that stand for the resources of the game.
+    courses
+        Expected demand by row, (rows, H, R) in user units.
+    """
+
+    def __init__(self, configuration: Configuration, columns: Int, courses: Float) -> None:
+        self.configuration, self.columns = configuration, columns
+        self._courses = courses[:, :, columns]
+        capacity = configuration.capacities[:, columns]
+        self._finite: Bool = np.isfinite(capacity) & (capacity > 0)
+        self._capacity = np.where(self._finite, capacity, 1.0)
+
+    def knows(self, row: int) -> bool:
+        """Tell whether a row was there when the search began."""
+        return row < len(self._courses)
+
+    def standing(self) -> Int:
+        """Return the node of each replica that stands."""
+        nodes = self.configuration.solution.node[self.configuration.rows]
+        return np.asarray(nodes[nodes != NOWHERE], np.int64)
+
+    def coming(self) -> Float:
+        """Return the usage to expect of each node, (N, D, H) as a share of its capacity; 0 where it has none."""
+        rows, node = self.configuration.rows, self.configuration.solution.node
+        rows = rows[node[rows] != NOWHERE]
+        demand = np.zeros((len(self._capacity), *self._courses.shape[1:]))
+        np.add.at(demand, node[rows], self._courses[rows])
+        shares = np.where(self._finite[:, np.newaxis], demand / self._capacity[:, np.newaxis], 0.0)
+        return np.asarray(shares.transpose(0, 2, 1), np.float64)
+
+    def shares_of(self, rows: Int, nodes: Int) -> Float:
+        """Return what rows are expected to demand, (n, D, H) as a share of the mean capacity of nodes."""
+        finite = self._finite[nodes].any(axis=0)
+        total = np.where(self._finite[nodes], self._capacity[nodes], 0.0).sum(axis=0)
+        mean = np.where(finite, total / np.maximum(1, self._finite[nodes].sum(axis=0)), 1.0)
+        return np.asarray(np.where(finite, self._courses[rows] / mean, 0.0).transpose(0, 2, 1), np.float64)
