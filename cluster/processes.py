@@ -105,12 +105,13 @@ def run_in_processes(
 
 def _submit(pool: ProcessPoolExecutor, pairs: Iterable[tuple[str, int]]) -> set[Future[RunResult]]:
     """Submit runs. Processes start here, with Ctrl-C held back: they inherit that, and leave Ctrl-C to this process."""
-    with _interrupts_held_back():
+    with interrupts_held_back():
         return {pool.submit(_simulate, *pair) for pair in pairs}
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
+def interrupts_held_back() -> Iterator[None]:
+    """Keep Ctrl-C waiting meanwhile; processes that start then inherit that, and never see it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,0 +1,180 @@
+"""What a learning file says: machines, jobs, rewards, training and evaluation. `read_config` reads one from TOML.
+
+Every field stands in the file under the same name, in the section named like the class: ``[machines]``, ``[jobs]``,
+``[bootstrap]``, ``[penalties]``, ``[training]``, ``[evaluation]``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from cluster.errors import ScenarioError
+from cluster.learning.baselines import BASELINES
+from cluster.learning.dimensions import Dimensions
+from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.rewards import Penalties
+from cluster.learning.sources import Jobs, TraceSource, longest_of
+from cluster.section_file import SectionReader, nearest, read_toml
+from cluster.sections import Section, count
+from plb import InvalidValueError, PlbError, UnknownNameError
+from plb.learning.settings import TrainingSettings
+
+SYNTHETIC = "synthetic"
+JOB_KINDS: Mapping[str, type[Jobs]] = MappingProxyType(
+    {SYNTHETIC: SyntheticJobs, "traces": TraceSource, "bitbrains": TraceSource}
+)
+"""What ``kind`` may say in a section of jobs, and what its other fields are."""
+TOP_LEVEL = ("name", "machines", "jobs", "bootstrap", "penalties", "training", "evaluation")
+TRAINING_FIELDS = tuple(field.name for field in attrs.fields(TrainingSettings))
+BOOTSTRAP_ITERATIONS = 100
+
+
+@attrs.frozen(kw_only=True)
+class Evaluation(Section):
+    """On what a trained policy is measured, beside which baselines.
+
+    Parameters
+    ----------
+    sequences
+        Number of job sequences; none of them is trained on. Jobs of traces are those of other tenants.
+    machines
+        Numbers of machines. Where there are more than in ``[machines]``, as many more jobs arrive; none: that number.
+    baselines
+        Names of the baselines (`cluster.learning.baselines.BASELINES`).
+    seed
+        Of the sequences.
+    """
+
+    sequences: int = count(20, low=2)
+    machines: tuple[int, ...] = count((), low=1, high=10_000)
+    baselines: tuple[str, ...] = tuple(BASELINES)
+    seed: int = count(0)
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield the names that no baseline has, and what stands twice."""
+        for name in values.get("baselines", ()):
+            if name not in BASELINES:
+                yield "baselines", UnknownNameError("baseline", name, BASELINES, "evaluation")
+        for field in ("machines", "baselines"):
+            given = values.get(field, ())
+            if len(set(given)) < len(given):
+                yield field, InvalidValueError("evaluation", field, list(given), "each once")
+
+
+@attrs.frozen(kw_only=True)
+class LearningConfig:
+    """All that a policy depends on, and how it is measured.
+
+    Parameters
+    ----------
+    name
+        Of the policy, for tables and directories.
+    machines, jobs, penalties, training, evaluation
+        The sections.
+    bootstrap
+        Jobs that are learned from first, replays of historical traces for instance ([4], "Boot-strapping Learning");
+        None: none.
+    bootstrap_iterations
+        Updates of the weights on these.
+    """
+
+    name: str = "learning"
+    machines: Dimensions = attrs.field(factory=Dimensions)
+    jobs: Jobs = attrs.field(factory=SyntheticJobs)
+    bootstrap: Jobs | None = None
+    bootstrap_iterations: int = BOOTSTRAP_ITERATIONS
+    penalties: Penalties = attrs.field(factory=Penalties)
+    training: TrainingSettings = attrs.field(factory=TrainingSettings)
+    evaluation: Evaluation = attrs.field(factory=Evaluation)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the configuration as plain JSON values."""
+        return json.loads(json.dumps(attrs.asdict(self)))  # type: ignore[no-any-return]
+
+    def digest(self) -> str:
+        """Return the SHA-256 of what the trained policy depends on, in hex; what only measures it does not count."""
+        plain = self.as_json()
+        del plain["evaluation"], plain["name"]
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_config(path: str | Path) -> LearningConfig:
+    """Read a learning file; paths of traces in it count from its folder.
+
+    Raises
+    ------
+    ScenarioError
+        The file cannot be read, or something in it is unknown or out of range; every problem is named, with its place.
+    """
+    file = Path(path)
+    text, data = read_toml(file)
+    reader = _ConfigReader(text, file.parent)
+    config = reader.config({"name": file.stem, **data})
+    if reader.problems or config is None:
+        raise ScenarioError(str(path), reader.problems)
+    return config
+
+
+class _ConfigReader(SectionReader):
+    """Reads the tables of a learning file."""
+
+    def __init__(self, text: str, folder: Path) -> None:
+        super().__init__(text)
+        self._folder = folder
+
+    def config(self, data: Mapping[str, Any]) -> LearningConfig | None:
+        """Return what the tables describe, or None if something is wrong with them."""
+        self.unknown_keys("", data, TOP_LEVEL)
+        name = self.value("name", data["name"], str)
+        training = self.settings("training", data.get("training", {}), TRAINING_FIELDS, TrainingSettings, {})
+        bootstrap = dict(self.table("bootstrap", data.get("bootstrap", {})))
+        iterations = self.value("bootstrap.iterations", bootstrap.pop("iterations", BOOTSTRAP_ITERATIONS), int)
+        sections = {
+            "machines": self.section("machines", data.get("machines", {}), Dimensions),
+            "penalties": self.section("penalties", data.get("penalties", {}), Penalties),
+            "evaluation": self.section("evaluation", data.get("evaluation", {}), Evaluation),
+            "jobs": self._jobs("jobs", data.get("jobs", {})),
+            "bootstrap": self._jobs("bootstrap", bootstrap) if "bootstrap" in data else None,
+        }
+        if not self.problems and iterations < 1:
+            self.add("bootstrap.iterations", f"{iterations} is not allowed: expected a whole number >= 1")
+        if self.problems:
+            return None
+        config = LearningConfig(
+            name=name, training=TrainingSettings(**training), bootstrap_iterations=iterations, **sections
+        )
+        self._agree(config)
+        return config
+
+    def _jobs(self, place: str, table: Any) -> Any:
+        found = dict(self.table(place, table))
+        kind = self.value(f"{place}.kind", found.get("kind", SYNTHETIC), str)
+        if kind is None:
+            return None
+        if kind not in JOB_KINDS:
+            self.add(f"{place}.kind", f"unknown kind {kind!r}{nearest(kind, JOB_KINDS)}")
+            return None
+        if JOB_KINDS[kind] is SyntheticJobs:
+            found.pop("kind", None)
+        jobs = self.section(place, found, JOB_KINDS[kind])
+        return attrs.evolve(jobs, path=str(self._folder / jobs.path)) if isinstance(jobs, TraceSource) else jobs
+
+    def _agree(self, config: LearningConfig) -> None:
+        """Note where jobs do not go with the machines."""
+        machines = config.machines
+        for place, jobs in (("jobs", config.jobs), ("bootstrap", config.bootstrap)):
+            if jobs is None:
+                continue
+            if jobs.resources != machines.resources:
+                self.add(f"{place}.resources", f"{list(jobs.resources)}; [machines] has {list(machines.resources)}")
+            if longest_of(jobs) > machines.horizon:
+                self.add(place, f"jobs of up to {longest_of(jobs)} steps; the horizon of [machines] is {machines.horizon}")

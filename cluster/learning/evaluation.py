@@ -1,0 +1,198 @@
+"""Policies on held-back job sequences, beside one another: means, 95 % intervals, and paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import attrs
+import numpy as np
+
+from cluster.comparison import half_width
+from cluster.learning.baselines import BASELINES, Policy, play
+from cluster.learning.config import LearningConfig
+from cluster.learning.episode import Episode
+from cluster.learning.metrics import figure
+from cluster.learning.sources import scaled, source_of
+from cluster.learning.workers import Map
+from cluster.streams import stream_seed
+
+LEARNED = "learned"
+"""Name of the trained policy in tables."""
+
+
+@attrs.frozen
+class Task:
+    """One job sequence, to be played by every policy.
+
+    Parameters
+    ----------
+    config
+        Says which jobs, rewards and baselines.
+    policy
+        File of the trained policy.
+    machines
+        Number of machines.
+    sequence
+        Number of the sequence.
+    """
+
+    config: LearningConfig
+    policy: str
+    machines: int
+    sequence: int
+
+
+@attrs.frozen
+class Interval:
+    """A mean over job sequences and its 95 % interval (Student's t).
+
+    Parameters
+    ----------
+    mean, half_width
+        The mean, and half the width of the interval.
+    """
+
+    mean: float
+    half_width: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        """Return that of at least two values."""
+        return cls(float(np.mean(values)), half_width(list(values)) or 0.0)
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the whole interval lies above or below 0, else 0."""
+        return int(self.mean > self.half_width) - int(self.mean < -self.half_width)
+
+    def as_json(self) -> dict[str, float]:
+        """Return mean, low and high end."""
+        return {"mean": self.mean, "low": self.mean - self.half_width, "high": self.mean + self.half_width}
+
+
+@attrs.frozen(eq=False)
+class Evaluation:
+    """The figures of every policy on the same job sequences, for one number of machines.
+
+    Parameters
+    ----------
+    machines
+        That number.
+    figures
+        By policy and figure, the value on each sequence. The learned policy comes first.
+    """
+
+    machines: int
+    figures: Mapping[str, Mapping[str, tuple[float, ...]]]
+
+    @property
+    def sequences(self) -> int:
+        """Number of job sequences."""
+        return len(self.figures[LEARNED]["reward"])
+
+    def interval(self, policy: str, name: str) -> Interval:
+        """Return the mean of a figure."""
+        return Interval.of(self.figures[policy][name])
+
+    def difference(self, baseline: str, name: str) -> Interval:
+        """Return by how much the learned policy differs from a baseline, sequence by sequence."""
+        pairs = zip(self.figures[LEARNED][name], self.figures[baseline][name], strict=True)
+        return Interval.of([learned - other for learned, other in pairs])
+
+    def verdict(self, baseline: str, name: str) -> str:
+        """Return ``"better"`` or ``"worse"`` where the interval of the difference does not hold 0, else ``"equal"``."""
+        sign, less_is_better = self.difference(baseline, name).sign, figure(name).less_is_better
+        if not sign or less_is_better is None:
+            return "equal"
+        return "better" if (sign < 0) == less_is_better else "worse"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return means with their intervals, differences and verdicts."""
+        names = list(self.figures[LEARNED])
+        policies = {
+            policy: {name: self.interval(policy, name).as_json() for name in names} for policy in self.figures
+        }
+        differences = {
+            policy: {
+                name: {**self.difference(policy, name).as_json(), "verdict": self.verdict(policy, name)}
+                for name in names
+            }
+            for policy in self.figures
+            if policy != LEARNED
+        }
+        return {"machines": self.machines, "sequences": self.sequences, "policies": policies, "differences": differences}
+
+
+def evaluate(
+    config: LearningConfig,
+    policy: str,
+    *,
+    machines: int | None = None,
+    over: Map = map,
+    progress: Callable[[], object] | None = None,
+) -> Evaluation:
+    """Let the trained policy and the baselines play the same held-back job sequences.
+
+    Parameters
+    ----------
+    config
+        Says which jobs, rewards and baselines.
+    policy
+        File of the trained policy. It decides for the most likely action.
+    machines
+        Number of machines; None: that of the configuration. Of other numbers jobs arrive in proportion.
+    over
+        Plays the sequences: `map`, or that of `cluster.learning.workers.workers`.
+    progress
+        Called whenever a sequence has been played.
+
+    Raises
+    ------
+    CheckpointError
+        The file holds no policy.
+    InvalidValueError
+        The policy was trained to see something else, or for another number of machines.
+    """
+    count = config.machines.machines if machines is None else machines
+    tasks = [Task(config, policy, count, sequence) for sequence in range(config.evaluation.sequences)]
+    found = []
+    for figures in over(play_task, tasks):
+        found.append(figures)
+        if progress is not None:
+            progress()
+    names = list(found[0])
+    by_policy = {
+        name: {each: tuple(one[name][each] for one in found) for each in found[0][name]} for name in names
+    }
+    return Evaluation(count, by_policy)
+
+
+def play_task(task: Task) -> dict[str, dict[str, float]]:
+    """Return the figures of every policy on one job sequence."""
+    config = task.config
+    dimensions = attrs.evolve(config.machines, machines=task.machines)
+    jobs = scaled(config.jobs, task.machines / config.machines.machines)
+    seed = stream_seed(config.evaluation.seed, "evaluation", task.sequence)
+    sequence = source_of(jobs, held_back=True).sequence(seed)
+    episode = Episode(dimensions, config.penalties)
+    found = {}
+    for name, policy in {LEARNED: learned(task.policy), **baselines(config)}.items():
+        episode.begin(sequence)
+        found[name] = play(episode, policy)
+    return found
+
+
+def baselines(config: LearningConfig) -> dict[str, Policy]:
+    """Return the baselines that are wanted, by name."""
+    return {name: BASELINES[name] for name in config.evaluation.baselines}
+
+
+@lru_cache(1)
+def learned(path: str) -> Policy:
+    """Return the trained policy in a file, as baselines are: it decides for the most likely action."""
+    from plb.learning.policy import LearnedPolicy
+
+    policy = LearnedPolicy.load(path)
+    return lambda episode: policy.act(episode.observe())

@@ -1,0 +1,86 @@
+"""Which jobs are placed: settings in, the source of the jobs out, in whatever process asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+import attrs
+
+from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.sequence import JobSource
+from cluster.learning.trace_jobs import TraceJobs, TraceWindows
+from cluster.sections import count, number
+from plb.errors import InvalidValueError, PlbError
+
+KEPT = 4
+"""Sources that a process keeps; those of traces are large."""
+
+
+@attrs.frozen(kw_only=True)
+class TraceSource(TraceWindows):
+    """Windows of a trace that is read from files, some of its tenants held back.
+
+    Parameters
+    ----------
+    kind
+        ``"traces"`` (the project's own format) or ``"bitbrains"``.
+    path
+        Directory of the traces.
+    held_back
+        Share of the tenants from which no job is learned; evaluation takes its jobs from these alone.
+    trace_seed
+        Seed of that split.
+    window_days
+        Longest life of a Bitbrains tenant; longer series are cut into windows, which stay on one side of the split.
+    """
+
+    kind: Literal["traces", "bitbrains"] = "traces"
+    path: str = ""
+    held_back: float = number(0.5, high=0.99, low_open=True)
+    trace_seed: int = count(0)
+    window_days: float = number(7.0, low=1 / 24, high=1e5)
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield what is wrong with the windows, and that no path is given."""
+        yield from TraceWindows.conflicts(values)
+        if not values.get("path"):
+            yield "path", InvalidValueError("jobs", "path", values.get("path", ""), "the directory of the traces")
+
+
+Jobs = SyntheticJobs | TraceSource
+"""Settings of jobs."""
+
+
+def longest_of(jobs: Jobs) -> int:
+    """Return the steps of the longest job that there may be."""
+    return jobs.steps[1] if isinstance(jobs, TraceSource) else max(jobs.short_steps[1], jobs.long_steps[1])
+
+
+def scaled(jobs: Jobs, factor: float) -> Jobs:
+    """Return the same jobs in other numbers, for a cluster that is so many times as large."""
+    return attrs.evolve(jobs, rate=jobs.rate * factor, jobs=max(1, round(jobs.jobs * factor)))
+
+
+@lru_cache(KEPT)
+def source_of(jobs: Jobs, *, held_back: bool) -> JobSource:
+    """Return the source of jobs to learn from, or of those that are held back.
+
+    Synthetic jobs of one seed are independent of those of another: none needs to be held back. Traces are read once a
+    process.
+    """
+    if isinstance(jobs, SyntheticJobs):
+        return jobs
+    return _halves(jobs)[1 if held_back else 0]
+
+
+@lru_cache(KEPT)
+def _halves(jobs: TraceSource) -> tuple[TraceJobs, TraceJobs]:
+    from cluster.pools import read_traces_of
+    from cluster.scenario import Workload
+
+    workload = Workload(kind=jobs.kind, path=jobs.path, window_days=jobs.window_days)
+    whole = TraceJobs(read_traces_of(workload), jobs, jobs.kind)
+    return whole.halves(1.0 - jobs.held_back, jobs.trace_seed)

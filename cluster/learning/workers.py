@@ -1,0 +1,50 @@
+"""Processes that play: one map for training and evaluation, whose results come in the order of what is to be done."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any
+
+from cluster.processes import interrupts_held_back
+from plb.errors import PlbError
+
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Map]:
+    """Yield a map over so many processes; for one it is Python's own.
+
+    Parameters
+    ----------
+    count
+        Number of processes. They are new ones, not copies of this one, so a script that calls this needs
+        ``if __name__ == "__main__":``.
+    """
+    if count == 1:
+        yield map
+        return
+    context = multiprocessing.get_context("spawn")  # a copy of a process with threads may hang
+    with ProcessPoolExecutor(count, context, initializer=_leave_interrupts_to_the_first) as pool:
+
+        def over(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+            with interrupts_held_back():
+                futures = [pool.submit(function, item) for item in items]
+            try:
+                return [future.result() for future in futures]
+            except BrokenProcessPool:
+                raise PlbError("a process ended by itself; was memory short? Try fewer --jobs") from None
+
+        try:
+            yield over
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _leave_interrupts_to_the_first() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends Ctrl-C to all
