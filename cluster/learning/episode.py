@@ -140,6 +140,17 @@ class Episode:
         """Usage of each machine in the present step by the jobs placed so far, (M, D)."""
         return self._usage[:, :, self.dimensions.past + self.time]
 
+    def coming(self, steps: int) -> Standing:
+        """Return what the jobs placed so far will be in the next steps, the present one first, and an empty queue."""
+        now = self.dimensions.past + self.time
+        window = slice(now, now + check_count("episode", "steps", steps, low=1, high=self.dimensions.horizon))
+        return Standing(
+            usage=self._usage[:, :, window].copy(),
+            squares=self._squares[:, :, window].copy(),
+            jobs=self._count[:, window].copy(),
+            queue=np.zeros(steps, np.int64),
+        )
+
     def running(self) -> Ints:
         """Return the jobs that stand on a machine now."""
         placed = self.placed[: self.head]
@@ -198,15 +209,15 @@ class Episode:
         )
 
     def record(self) -> Record:
-        """Return what happened so far; a later `begin` leaves it as it is."""
+        """Return what happened so far; what happens later leaves it as it is."""
         first = min(self._arrival[0], self.time)
         return Record(
             dimensions=self.dimensions,
             penalties=self.penalties,
             standing=self._standing(first, self.time),
             arrival=self.jobs.arrival,
-            machine=self.machine,
-            placed=self.placed,
+            machine=self.machine.copy(),
+            placed=self.placed.copy(),
             time=self.time,
             truncated=self.truncated,
         )
