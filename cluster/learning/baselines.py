@@ -1,0 +1,161 @@
+"""Heuristics that place jobs without having learned: Tetris, best fit, worst fit, and chance ([4], "Baselines").
+
+All place the head of the queue only where it fits, and wait where it fits nowhere: a job that is larger than a machine
+waits until the episode is cut short. What fits is a question of what one looks at, see `Fit`. Ties go to the first
+machine.
+
+Shapes: M machines, D resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import MappingProxyType
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from cluster.learning.episode import Episode
+from cluster.learning.metrics import ROUNDING, figures
+from cluster.learning.sequence import Floats
+from cluster.streams import stream
+from plb.learning.interface import WAIT
+
+Policy = Callable[[Episode], int]
+"""What decides: it returns the action for an episode that is not over."""
+
+
+class Fit(Enum):
+    """What a job requires, and what a machine has left."""
+
+    PRESENT = "present"
+    """What the job uses in its first step, and what is unused now: no curve is known."""
+    MEAN = "mean"
+    """Mean usage of the job, and what the means of the jobs on the machine leave."""
+    PEAK = "peak"
+    """Peak usage, and what the peaks of the jobs on the machine leave: no machine is ever used beyond its capacity."""
+
+
+def requirement(episode: Episode, fit: Fit) -> Floats:
+    """Return what the head of the queue requires, (D,)."""
+    return np.asarray(_figures(episode, fit)[episode.head])
+
+
+def room(episode: Episode, fit: Fit) -> Floats:
+    """Return what each machine has left, (M, D)."""
+    if fit is Fit.PRESENT:
+        return np.asarray(1.0 - episode.usage)
+    left = np.ones((episode.dimensions.machines, len(episode.dimensions.resources)))
+    running = episode.running()
+    np.subtract.at(left, episode.machine[running], _figures(episode, fit)[running])
+    return left
+
+
+def _figures(episode: Episode, fit: Fit) -> Floats:
+    jobs = episode.jobs
+    return {Fit.PRESENT: jobs.usage[:, :, 0], Fit.MEAN: jobs.mean, Fit.PEAK: jobs.peak}[fit]
+
+
+def _best(scores: Floats, fits: npt.NDArray[np.bool_]) -> int:
+    """Return the action that places on the first machine with the highest score of those on which the job fits."""
+    return int(np.where(fits, scores, -np.inf).argmax()) + 1 if fits.any() else WAIT
+
+
+def _fits(needed: Floats, left: Floats) -> npt.NDArray[np.bool_]:
+    return np.asarray((needed <= left + ROUNDING).all(axis=1))
+
+
+@attrs.frozen
+class Tetris:
+    """Takes the machine with the largest dot product of what the job requires and what is left.
+
+    The alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section 3.2.
+
+    Parameters
+    ----------
+    fit
+        What is looked at.
+    """
+
+    fit: Fit = Fit.PRESENT
+
+    def __call__(self, episode: Episode) -> int:
+        """Return the action."""
+        needed, left = requirement(episode, self.fit), room(episode, self.fit)
+        return _best(left @ needed, _fits(needed, left))
+
+
+@attrs.frozen
+class BestFit:
+    """Takes the machine that has the least left of the job's dominant resource: that of which it requires most.
+
+    Parameters
+    ----------
+    fit
+        What is looked at.
+    """
+
+    fit: Fit = Fit.PRESENT
+
+    def __call__(self, episode: Episode) -> int:
+        """Return the action."""
+        needed, left = requirement(episode, self.fit), room(episode, self.fit)
+        return _best(-left[:, needed.argmax()], _fits(needed, left))
+
+
+@attrs.frozen
+class WorstFit:
+    """Takes the machine that has the most left of the job's dominant resource.
+
+    Parameters
+    ----------
+    fit
+        What is looked at.
+    """
+
+    fit: Fit = Fit.PRESENT
+
+    def __call__(self, episode: Episode) -> int:
+        """Return the action."""
+        needed, left = requirement(episode, self.fit), room(episode, self.fit)
+        return _best(left[:, needed.argmax()], _fits(needed, left))
+
+
+@attrs.frozen
+class RandomPlacement:
+    """Takes any machine on which the job fits, each equally often.
+
+    Parameters
+    ----------
+    fit
+        What is looked at.
+    seed
+        Equal seeds decide equally in equal episodes, whatever was played before.
+    """
+
+    fit: Fit = Fit.PRESENT
+    seed: int = 0
+
+    def __call__(self, episode: Episode) -> int:
+        """Return the action."""
+        fits = np.flatnonzero(_fits(requirement(episode, self.fit), room(episode, self.fit)))
+        rng = stream(self.seed, "random placement", episode.name, episode.decisions)
+        return int(rng.choice(fits)) + 1 if len(fits) else WAIT
+
+
+_KINDS: Mapping[str, Callable[[Fit], Policy]] = MappingProxyType(
+    {"tetris": Tetris, "best-fit": BestFit, "worst-fit": WorstFit, "random": RandomPlacement}
+)
+BASELINES: Mapping[str, Policy] = MappingProxyType(
+    {f"{name}-{fit.value}": kind(fit) for name, kind in _KINDS.items() for fit in Fit}
+)
+"""All baselines by name, such as ``"tetris-mean"``."""
+
+
+def play(episode: Episode, policy: Policy) -> dict[str, float]:
+    """Let a policy decide until the episode is over, and return the figures of the episode."""
+    while not episode.over:
+        episode.decide(policy(episode))
+    return figures(episode.record())

@@ -1,0 +1,72 @@
+"""How many machines there are, and how far a policy sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from cluster.sections import Section, count
+from plb.errors import InvalidValueError, PlbError
+from plb.learning.interface import ObservationShape
+
+
+@attrs.frozen(kw_only=True)
+class Dimensions(Section):
+    """The dimensions of an episode and of what is seen of it.
+
+    Parameters
+    ----------
+    machines
+        M, number of machines; they are alike, with capacity 1 of each resource.
+    resources
+        Names of the D resources.
+    horizon
+        H, steps of the future that are shown; no job is longer.
+    past
+        P, steps of the past that are shown.
+    visible
+        Q, jobs of the queue that are shown with their usage.
+    arrivals
+        A, steps of the arrival pattern.
+    """
+
+    machines: int = count(10, low=1, high=10_000)
+    resources: tuple[str, ...] = ("cpu", "memory")
+    horizon: int = count(20, low=1, high=10_000)
+    past: int = count(5, high=10_000)
+    visible: int = count(5, low=1, high=10_000)
+    arrivals: int = count(10, low=1, high=10_000)
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield what is wrong with the resources."""
+        yield from resource_conflicts("dimensions", values)
+
+    @property
+    def shape(self) -> ObservationShape:
+        """How large an observation is."""
+        return ObservationShape(
+            machines=self.machines,
+            resources=len(self.resources),
+            past=self.past,
+            horizon=self.horizon,
+            visible=self.visible,
+            arrivals=self.arrivals,
+        )
+
+
+def resource_conflicts(item: str, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+    """Yield what is wrong with the names of resources of a section."""
+    names = values.get("resources", ("cpu", "memory"))
+    if not names or len(set(names)) < len(names):
+        yield "resources", InvalidValueError(item, "resources", names, "one or more different names")
+
+
+def pair_conflicts(item: str, values: Mapping[str, Any], fields: tuple[str, ...]) -> Iterator[tuple[str, PlbError]]:
+    """Yield which of the fields of a section is no pair of a low and a high end."""
+    for field in fields:
+        pair = values.get(field)
+        if pair is not None and (not isinstance(pair, tuple) or len(pair) != 2 or pair[0] > pair[1]):
+            yield field, InvalidValueError(item, field, pair, "a low and a high end, in this order")

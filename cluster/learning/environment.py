@@ -1,0 +1,87 @@
+"""Episodes as an environment of Gymnasium, for learners other than this project's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cluster.learning.dimensions import Dimensions
+from cluster.learning.game import JobPlacementGame
+from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.metrics import figures
+from cluster.learning.rewards import Penalties
+from cluster.learning.sequence import JobSource
+from plb.learning.errors import MissingExtraError
+from plb.learning.interface import Float32, Observation, ObservationShape
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+except ImportError:
+    raise MissingExtraError("gymnasium") from None
+
+SEEDS = 2**31
+"""The seeds of episodes that are drawn, where none is given, lie below this."""
+
+
+class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
+    """Placing jobs on machines: action 0 waits, action m = 1 … M places the head of the queue on machine m - 1.
+
+    Observations are those of `plb.learning.interface.Observation`, by name. Nothing bounds the usage of a machine. The
+    last step's `info` has the figures of the episode, see `cluster.learning.metrics.FIGURES`; those before have
+    nothing.
+
+    Parameters
+    ----------
+    source
+        Who provides the jobs; None: `SyntheticJobs`. ``reset(seed=7)`` begins with its sequence 7, a reset without a
+        seed with the sequence of a seed that is drawn.
+    dimensions, penalties, longest_steps
+        See `cluster.learning.episode.Episode`.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - so it is in Gymnasium
+
+    def __init__(
+        self,
+        source: JobSource | None = None,
+        dimensions: Dimensions | None = None,
+        penalties: Penalties | None = None,
+        *,
+        longest_steps: int | None = None,
+    ) -> None:
+        jobs = SyntheticJobs() if source is None else source
+        self.game = JobPlacementGame(jobs, dimensions, penalties, longest_steps=longest_steps)
+        self.observation_space = observation_space(self.game.shape)
+        self.action_space = spaces.Discrete(self.game.shape.machines + 1)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Float32], dict[str, Any]]:
+        """Begin another episode; there are no options."""
+        super().reset(seed=seed, options=options)
+        drawn = int(self.np_random.integers(SEEDS)) if seed is None else seed
+        return self.game.reset(drawn)._asdict(), {}
+
+    def step(self, action: np.int64) -> tuple[dict[str, Float32], float, bool, bool, dict[str, Any]]:
+        """Decide; return the observation, the reward, whether the episode ended or was cut short, and the figures."""
+        observation, reward, over = self.game.step(int(action))
+        episode = self.game.episode
+        info: dict[str, Any] = dict(figures(episode.record())) if over else {}
+        return observation._asdict(), reward, over and not episode.truncated, episode.truncated, info
+
+
+def observation_space(shape: ObservationShape) -> spaces.Dict:
+    """Return the space of the observations of this shape."""
+    queue, steps = shape.visible, shape.past + shape.horizon
+    shapes: dict[str, tuple[int, ...]] = {
+        "machines": (shape.machines, shape.resources, steps),
+        "occupied": (shape.machines,),
+        "queue": (queue, shape.resources, shape.horizon),
+        "waited": (queue,),
+        "backlog": (1,),
+        "arrivals": (shape.arrivals,),
+    }
+    largest = float(np.finfo(np.float32).max)
+    return spaces.Dict({name: spaces.Box(0.0, largest, shapes[name], np.float32) for name in Observation._fields})

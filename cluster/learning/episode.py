@@ -1,0 +1,240 @@
+"""One episode: jobs arrive, wait, are placed one after another, and run ([4], "Solution - Workflow").
+
+Time goes in steps. Jobs that arrive join the end of a queue, of which only the head can be placed: it then runs, at
+once and to its end, on the machine that was chosen. Machines can be used beyond their capacity: it costs reward,
+nothing else.
+
+- As long as jobs wait there are decisions: one places the head on a machine, or waits. Waiting ends the step; so does
+  an empty queue.
+- The penalties of a step are counted when it ends, for what then stands. Steps in which nobody waits need no decision.
+- The episode ends when all jobs have arrived, been placed and finished; or, cut short, at its longest step.
+
+Shapes: M machines, D resources, N jobs, P, H, Q and A as in `plb.learning.interface`; L the longest step.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from cluster.learning.dimensions import Dimensions
+from cluster.learning.rewards import Penalties, Standing
+from cluster.learning.sequence import Floats, Ints, JobArrays, JobSequence
+from plb.errors import ConflictError, InvalidValueError
+from plb.learning.interface import WAIT, Observation
+from plb.validation import check_count
+
+NOT_PLACED = -1
+"""Machine, and step of the placement, of a job that is not placed."""
+HORIZONS = 4
+"""An episode is cut short so many horizons after the last arrival."""
+BACKLOG = 60
+"""The backlog is shown in so many parts."""
+TENTH = 10
+"""The number of jobs on a machine is shown in tenths."""
+
+
+@attrs.frozen(eq=False)
+class Record:
+    """What happened in an episode.
+
+    Parameters
+    ----------
+    dimensions, penalties
+        Of the episode.
+    standing
+        What stood in each step, from the first arrival to the end.
+    arrival
+        When each job arrived, (N,).
+    machine, placed
+        Where each job was placed, and when, (N,); `NOT_PLACED` where it was not.
+    time
+        The step in which the episode ended.
+    truncated
+        Whether it was cut short.
+    """
+
+    dimensions: Dimensions
+    penalties: Penalties
+    standing: Standing
+    arrival: Ints
+    machine: Ints
+    placed: Ints
+    time: int
+    truncated: bool
+
+
+class Episode:
+    """The rules, played on one sequence of jobs after another.
+
+    Parameters
+    ----------
+    dimensions
+        How many machines, and how much is seen.
+    penalties
+        Weights of the rewards.
+    longest_steps
+        After so many steps an episode is cut short, so that a policy that always waits comes to an end; None: four
+        horizons after the last arrival.
+    """
+
+    def __init__(
+        self,
+        dimensions: Dimensions | None = None,
+        penalties: Penalties | None = None,
+        *,
+        longest_steps: int | None = None,
+    ) -> None:
+        self.dimensions = Dimensions() if dimensions is None else dimensions
+        self.penalties = Penalties() if penalties is None else penalties
+        self.longest_steps = longest_steps
+        if longest_steps is not None:
+            check_count("episode", "longest_steps", longest_steps, low=1, high=2_000_000)
+        self.time = 0
+        self.over, self.truncated = True, False
+
+    def begin(self, sequence: JobSequence) -> None:
+        """Begin anew with these jobs: all machines empty, in the step of the first arrival."""
+        sizes = self.dimensions
+        if sequence.resources != len(sizes.resources):
+            allowed = f"{len(sizes.resources)}, as the machines have"
+            raise InvalidValueError(f"job sequence {sequence.name!r}", "resources", sequence.resources, allowed)
+        self.jobs: JobArrays = sequence.arrays(sizes.horizon)
+        self.name = sequence.name
+        self._arrival: list[int] = self.jobs.arrival.tolist()
+        self._steps: list[int] = self.jobs.steps.tolist()
+        last = self._arrival[-1] + HORIZONS * sizes.horizon
+        self.last_step = last if self.longest_steps is None else self.longest_steps
+        self._clear()
+        self.time = min(self._arrival[0], self.last_step)
+        self.decisions = 0
+        self.truncated = self.over = self.time == self.last_step
+        self._arrive()
+
+    def _clear(self) -> None:
+        sizes, jobs = self.dimensions, self.jobs
+        room = sizes.past + self.last_step + sizes.horizon
+        self._usage = np.zeros((sizes.machines, len(sizes.resources), room))
+        self._squares = np.zeros_like(self._usage)
+        self._count = np.zeros((sizes.machines, room), np.int64)
+        self._queue = np.zeros(self.last_step, np.int64)
+        self._profiles = jobs.usage.astype(np.float32)
+        arriving = np.bincount(jobs.arrival, minlength=self.last_step + 1) / sizes.visible
+        self._arriving = np.concatenate([np.zeros(sizes.arrivals - 1), arriving]).astype(np.float32)
+        self.machine = np.full(len(jobs.steps), NOT_PLACED, np.int64)
+        self.placed = np.full(len(jobs.steps), NOT_PLACED, np.int64)
+        self.head = self._arrived = self._end = 0
+
+    def _arrive(self) -> None:
+        """Let the jobs that have arrived by now join the queue."""
+        while self._arrived < len(self._arrival) and self._arrival[self._arrived] <= self.time:
+            self._arrived += 1
+
+    @property
+    def queue(self) -> int:
+        """Number of jobs that wait; the first of them is job `head`."""
+        return self._arrived - self.head
+
+    @property
+    def usage(self) -> Floats:
+        """Usage of each machine in the present step by the jobs placed so far, (M, D)."""
+        return self._usage[:, :, self.dimensions.past + self.time]
+
+    def coming(self, steps: int) -> Standing:
+        """Return what the jobs placed so far will be in the next steps, the present one first, and an empty queue."""
+        now = self.dimensions.past + self.time
+        window = slice(now, now + check_count("episode", "steps", steps, low=1, high=self.dimensions.horizon))
+        return Standing(
+            usage=self._usage[:, :, window].copy(),
+            squares=self._squares[:, :, window].copy(),
+            jobs=self._count[:, window].copy(),
+            queue=np.zeros(steps, np.int64),
+        )
+
+    def running(self) -> Ints:
+        """Return the jobs that stand on a machine now."""
+        placed = self.placed[: self.head]
+        return np.flatnonzero(placed + self.jobs.steps[: self.head] > self.time)
+
+    def decide(self, action: int) -> float:
+        """Place the head of the queue on machine `action` - 1, or wait; return the reward until the next decision.
+
+        Parameters
+        ----------
+        action
+            `WAIT`, or the number of the machine, from 1 to M.
+        """
+        if self.over:
+            raise ConflictError("the episode is over; begin another")
+        action = check_count("decision", "action", action, high=self.dimensions.machines)
+        self.decisions += 1
+        if action == WAIT:
+            return self._move_on(self.time + 1)
+        self._place(action - 1)
+        if self.queue:
+            return 0.0
+        return self._move_on(self._end if self.head == len(self._arrival) else self._arrival[self.head])
+
+    def _place(self, machine: int) -> None:
+        job, now, steps = self.head, self.time, self._steps[self.head]
+        begun = self.dimensions.past + now
+        window, usage = slice(begun, begun + steps), self.jobs.usage[job, :, :steps]
+        self._usage[machine, :, window] += usage
+        self._squares[machine, :, window] += usage * usage
+        self._count[machine, window] += 1
+        self.machine[job], self.placed[job] = machine, now
+        self._end = max(self._end, now + steps)
+        self.head += 1
+
+    def _move_on(self, until: int) -> float:
+        """End the steps before `until`, through which nothing but time changes, and return their reward."""
+        until = min(until, self.last_step)
+        self._queue[self.time : until] = self.queue
+        reward = -float(self.penalties.of(self._standing(self.time, until)).sum())
+        self.time = until
+        self._arrive()
+        finished = self.head == len(self._arrival) and until >= self._end
+        self.truncated = until == self.last_step and not finished
+        self.over = finished or self.truncated
+        return reward
+
+    def _standing(self, begin: int, end: int) -> Standing:
+        past = self.dimensions.past
+        steps = slice(past + begin, past + end)
+        return Standing(
+            usage=self._usage[:, :, steps],
+            squares=self._squares[:, :, steps],
+            jobs=self._count[:, steps],
+            queue=self._queue[begin:end],
+        )
+
+    def record(self) -> Record:
+        """Return what happened so far; what happens later leaves it as it is."""
+        first = min(self._arrival[0], self.time)
+        return Record(
+            dimensions=self.dimensions,
+            penalties=self.penalties,
+            standing=self._standing(first, self.time),
+            arrival=self.jobs.arrival,
+            machine=self.machine.copy(),
+            placed=self.placed.copy(),
+            time=self.time,
+            truncated=self.truncated,
+        )
+
+    def observe(self) -> Observation:
+        """Return what there is to see now, in arrays of its own."""
+        sizes, now, head = self.dimensions, self.time, self.head
+        shown = min(self.queue, sizes.visible)
+        queue = np.zeros((sizes.visible, len(sizes.resources), sizes.horizon), np.float32)
+        queue[:shown] = self._profiles[head : head + shown]
+        waited = np.zeros(sizes.visible, np.float32)
+        waited[:shown] = (now - self.jobs.arrival[head : head + shown]) / sizes.horizon
+        return Observation(
+            machines=self._usage[:, :, now : now + sizes.past + sizes.horizon].astype(np.float32),
+            occupied=(self._count[:, sizes.past + now] / TENTH).astype(np.float32),
+            queue=queue,
+            waited=waited,
+            backlog=np.array([(self.queue - shown) / BACKLOG], np.float32),
+            arrivals=self._arriving[now : now + sizes.arrivals].copy(),
+        )

@@ -1,0 +1,52 @@
+"""Episodes as the game that a policy learns."""
+
+from __future__ import annotations
+
+from cluster.learning.dimensions import Dimensions
+from cluster.learning.episode import Episode
+from cluster.learning.rewards import Penalties
+from cluster.learning.sequence import JobSource
+from plb.learning.interface import Observation, ObservationShape
+
+
+class JobPlacementGame:
+    """A `plb.learning.interface.PlacementGame`; the jobs of a seed are those that the source provides for it.
+
+    Parameters
+    ----------
+    source
+        Who provides the jobs.
+    dimensions, penalties, longest_steps
+        See `Episode`.
+    """
+
+    def __init__(
+        self,
+        source: JobSource,
+        dimensions: Dimensions | None = None,
+        penalties: Penalties | None = None,
+        *,
+        longest_steps: int | None = None,
+    ) -> None:
+        self.source = source
+        self.episode = Episode(dimensions, penalties, longest_steps=longest_steps)
+
+    @property
+    def shape(self) -> ObservationShape:
+        """How large its observations are."""
+        return self.episode.dimensions.shape
+
+    @property
+    def time(self) -> int:
+        """The present time step."""
+        return self.episode.time
+
+    def reset(self, seed: int) -> Observation:
+        """Begin the game of a seed, and return what there is to see before the first decision."""
+        self.episode.begin(self.source.sequence(seed))
+        return self.episode.observe()
+
+    def step(self, action: int) -> tuple[Observation, float, bool]:
+        """Decide; return what there is to see then, the reward until then, and whether the game is over."""
+        reward = self.episode.decide(action)
+        return self.episode.observe(), reward, self.episode.over

@@ -1,0 +1,115 @@
+"""Synthetic jobs whose usage changes over time ([4], "Where they fail")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from cluster.learning.dimensions import pair_conflicts, resource_conflicts
+from cluster.learning.sequence import Floats, Ints, Job, JobSequence, poisson_arrivals
+from cluster.sections import Section, count, number
+from cluster.streams import stream
+from plb.errors import PlbError
+from plb.validation import check_count
+
+PAIRS = ("short_steps", "long_steps", "short_usage", "base", "peak", "high_share", "other")
+
+
+@attrs.frozen(kw_only=True)
+class SyntheticJobs(Section):
+    """Short and long jobs, each dominated by one resource.
+
+    - A **long** job uses little, its base, and much, its peak, in one phase, whose place in the job is random; where
+      the phase runs over the end of the job the rest of it is at the beginning. Two such jobs go well together on a
+      machine where the peaks alternate, and badly where they meet; which of the two is known when they are placed.
+    - A **short** job uses about the same in all of its steps: it fits into the valley of a long one, if it begins at
+      the right time.
+    - The dominant resource is random, each equally often. Of the others the job uses a share of that, so that a job
+      that wants much CPU and one that wants much memory go together whatever their phases.
+
+    All ranges are a low and a high end, drawn from uniformly and independently for each job; ends belong to a range.
+
+    Parameters
+    ----------
+    rate
+        Jobs that arrive in a step, on average; numbers are Poisson. By default jobs keep 10 machines 65 % busy, if so
+        many arrive that the first ones and the last ones do not count.
+    jobs
+        Number of jobs in a sequence.
+    resources
+        Names of the resources.
+    short_share
+        Share of short jobs.
+    short_steps, long_steps
+        How long jobs run, in steps.
+    short_usage
+        What short jobs use of the dominant resource, as a share of a machine.
+    base, peak
+        What long jobs use of it, outside the phase and in it.
+    high_share
+        How much of a long job is the phase, at least a step.
+    other
+        What jobs use of other resources, as a share of what they use of the dominant one.
+    noise
+        Usage is multiplied in each step by a number that is drawn from 1 - noise to 1 + noise. No job uses more than a
+        machine.
+
+    Notes
+    -----
+    DeepRM, from which [4] begins, has 80 % of short jobs of 1 to 3 steps and long ones of 10 to 15, all of constant
+    usage. The long ones here go to the default horizon, and there are more of them, as only their curves align.
+    """
+
+    rate: float = number(3.0, low=0.01, high=1000.0)
+    jobs: int = count(60, low=1, high=100_000)
+    resources: tuple[str, ...] = ("cpu", "memory")
+    short_share: float = number(0.6, high=1.0)
+    short_steps: tuple[int, int] = count((1, 3), low=1, high=10_000)
+    long_steps: tuple[int, int] = count((10, 20), low=1, high=10_000)
+    short_usage: tuple[float, float] = number((0.3, 0.7), high=1.0)
+    base: tuple[float, float] = number((0.1, 0.3), high=1.0)
+    peak: tuple[float, float] = number((0.6, 0.9), high=1.0)
+    high_share: tuple[float, float] = number((0.3, 0.5), high=1.0)
+    other: tuple[float, float] = number((0.2, 0.6), high=1.0)
+    noise: float = number(0.1, high=1.0)
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield what is wrong with the resources and the ranges."""
+        yield from resource_conflicts("syntheticjobs", values)
+        yield from pair_conflicts("syntheticjobs", values, PAIRS)
+
+    def sequence(self, seed: int) -> JobSequence:
+        """Return the sequence of a seed."""
+        check_count("syntheticjobs", "seed", seed)
+        arrival = poisson_arrivals(stream(seed, "jobs", "arrivals"), self.jobs, self.rate)
+        steps, usage = self._curves(stream(seed, "jobs", "curves"))
+        found = zip(arrival.tolist(), steps.tolist(), usage, strict=True)
+        return JobSequence(tuple(Job(begin, curve[:last]) for begin, last, curve in found), f"synthetic/{seed}")
+
+    def _curves(self, rng: np.random.Generator) -> tuple[Ints, Floats]:
+        """Return the lengths of all jobs, (N,), and what they use, (N, T of the longest, D)."""
+        jobs, resources = self.jobs, len(self.resources)
+        short = rng.random(jobs) < self.short_share
+        steps = np.where(short, self._whole(rng, self.short_steps), self._whole(rng, self.long_steps))
+        step = np.arange(steps.max())
+        phase = np.maximum(1, np.rint(self._drawn(rng, self.high_share) * steps))
+        begun = np.floor(rng.random(jobs) * steps)
+        is_high = (step - begun[:, None]) % steps[:, None] < phase[:, None]
+        base, peak = self._drawn(rng, self.base), self._drawn(rng, self.peak)
+        curve = np.where(is_high, peak[:, None], base[:, None])
+        curve = np.where(short[:, None], self._drawn(rng, self.short_usage)[:, None], curve)
+        share = rng.uniform(*self.other, (jobs, resources))
+        share[np.arange(jobs), rng.integers(resources, size=jobs)] = 1.0
+        noise = rng.uniform(1.0 - self.noise, 1.0 + self.noise, (jobs, len(step), resources))
+        return steps, np.minimum(curve[:, :, None] * share[:, None, :] * noise, 1.0)
+
+    def _drawn(self, rng: np.random.Generator, ends: tuple[float, float]) -> Floats:
+        return rng.uniform(*ends, self.jobs)
+
+    def _whole(self, rng: np.random.Generator, ends: tuple[int, int]) -> npt.NDArray[np.int64]:
+        return rng.integers(ends[0], ends[1] + 1, self.jobs)

@@ -1,0 +1,122 @@
+"""What an episode is measured by ([4], "Evaluations")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import attrs
+import numpy as np
+
+from cluster.learning.episode import NOT_PLACED, Record
+from cluster.learning.rewards import PARTS
+from cluster.learning.sequence import Floats
+
+ROUNDING = 1e-9
+"""Usage beyond capacity by so much, or less, is none."""
+UTILISATION = "utilisation_"
+"""What the names of the utilisations of single resources begin with."""
+
+
+@attrs.frozen
+class Figure:
+    """What there is to say of a figure.
+
+    Parameters
+    ----------
+    heading
+        Short, for the head of a table.
+    meaning
+        What it is, in words.
+    less_is_better
+        None: neither is better in itself.
+    """
+
+    heading: str
+    meaning: str
+    less_is_better: bool | None
+
+
+FIGURES: Mapping[str, Figure] = MappingProxyType(
+    {
+        "reward": Figure("reward", "sum of the rewards", less_is_better=False),
+        "over_use": Figure("over-use", "usage beyond capacity, in machines, mean over steps", less_is_better=True),
+        "overloaded": Figure("overloaded", "share of steps of used machines with over-use", less_is_better=True),
+        "machines": Figure("machines", "machines with a job, mean over steps", less_is_better=True),
+        "most_machines": Figure("most machines", "machines with a job, the most at a time", less_is_better=True),
+        "utilisation": Figure("utilisation", "usage of used machines, at most 1, mean", less_is_better=False),
+        "fragmentation": Figure("fragmentation", "share of free room not on the freest machine", less_is_better=True),
+        "wait": Figure("wait", "steps from arrival to placement, mean over jobs", less_is_better=True),
+        "unplaced": Figure("unplaced", "jobs that were not placed", less_is_better=True),
+        "penalty_contention": Figure("contention", "penalty for contention, weighted sum", less_is_better=True),
+        "penalty_over_use": Figure("over-use penalty", "penalty for over-use, weighted sum", less_is_better=True),
+        "penalty_wait": Figure("wait penalty", "penalty for waiting, weighted sum", less_is_better=True),
+        "penalty_under_use": Figure("under-use", "penalty for under-use, weighted sum", less_is_better=True),
+        "steps": Figure("steps", "steps from the first arrival to the end", less_is_better=None),
+    }
+)
+"""The figures of every episode, by name; beside them stand the utilisations of the single resources."""
+
+
+def figure(name: str) -> Figure:
+    """Return what there is to say of a figure, that of a single resource's utilisation included."""
+    if name in FIGURES or not name.startswith(UTILISATION):
+        return FIGURES[name]
+    resource = name.removeprefix(UTILISATION)
+    return Figure(resource, f"usage of {resource} of used machines, at most 1, mean", less_is_better=False)
+
+
+def figures(record: Record) -> dict[str, float]:
+    """Return the figures of an episode by name, in the order of `FIGURES`; the resources' utilisations come last.
+
+    Steps count from the first arrival to the end. Where there is nothing to take a mean of, it is 0.
+
+    Notes
+    -----
+    Utilisation is taken over pairs of a step and a machine that has a job in it, and over resources. A job that was
+    never placed has waited until the end.
+    """
+    usage, _, jobs, _ = record.standing
+    used = jobs > 0
+    over = np.maximum(usage - 1.0, 0.0)
+    penalties = record.penalties.of(record.standing).sum(axis=1)
+    by_resource = [_mean(np.minimum(of, 1.0)[used]) for of in usage.swapaxes(0, 1)]
+    machines = used.sum(axis=0)
+    arrived = record.arrival <= record.time
+    placed = np.where(record.placed == NOT_PLACED, record.time, record.placed)
+    values = {
+        "reward": -float(penalties.sum()),
+        "over_use": _mean(over.sum(axis=(0, 1))),
+        "overloaded": _mean((over.max(axis=1) > ROUNDING)[used]),
+        "machines": _mean(machines),
+        "most_machines": float(machines.max(initial=0)),
+        "utilisation": float(np.mean(by_resource)),
+        "fragmentation": fragmentation(usage),
+        "wait": _mean((placed - record.arrival)[arrived]),
+        "unplaced": float((record.placed == NOT_PLACED).sum()),
+        **{f"penalty_{part}": float(sum_) for part, sum_ in zip(PARTS, penalties, strict=True)},
+        "steps": float(len(record.standing.queue)),
+    }
+    resources = zip(record.dimensions.resources, by_resource, strict=True)
+    return values | {f"{UTILISATION}{resource}": mean for resource, mean in resources}
+
+
+def fragmentation(usage: Floats) -> float:
+    """Return the average fragmentation of free room, mean over resources ([4], "Evaluations – Fragmentation").
+
+    It is 1 - (1/T) Σ_t (free room of the freest machine) / (free room of all), over the steps with any. [4] calls this
+    an average and prints it without 1/T.
+
+    Parameters
+    ----------
+    usage
+        (M, D, S); what is used beyond 1 is no negative room.
+    """
+    free = np.maximum(1.0 - usage, 0.0)
+    total, largest = free.sum(axis=0), free.max(axis=0, initial=0.0)
+    shares = [largest[row, some] / total[row, some] for row, some in enumerate(total > ROUNDING)]
+    return float(np.mean([1.0 - share.mean() if len(share) else 0.0 for share in shares]))
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if values.size else 0.0

@@ -1,0 +1,93 @@
+"""Rewards: four penalties of each step, weighted and subtracted ([4], "Reward Function - Art of Penalizing").
+
+Shapes: M machines, D resources, S steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from cluster.learning.sequence import Floats, Ints
+from cluster.sections import Section, number
+
+PARTS = ("contention", "over_use", "wait", "under_use")
+"""The penalties, in the order of the rows of `Penalties.of`."""
+
+
+class Standing(NamedTuple):
+    """What stands on the machines, and in the queue, over some steps.
+
+    Parameters
+    ----------
+    usage
+        Σu, the usage of the jobs of each machine together, (M, D, S).
+    squares
+        Σu² over the same jobs, (M, D, S).
+    jobs
+        Number of jobs on each machine, (M, S).
+    queue
+        Number of jobs that wait, (S,).
+    """
+
+    usage: Floats
+    squares: Floats
+    jobs: Ints
+    queue: Ints
+
+
+def contention(usage: Floats, squares: Floats) -> Floats:
+    """Return Σ u_i·u_j over the pairs of jobs on one machine, machines and resources, by step.
+
+    Summed over the steps it is Cr(i, j, d) of [4], save that both jobs are taken when they run; there both start
+    together, at 0. The sum over pairs is ((Σu)² - Σu²) / 2.
+    """
+    return np.asarray((usage * usage - squares).sum(axis=(0, 1))) / 2.0
+
+
+def over_use(usage: Floats) -> Floats:
+    """Return by how much machines are used beyond their capacity, summed over machines and resources, by step."""
+    return np.asarray(np.maximum(usage - 1.0, 0.0).sum(axis=(0, 1)))
+
+
+def under_use(usage: Floats, jobs: Ints) -> Floats:
+    """Return what is left unused of machines with a job, summed over machines and resources, by step."""
+    return np.asarray((np.maximum(1.0 - usage, 0.0).sum(axis=1) * (jobs > 0)).sum(axis=0))
+
+
+@attrs.frozen(kw_only=True)
+class Penalties(Section):
+    """Weights of the penalties. All are subtracted: in [4] contention and under-use are printed with a plus sign.
+
+    Parameters
+    ----------
+    contention
+        C, for the product of what two jobs on one machine use of a resource in the same step.
+    over_use
+        K, for what is used beyond the capacity of a machine.
+    wait
+        W, for each job that waits, those beyond the visible queue included.
+    under_use
+        U, for what is left unused on machines with a job.
+
+    Notes
+    -----
+    [4] gives no weights.
+    """
+
+    contention: float = number(0.25, high=1e6)
+    over_use: float = number(4.0, high=1e6)
+    wait: float = number(0.25, high=1e6)
+    under_use: float = number(0.25, high=1e6)
+
+    def of(self, standing: Standing) -> Floats:
+        """Return the weighted penalties, at least 0, by part and step: (4, S), in the order of `PARTS`."""
+        parts: npt.NDArray[np.float64] = np.empty((len(PARTS), len(standing.queue)))
+        parts[0] = self.contention * contention(standing.usage, standing.squares)
+        parts[1] = self.over_use * over_use(standing.usage)
+        parts[2] = self.wait * standing.queue
+        parts[3] = self.under_use * under_use(standing.usage, standing.jobs)
+        return parts

@@ -1,0 +1,156 @@
+"""Jobs, sequences of them, and who provides these.
+
+Shapes: N jobs, D resources, T steps of a job, H the longest job that is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.errors import ConflictError, InvalidValueError
+from plb.validation import check_count
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+LATEST = 1_000_000
+"""The last step in which a job may arrive; every step up to there takes room."""
+
+
+def _usage(values: npt.ArrayLike) -> Floats:
+    usage = np.array(values, np.float64)
+    usage.flags.writeable = False
+    return usage
+
+
+@attrs.frozen(eq=False)
+class Job:
+    """What is placed: it runs for T steps from when it is placed, on one machine.
+
+    Parameters
+    ----------
+    arrival
+        Step in which it joins the queue.
+    usage
+        What it uses in each of its steps, (T, D), as a share of a machine.
+    """
+
+    arrival: int
+    usage: Floats = attrs.field(converter=_usage)
+
+    def __attrs_post_init__(self) -> None:
+        check_count("job", "arrival", self.arrival, high=LATEST)
+        if self.usage.ndim != 2 or not self.usage.size:
+            raise InvalidValueError("job", "usage", self.usage.shape, "an array of steps by resources, none of them 0")
+        lowest, highest = float(self.usage.min()), float(self.usage.max())
+        if not (lowest >= 0.0 and np.isfinite(highest)):
+            raise InvalidValueError("job", "usage", lowest if np.isfinite(highest) else highest, "finite numbers >= 0")
+
+    @property
+    def steps(self) -> int:
+        """T, how long it runs."""
+        return len(self.usage)
+
+
+def _jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    return tuple(jobs)
+
+
+class JobArrays(NamedTuple):
+    """The jobs of a sequence as an episode wants them.
+
+    Parameters
+    ----------
+    arrival, steps
+        When each arrives and how long it runs, (N,).
+    usage
+        (N, D, H), zeros after its last step.
+    mean, peak
+        Mean and largest usage of each, (N, D).
+    """
+
+    arrival: Ints
+    steps: Ints
+    usage: Floats
+    mean: Floats
+    peak: Floats
+
+
+@attrs.frozen(eq=False)
+class JobSequence:
+    """Jobs in the order in which they arrive, and are placed.
+
+    Parameters
+    ----------
+    jobs
+        At least one; all with the same resources.
+    name
+        Where it came from, such as ``"synthetic/7"``.
+    """
+
+    jobs: tuple[Job, ...] = attrs.field(converter=_jobs)
+    name: str = "jobs"
+
+    def __attrs_post_init__(self) -> None:
+        if not self.jobs:
+            raise InvalidValueError("job sequence", "jobs", self.jobs, "at least one job")
+        if len({job.usage.shape[1] for job in self.jobs}) > 1:
+            raise ConflictError(f"job sequence {self.name!r}: all jobs must use the same number of resources")
+        arrivals = [job.arrival for job in self.jobs]
+        if arrivals != sorted(arrivals):
+            raise ConflictError(f"job sequence {self.name!r}: jobs must be in the order of their arrivals")
+
+    @property
+    def resources(self) -> int:
+        """D, number of resources."""
+        return int(self.jobs[0].usage.shape[1])
+
+    @property
+    def longest(self) -> int:
+        """Steps of the longest job."""
+        return max(job.steps for job in self.jobs)
+
+    def arrays(self, horizon: int) -> JobArrays:
+        """Return the jobs as arrays, with room for `horizon` steps each."""
+        if self.longest > horizon:
+            allowed = f"at most the horizon, {horizon}"
+            raise InvalidValueError(f"job sequence {self.name!r}", "steps of a job", self.longest, allowed)
+        usage = np.zeros((len(self.jobs), self.resources, horizon))
+        for row, job in zip(usage, self.jobs, strict=True):
+            row[:, : job.steps] = job.usage.T
+        steps = np.array([job.steps for job in self.jobs])
+        return JobArrays(
+            arrival=np.array([job.arrival for job in self.jobs]),
+            steps=steps,
+            usage=usage,
+            mean=usage.sum(axis=2) / steps[:, None],
+            peak=usage.max(axis=2),
+        )
+
+
+class JobSource(Protocol):
+    """What provides sequences of jobs; it can be pickled, so that other processes provide the same."""
+
+    def sequence(self, seed: int) -> JobSequence:
+        """Return the sequence of a seed: equal seeds give equal sequences."""
+        ...
+
+
+def poisson_arrivals(rng: np.random.Generator, jobs: int, rate: float) -> Ints:
+    """Return the steps in which jobs arrive: on average `rate` in each step, independent of other steps.
+
+    Parameters
+    ----------
+    rng
+        Where the randomness comes from.
+    jobs
+        How many.
+    rate
+        Jobs a step.
+    """
+    return np.floor(np.cumsum(rng.exponential(1.0 / rate, jobs))).astype(np.int64)

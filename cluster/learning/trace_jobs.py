@@ -1,0 +1,139 @@
+"""Jobs that are cut out of demand traces ([4], "Future Work": evaluation on real-life workloads)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from cluster.learning.dimensions import pair_conflicts, resource_conflicts
+from cluster.learning.sequence import Floats, Ints, Job, JobSequence, poisson_arrivals
+from cluster.sections import Section, count, number
+from cluster.streams import stream
+from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
+from plb.model import Role
+from plb.validation import check_count
+from workloads.trace import TraceSet, split_tenants
+
+MINUTE = 60.0
+"""Seconds."""
+
+
+@attrs.frozen(kw_only=True)
+class TraceWindows(Section):
+    """Which windows of a trace become jobs.
+
+    Parameters
+    ----------
+    rate
+        Jobs that arrive in a step, on average; numbers are Poisson.
+    jobs
+        Number of jobs in a sequence.
+    resources
+        Metrics of the trace that are the resources of the machines.
+    step_minutes
+        A step, over which the trace's demand is averaged: a multiple of the trace's interval.
+    steps
+        How long jobs run, from a shortest to a longest length.
+    sizes
+        What a job uses, as a share of a machine, where its tenant has its maximum demand; drawn for each job, for all
+        resources together.
+    """
+
+    rate: float = number(3.0, low=0.01, high=1000.0)
+    jobs: int = count(60, low=1, high=100_000)
+    resources: tuple[str, ...] = ("cpu", "memory")
+    step_minutes: float = number(60.0, high=1e6, low_open=True)
+    steps: tuple[int, int] = count((5, 20), low=1, high=10_000)
+    sizes: tuple[float, float] = number((0.3, 1.0), high=1.0)
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield what is wrong with the resources and the ranges."""
+        yield from resource_conflicts("tracewindows", values)
+        yield from pair_conflicts("tracewindows", values, ("steps", "sizes"))
+
+
+class TraceJobs:
+    """Jobs with the usage of random windows of the tenants' primary replicas, the same tenant in several jobs or none.
+
+    Usage is the demand by the tenant's own maximum of that metric, times a size that is drawn: the curves are those of
+    the trace, how much of a machine they take is not. A metric of which a tenant only ever has 0 gives 0. A tenant
+    whose life is shorter than the shortest job is left out; every other is taken equally often.
+
+    Parameters
+    ----------
+    traces
+        Where the demand comes from.
+    windows
+        Which windows become jobs.
+    name
+        What the sequences are named after.
+    """
+
+    def __init__(self, traces: TraceSet, windows: TraceWindows | None = None, name: str = "trace") -> None:
+        self.traces, self.name = traces, name
+        self.windows = TraceWindows() if windows is None else windows
+        self._metrics = [self._column(resource) for resource in self.windows.resources]
+        self._samples = self._samples_a_step()
+        series = traces.series_index[:, Role.PRIMARY]
+        shortest = self.windows.steps[0] * self._samples
+        self._series: Ints = series[traces.lifetime_steps >= shortest].astype(np.int64)
+        if not len(self._series):
+            raise ConflictError(
+                f"{name}: no tenant lives for the shortest job, {self.windows.steps[0]} steps of "
+                f"{self.windows.step_minutes:g} minutes; take shorter jobs or steps"
+            )
+
+    def _column(self, resource: str) -> int:
+        names = self.traces.metric_names
+        if resource not in names:
+            raise UnknownNameError("metric", resource, names, context=f"{self.name}: resources")
+        return names.index(resource)
+
+    def _samples_a_step(self) -> int:
+        minutes = self.traces.step_seconds / MINUTE
+        samples = self.windows.step_minutes / minutes
+        if samples < 1.0 or abs(samples - round(samples)) > 1e-9 * samples:
+            allowed = f"a multiple of the trace's interval, {minutes:g}"
+            raise InvalidValueError("tracewindows", "step_minutes", self.windows.step_minutes, allowed)
+        return round(samples)
+
+    def sequence(self, seed: int) -> JobSequence:
+        """Return the sequence of a seed."""
+        check_count("tracejobs", "seed", seed)
+        windows = self.windows
+        arrival = poisson_arrivals(stream(seed, "jobs", "arrivals"), windows.jobs, windows.rate)
+        rng = stream(seed, "jobs", "windows")
+        jobs = tuple(Job(begin, self._window(rng)) for begin in arrival.tolist())
+        return JobSequence(jobs, f"{self.name}/{seed}")
+
+    def _window(self, rng: np.random.Generator) -> Floats:
+        """Return what a job uses, (T, D)."""
+        shortest, longest = self.windows.steps
+        series = self._series[rng.integers(len(self._series))]
+        begin, end = self.traces.series_start[series : series + 2]
+        whole = self.traces.values[begin:end]
+        steps = int(rng.integers(shortest, min(longest, len(whole) // self._samples) + 1))
+        first = int(rng.integers(len(whole) - steps * self._samples + 1))
+        size = rng.uniform(*self.windows.sizes)
+        most = whole.max(axis=0)[self._metrics].astype(np.float64)
+        window = whole[first : first + steps * self._samples, self._metrics].astype(np.float64)
+        means = window.reshape(steps, self._samples, -1).mean(axis=1)
+        return np.asarray(size * np.divide(means, most, out=np.zeros_like(means), where=most > 0.0))
+
+    def halves(self, share: float, seed: int) -> tuple[TraceJobs, TraceJobs]:
+        """Return the jobs of some tenants to learn from, and those of the others to be judged by.
+
+        Parameters
+        ----------
+        share
+            Share of the tenants' families in the first; a family, such as the windows of one machine, is never split.
+        seed
+            Of the split.
+        """
+        parts = zip(split_tenants(self.traces, share, seed), ("training", "held back"), strict=True)
+        learned, judged = (TraceJobs(part, self.windows, f"{self.name}, {which}") for part, which in parts)
+        return learned, judged
