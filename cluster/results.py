@@ -110,10 +110,10 @@ def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
     }
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that results may depend on."""
+def versions(*more: str) -> dict[str, str]:
+    """Return the versions of Python and of the packages that results may depend on, those of `more` among them."""
     found = {"python": platform.python_version()}
-    for package in PACKAGES:
+    for package in (*PACKAGES, *more):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

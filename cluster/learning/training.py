@@ -1,0 +1,170 @@
+"""Training as a learning file says: from historical traces first, where it asks for that, then on its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from cluster.errors import ResultsExistError
+from cluster.learning.config import LearningConfig
+from cluster.learning.dimensions import Dimensions
+from cluster.learning.game import JobPlacementGame
+from cluster.learning.rewards import Penalties
+from cluster.learning.sources import Jobs, source_of
+from cluster.learning.workers import Map
+from cluster.results import check_free, versions, write_json
+from plb.errors import ConflictError
+
+if TYPE_CHECKING:
+    from plb.learning.checkpoints import CurveRow
+    from plb.learning.training import TrainedPolicy
+
+POLICY, BOOTSTRAPPED, SUMMARY, CURVE, PLOT = "policy.pt", "bootstrapped.pt", "training.json", "curve.csv", "curve.png"
+"""Files of a training, in its directory."""
+PACKAGES = ("torch",)
+
+Progress = Callable[[str, int, "CurveRow"], object]
+"""Called with the stage, its number of iterations and the newest row of its curve."""
+
+
+@attrs.frozen
+class MakeGame:
+    """Makes games to learn from, in whatever process it is called.
+
+    Parameters
+    ----------
+    jobs, machines, penalties
+        Of the games; jobs of traces are those that are not held back.
+    """
+
+    jobs: Jobs
+    machines: Dimensions
+    penalties: Penalties
+
+    def __call__(self) -> JobPlacementGame:
+        """Return a game."""
+        return JobPlacementGame(source_of(self.jobs, held_back=False), self.machines, self.penalties)
+
+
+@attrs.frozen
+class Stage:
+    """A part of a training.
+
+    Parameters
+    ----------
+    name
+        ``"bootstrap"`` or ``"training"``.
+    jobs, iterations
+        What is learned from, for how long.
+    file
+        Of the checkpoint.
+    start
+        File of the policy that it begins with; None: random weights.
+    """
+
+    name: str
+    jobs: Jobs
+    iterations: int
+    file: Path
+    start: Path | None = None
+
+
+def stages(config: LearningConfig, folder: Path) -> list[Stage]:
+    """Return the parts of a training, in their order."""
+    main = Stage("training", config.jobs, config.training.iterations, folder / POLICY)
+    if config.bootstrap is None:
+        return [main]
+    first = Stage("bootstrap", config.bootstrap, config.bootstrap_iterations, folder / BOOTSTRAPPED)
+    return [first, attrs.evolve(main, start=first.file)]
+
+
+def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: bool) -> None:
+    """Refuse a directory with results that are not to be overwritten, or not to be gone on with.
+
+    Raises
+    ------
+    ResultsExistError
+        The directory holds files, and neither `resume` nor `force` is given.
+    ConflictError
+        It holds a training with other settings than those to be gone on with.
+    """
+    if resume and (folder / SUMMARY).is_file():
+        import json
+
+        before = json.loads((folder / SUMMARY).read_text(encoding="utf-8")).get("training_sha256")
+        if before != training_digest(config):
+            raise ConflictError(f"{folder}: holds a training with other settings; give another directory, or --force")
+        return
+    try:
+        check_free(folder, force=force)
+    except ResultsExistError as error:
+        raise ConflictError(f"{folder}: holds files already; give another directory, --resume or --force") from error
+
+
+def training_digest(config: LearningConfig) -> str:
+    """Return the SHA-256 of all that weights depend on, but for the number of iterations: that can be raised."""
+    return attrs.evolve(config, training=attrs.evolve(config.training, iterations=1)).digest()
+
+
+def train(
+    config: LearningConfig, folder: Path, *, resume: bool = False, over: Map = map, progress: Progress | None = None
+) -> TrainedPolicy:
+    """Train a policy, and write it, its curve and what it was made of to a directory.
+
+    Parameters
+    ----------
+    config
+        What is trained, and on what.
+    folder
+        Takes the files; it is made where it is missing. What an earlier training left there is removed unless `resume`.
+    resume
+        Whether to go on from the checkpoints in it. What comes of it is as if nothing had been interrupted.
+    over
+        Plays the job sequences: `map`, or that of `cluster.learning.workers.workers`.
+    progress
+        Called after each iteration.
+    """
+    from plb.learning.training import train as train_policy
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if not resume:
+        for name in (POLICY, BOOTSTRAPPED, CURVE, PLOT, SUMMARY):
+            (folder / name).unlink(missing_ok=True)
+    write_json(folder / SUMMARY, _summary(config))
+    curves: dict[str, Any] = {}
+    for stage in stages(config, folder):
+        trained = train_policy(
+            attrs.evolve(config.training, iterations=stage.iterations),
+            MakeGame(stage.jobs, config.machines, config.penalties),
+            checkpoint=stage.file,
+            resume=resume,
+            start=stage.start,
+            over=over,
+            progress=None if progress is None else lambda row, stage=stage: progress(stage.name, stage.iterations, row),
+        )
+        curves[stage.name] = trained.curve
+    write_json(folder / SUMMARY, {**_summary(config), "complete": True, "policy_sha256": trained.policy.digest})
+    write_curves(folder / CURVE, curves)
+    return trained
+
+
+def write_curves(path: Path, curves: dict[str, tuple[CurveRow, ...]]) -> None:
+    """Write the rows of the curves of all stages to a CSV file."""
+    import polars as pl
+
+    rows = [{"stage": stage, **attrs.asdict(row)} for stage, curve in curves.items() for row in curve]
+    pl.DataFrame(rows).write_csv(path)
+
+
+def _summary(config: LearningConfig) -> dict[str, Any]:
+    return {
+        "config": config.as_json(),
+        "config_sha256": config.digest(),
+        "training_sha256": training_digest(config),
+        "seed": config.training.seed,
+        "versions": versions(*PACKAGES),
+        "complete": False,
+    }

@@ -1,0 +1,182 @@
+"""Files that hold a policy and the state of its training: plain tensors, numbers and text, never code."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from plb.errors import PlbError
+from plb.learning.adam import Adam
+from plb.learning.errors import CheckpointError
+from plb.learning.interface import Float32, ObservationShape
+from plb.learning.library import torch
+from plb.learning.networks import empty_network
+from plb.learning.settings import TrainingSettings
+
+FORMAT, VERSION = "plb policy", 1
+
+
+@attrs.frozen
+class CurveRow:
+    """One iteration of a training.
+
+    Parameters
+    ----------
+    iteration
+        Its number; the first is 1.
+    reward, lowest, highest
+        Mean, least and greatest sum of rewards over its trajectories.
+    entropy
+        Mean entropy of the policy over its decisions, in nats.
+    gradient_norm
+        Before it is shortened.
+    decisions
+        Number of them.
+    """
+
+    iteration: int
+    reward: float
+    lowest: float
+    highest: float
+    entropy: float
+    gradient_norm: float
+    decisions: int
+
+
+@attrs.frozen(eq=False)
+class Checkpoint:
+    """A policy and the state of its training after some iteration.
+
+    Parameters
+    ----------
+    settings
+        Of the training.
+    shape
+        Of the observations.
+    iteration
+        The last one that is done; 0: none.
+    weights
+        Of the network, by name.
+    optimiser
+        What comes from earlier gradients.
+    curve
+        A row for each iteration.
+    """
+
+    settings: TrainingSettings
+    shape: ObservationShape
+    iteration: int
+    weights: dict[str, Float32]
+    optimiser: Adam
+    curve: tuple[CurveRow, ...]
+
+
+def weights_digest(weights: Mapping[str, Float32]) -> str:
+    """Return the SHA-256 of names, shapes and bytes, in hexadecimal digits; the order of the names does not matter."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        digest.update(f"{name} {weights[name].shape}\n".encode())
+        digest.update(np.ascontiguousarray(weights[name], dtype="<f4").tobytes())
+    return digest.hexdigest()
+
+
+def write_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; who reads or breaks off meanwhile finds the former file or the new one, both whole."""
+    tensors = _tensors(checkpoint)
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "settings": attrs.asdict(checkpoint.settings),
+        "shape": attrs.asdict(checkpoint.shape),
+        "iteration": checkpoint.iteration,
+        "steps": checkpoint.optimiser.steps,
+        "curve": [attrs.asdict(row) for row in checkpoint.curve],
+        "tensors": {name: torch.from_numpy(value) for name, value in tensors.items()},
+        "digest": weights_digest(tensors),
+    }
+    memory = io.BytesIO()
+    torch.save(content, memory)
+    partial = Path(path).with_name(f"{Path(path).name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(memory.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Return the checkpoint in a file, or raise `CheckpointError`; no code in the file is ever run."""
+    content = _content(path)
+    try:
+        settings = TrainingSettings(**content["settings"])
+        shape = ObservationShape(**{name: _whole(value) for name, value in content["shape"].items()})
+        tensors = {name: np.array(value.numpy()) for name, value in content["tensors"].items()}
+        weights, first, second = (_under(part, tensors) for part in ("weights", "first", "second"))
+        checkpoint = Checkpoint(
+            settings=settings,
+            shape=shape,
+            iteration=_whole(content["iteration"]),
+            weights=weights,
+            optimiser=Adam(first=first, second=second, steps=_whole(content["steps"])),
+            curve=tuple(CurveRow(**row) for row in content["curve"]),
+        )
+        digest, expected = content["digest"], weights_digest(tensors)
+        network = empty_network(settings.network, shape, settings.hidden)
+    except PlbError as error:
+        raise CheckpointError(path, f"is damaged: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise CheckpointError(path, "is damaged: it lacks what a policy consists of") from error
+    shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    same = all({name: value.shape for name, value in part.items()} == shapes for part in (weights, first, second))
+    if digest != expected or not same:
+        raise CheckpointError(path, "is damaged: its weights are not those that were written")
+    return checkpoint
+
+
+def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a file says, if it is a checkpoint of this version."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # PyTorch names no family of errors for files that are none of its own
+        raise CheckpointError(path, "is damaged, or no policy") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CheckpointError(path, "is no policy")
+    if content.get("version") != VERSION:
+        raise CheckpointError(path, f"is of version {content.get('version')!r}; this program reads version {VERSION}")
+    return content
+
+
+def _tensors(checkpoint: Checkpoint) -> dict[str, Float32]:
+    parts = {
+        "weights": checkpoint.weights,
+        "first": checkpoint.optimiser.first,
+        "second": checkpoint.optimiser.second,
+    }
+    return {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
+
+
+def _under(part: str, tensors: Mapping[str, Float32]) -> dict[str, Float32]:
+    return {name.partition("/")[2]: value for name, value in tensors.items() if name.startswith(f"{part}/")}
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(value)
+    return value

@@ -1,0 +1,172 @@
+"""The networks that a policy is computed by: observations in, one logit an action out ([4], "Policy Network").
+
+B observations at once, M machines, D resources, P past and H coming steps, Q visible jobs, A steps of arrivals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.learning.interface import Float32, Observation, ObservationShape
+from plb.learning.library import torch
+from plb.learning.settings import IMAGE
+
+SMALL = 0.01
+"""Scale of the last layers' first weights: the first policy takes all actions about equally often."""
+SUMMARIES = 9
+
+
+class Batch(NamedTuple):
+    """An `Observation` as tensors, each with one axis more in front, (B, …)."""
+
+    machines: torch.Tensor
+    occupied: torch.Tensor
+    queue: torch.Tensor
+    waited: torch.Tensor
+    backlog: torch.Tensor
+    arrivals: torch.Tensor
+
+
+def batch_of(observations: Observation) -> Batch:
+    """Return arrays that have an axis of B observations in front as tensors; the memory is shared."""
+    return Batch(*(torch.from_numpy(array) for array in observations))
+
+
+class ImageNetwork(torch.nn.Module):
+    """A deep network over the whole state, as in [4]; it is made for one number of machines.
+
+    Parameters
+    ----------
+    shape
+        Of the observations.
+    hidden
+        Width of its two hidden layers.
+    """
+
+    def __init__(self, shape: ObservationShape, hidden: int) -> None:
+        super().__init__()
+        machines = shape.machines * (1 + shape.resources * (shape.past + shape.horizon))
+        queue = shape.visible * (1 + shape.resources * shape.horizon)
+        self.first = _linear(machines + queue + 1 + shape.arrivals, hidden)
+        self.second = _linear(hidden, hidden)
+        self.last = _linear(hidden, 1 + shape.machines)
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """Return the logit of each action, (B, 1 + M)."""
+        state = torch.cat([part.flatten(1) for part in batch], dim=1)
+        return self.last(torch.relu(self.second(torch.relu(self.first(state)))))
+
+
+class MachineScorer(torch.nn.Module):
+    """One small network that scores each machine for the next job; the same weights serve any number of machines.
+
+    Each machine is seen by its own curves, by what the next job would make of them, and beside the others' mean and
+    maximum; waiting is scored by the latter and the queue. To relabel the machines relabels the scores.
+
+    Parameters
+    ----------
+    shape
+        Of the observations; the number of machines does not matter.
+    hidden
+        Width of the hidden layers.
+    """
+
+    def __init__(self, shape: ObservationShape, hidden: int) -> None:
+        super().__init__()
+        curve = shape.resources * shape.horizon
+        self.past = shape.past
+        self.own = _linear(3 * curve + shape.resources * shape.past + SUMMARIES, hidden)
+        self.context = _linear(2 * curve + 2 + shape.visible + shape.arrivals, hidden)
+        self.embedding = _linear(hidden, hidden)
+        self.pooled = _linear(3 * hidden, hidden)
+        self.again = _linear(hidden, hidden)
+        self.beside = _linear(hidden, hidden)
+        self.last_machine = _linear(hidden, 1)
+        self.last_direct = _linear(SUMMARIES, 1)
+        self.last_wait = _linear(hidden, 1)
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """Return the logit of each action, (B, 1 + M)."""
+        curves, summaries = self._machine_inputs(batch)
+        context = self.context(_context_inputs(batch))
+        own = torch.relu(self.own(torch.cat([curves, summaries], dim=2)) + context.unsqueeze(1))
+        machines = torch.relu(self.embedding(own))
+        everything = torch.cat([torch.relu(context), machines.mean(dim=1), machines.amax(dim=1)], dim=1)
+        pooled = torch.relu(self.pooled(everything))
+        again = torch.relu(self.again(machines) + self.beside(pooled).unsqueeze(1))
+        scores = (self.last_machine(again) + self.last_direct(summaries)).squeeze(2)
+        return torch.cat([self.last_wait(pooled), scores], dim=1)
+
+    def _machine_inputs(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return curves and summaries of each machine, (B, M, …) each, with the next job on it."""
+        coming = batch.machines[..., self.past :]
+        head = batch.queue[:, :1]
+        resources, horizon = head.shape[2:]
+        beyond = coming - 1.0
+        beyond_then = beyond + head
+        excess, free = torch.relu(beyond_then), torch.relu(-beyond_then)
+        over_use = excess.sum(dim=(2, 3))
+        busy = (coming.amax(dim=2) > 0).to(coming.dtype)
+        during = (head.amax(dim=2) > 0).to(coming.dtype)
+        idle = (torch.relu(-beyond).sum(dim=2) * busy).sum(dim=2)
+        idle_then = (free.sum(dim=2) * torch.maximum(busy, during)).sum(dim=2)
+        summaries = [
+            (over_use - torch.relu(beyond).sum(dim=(2, 3))) / resources,
+            over_use / resources,
+            (coming * head).sum(dim=(2, 3)) / resources,
+            (idle_then - idle) / (resources * horizon),
+            (during * (1.0 - busy)).sum(dim=2) / horizon,
+            (free.sum(dim=2) * during).sum(dim=2) / (resources * horizon),
+            beyond_then.amax(dim=(2, 3)),
+            batch.occupied,
+            (batch.occupied == 0).to(coming.dtype),
+        ]
+        past = batch.machines[..., : self.past]
+        curves = torch.cat([part.flatten(2) for part in (past, coming, excess, free)], dim=2)
+        return curves, torch.stack(summaries, dim=2)
+
+
+def _context_inputs(batch: Batch) -> torch.Tensor:
+    """Return what is the same for all machines, (B, …): the next job, the others of the queue, arrivals."""
+    waiting = (batch.queue.amax(dim=(2, 3)) > 0).to(batch.queue.dtype).mean(dim=1, keepdim=True)
+    others = batch.queue[:, 1:].sum(dim=1) / max(1, batch.queue.shape[1] - 1)
+    parts = (batch.queue[:, 0], others, waiting, batch.waited, batch.backlog, batch.arrivals)
+    return torch.cat([part.flatten(1) for part in parts], dim=1)
+
+
+def _linear(inputs: int, outputs: int) -> torch.nn.Linear:
+    """Return a layer without values: PyTorch's own would come from its global random stream."""
+    return torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs)
+
+
+def empty_network(kind: str, shape: ObservationShape, hidden: int) -> ImageNetwork | MachineScorer:
+    """Return a network of a kind (`plb.learning.settings.NETWORKS`) whose weights are yet to be set."""
+    return ImageNetwork(shape, hidden) if kind == IMAGE else MachineScorer(shape, hidden)
+
+
+def first_weights(network: torch.nn.Module, random: np.random.Generator) -> dict[str, Float32]:
+    """Return weights to begin with, by name: uniform, as He et al. scale them for ReLU; biases zero, last layers small.
+
+    The direct way from the summaries to the scores begins at zero, as it has few inputs and learns soonest.
+    """
+    weights = {}
+    for name, value in network.state_dict().items():
+        width = math.sqrt(6.0 / value.shape[-1]) * (SMALL if name.startswith("last") else 1.0)
+        if value.dim() == 1 or name.startswith("last_direct"):
+            width = 0.0
+        weights[name] = random.uniform(-width, width, size=tuple(value.shape)).astype(np.float32)
+    return weights
+
+
+def weights_of(network: torch.nn.Module) -> dict[str, Float32]:
+    """Return copies of a network's weights by name."""
+    return {name: value.numpy().copy() for name, value in network.state_dict().items()}
+
+
+def set_weights(network: torch.nn.Module, weights: Mapping[str, Float32]) -> None:
+    """Copy weights into a network; names and shapes must be its own."""
+    network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})

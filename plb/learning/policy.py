@@ -1,0 +1,102 @@
+"""A policy that was learned, to be asked for decisions."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.errors import ConflictError, InvalidValueError
+from plb.learning.checkpoints import Checkpoint, read_checkpoint, weights_digest
+from plb.learning.interface import WAIT, Observation, ObservationShape
+from plb.learning.library import one_thread, torch
+from plb.learning.networks import batch_of, empty_network, set_weights
+from plb.learning.settings import SCORER, TrainingSettings
+from plb.learning.trajectories import array_shapes
+
+Bools = npt.NDArray[np.bool_]
+
+TIE = 1e-5
+"""Logits that differ by less are equal: the last bits of a sum depend on where in a matrix it stands."""
+
+
+class LearnedPolicy:
+    """Decides where the next job goes.
+
+    Parameters
+    ----------
+    checkpoint
+        What was learned.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.settings: TrainingSettings = checkpoint.settings
+        self.shape: ObservationShape = checkpoint.shape
+        self.digest = weights_digest(checkpoint.weights)
+        """SHA-256 of the weights: equal for policies that decide equally."""
+        self._network = empty_network(self.settings.network, self.shape, self.settings.hidden)
+        set_weights(self._network, checkpoint.weights)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LearnedPolicy:
+        """Return the policy in a file, or raise `CheckpointError`."""
+        return cls(read_checkpoint(path))
+
+    @property
+    def any_machines(self) -> bool:
+        """Whether it takes any number of machines, not only as many as it was trained with."""
+        return self.settings.network == SCORER
+
+    def act(self, observation: Observation, allowed: Bools | None = None, *, may_wait: bool = True) -> int:
+        """Return the most likely of the allowed actions, of equal ones the lowest.
+
+        Parameters
+        ----------
+        observation
+            What there is to see.
+        allowed
+            Whether each machine may be chosen, (M,); None: all may.
+        may_wait
+            Whether the job may be left waiting.
+        """
+        logits = self._logits(observation, allowed, may_wait)
+        return int(np.flatnonzero(logits >= logits.max() - TIE)[0])
+
+    def probabilities(
+        self, observation: Observation, allowed: Bools | None = None, *, may_wait: bool = True
+    ) -> npt.NDArray[np.float64]:
+        """Return the probability of each action, (1 + M,); what is not allowed has none. Arguments as of `act`."""
+        logits = self._logits(observation, allowed, may_wait)
+        likelihood = np.exp(logits - logits.max())
+        shares: npt.NDArray[np.float64] = likelihood / likelihood.sum()
+        return shares
+
+    def _logits(self, observation: Observation, allowed: Bools | None, may_wait: bool) -> npt.NDArray[np.float64]:
+        """Return the logit of each action, (1 + M,), minus infinity where it is not allowed."""
+        self._check(observation)
+        machines = len(observation.occupied)
+        may = np.full(1 + machines, True)
+        may[WAIT] = may_wait
+        if allowed is not None:
+            if np.shape(allowed) != (machines,):
+                raise InvalidValueError("policy", "allowed", np.shape(allowed), f"one truth value for each of {machines}")
+            may[1:] = allowed
+        if not may.any():
+            raise ConflictError("policy: no machine is allowed, and waiting neither")
+        arrays = Observation(*(np.array(array, dtype=np.float32)[np.newaxis] for array in observation))
+        with torch.inference_mode(), one_thread():
+            logits = self._network(batch_of(arrays)).numpy()[0].astype(np.float64)
+        return np.where(may, logits, -np.inf)
+
+    def _check(self, observation: Observation) -> None:
+        """Raise `InvalidValueError` if this is not what the policy has learned to see."""
+        machines = np.shape(observation.occupied)[0]
+        if machines != self.shape.machines and not self.any_machines:
+            allowed = f"{self.shape.machines}, with which this policy was trained; one that scores machines takes any"
+            raise InvalidValueError("observation", "machines", machines, allowed)
+        for name, array, shape in zip(
+            Observation._fields, observation, array_shapes(self.shape, machines), strict=True
+        ):
+            if np.shape(array) != shape:
+                raise InvalidValueError("observation", name, np.shape(array), f"an array of shape {shape}")

@@ -1,0 +1,85 @@
+"""Settings of a training; no PyTorch is needed to read or check them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+
+from plb.errors import UnknownNameError
+from plb.validation import check_count, check_number, check_text
+
+ITEM = "training"
+IMAGE, SCORER = "image", "scorer"
+NETWORKS = (IMAGE, SCORER)
+"""What a policy may be computed by: a network over the whole state, as in [4], or one that scores machine by machine."""
+
+
+def _count(default: int, low: int) -> Any:
+    def check(value: int, field: attrs.Attribute[int]) -> int:
+        return check_count(ITEM, field.name, value, low=low)
+
+    return attrs.field(default=default, converter=attrs.Converter(check, takes_field=True))
+
+
+def _number(default: float, *, high: float = math.inf, low_open: bool = False) -> Any:
+    def check(value: float, field: attrs.Attribute[float]) -> float:
+        return check_number(ITEM, field.name, value, high=high, low_open=low_open)
+
+    return attrs.field(default=default, converter=attrs.Converter(check, takes_field=True))
+
+
+def _network(value: object) -> str:
+    name = check_text(ITEM, "network", value)
+    if name not in NETWORKS:
+        raise UnknownNameError("network", name, NETWORKS, context=ITEM)
+    return name
+
+
+@attrs.frozen(kw_only=True)
+class TrainingSettings:
+    """How a policy is trained.
+
+    Parameters
+    ----------
+    network
+        ``"scorer"``: each machine is scored by the same small network, so the policy takes any number of machines;
+        ``"image"``: one network over the whole state, as in [4], for one number of machines.
+    iterations
+        Number of updates of the weights.
+    sequences
+        Job sequences played for each update.
+    trajectories
+        How often each of them is played; at least 2, since they are compared with one another.
+    learning_rate
+        Of Adam.
+    entropy, entropy_end
+        Weight of the policy's entropy in what is maximised, in the first iteration and in the last; linear between.
+        More of it makes the policy try more.
+    discount
+        What a reward is worth one time step later.
+    hidden
+        Width of the hidden layers.
+    gradient_norm
+        Longer gradients are shortened to this norm.
+    seed
+        Of everything that is random: first weights, job sequences, actions.
+    """
+
+    network: str = attrs.field(default=SCORER, converter=_network)
+    iterations: int = _count(200, low=1)
+    sequences: int = _count(8, low=1)
+    trajectories: int = _count(8, low=2)
+    learning_rate: float = _number(1e-3, low_open=True)
+    entropy: float = _number(0.01)
+    entropy_end: float = _number(0.0)
+    discount: float = _number(1.0, high=1.0)
+    hidden: int = _count(64, low=1)
+    gradient_norm: float = _number(1.0, low_open=True)
+    seed: int = _count(0, low=0)
+
+    def entropy_in(self, iteration: int) -> float:
+        """Return the weight of the entropy in an iteration; the first is 1."""
+        passed = min(1.0, (iteration - 1) / max(1, self.iterations - 1))
+        return self.entropy + (self.entropy_end - self.entropy) * passed

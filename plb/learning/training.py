@@ -1,0 +1,261 @@
+"""Training a policy by REINFORCE ([4], "Policy Network"): workers play, one combines their gradients."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+
+from plb.learning.adam import Adam
+from plb.learning.checkpoints import Checkpoint, CurveRow, read_checkpoint, write_checkpoint
+from plb.learning.errors import CheckpointError, DivergedError
+from plb.learning.interface import Float32, ObservationShape, PlacementGame
+from plb.learning.library import one_thread
+from plb.learning.networks import empty_network, first_weights, set_weights
+from plb.learning.policy import LearnedPolicy
+from plb.learning.reinforce import advantages, gradient
+from plb.learning.settings import TrainingSettings
+from plb.learning.trajectories import NotFiniteError, play
+
+MakeGame = Callable[[], PlacementGame]
+FIRST_WEIGHTS, SEQUENCE, ACTIONS = range(3)
+"""The random streams of a training."""
+EVERY = 10
+"""Iterations between two checkpoints."""
+
+
+class Over(Protocol):
+    """Calls a function on each item, here or in other processes; results come in the order of the items."""
+
+    def __call__(self, function: Callable[[Any], Any], items: Iterable[Any], /) -> Iterable[Any]:
+        """Return the results."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class SequenceTask:
+    """One job sequence to be played and learned from; it can be sent to another process.
+
+    Parameters
+    ----------
+    make_game
+        Makes the games.
+    settings
+        Of the training.
+    weights
+        Of the network, by name.
+    iteration, sequence
+        Which one; iterations from 1, sequences from 0.
+    """
+
+    make_game: MakeGame
+    settings: TrainingSettings
+    weights: Mapping[str, Float32]
+    iteration: int
+    sequence: int
+
+
+@attrs.frozen(eq=False)
+class SequenceResult:
+    """What comes of it.
+
+    Parameters
+    ----------
+    steepest
+        Gradient of the loss by weight.
+    totals
+        Sum of rewards of each trajectory.
+    entropy
+        Mean over the decisions.
+    decisions
+        Number of them.
+    """
+
+    steepest: dict[str, Float32]
+    totals: tuple[float, ...]
+    entropy: float
+    decisions: int
+
+
+@attrs.frozen(eq=False)
+class TrainedPolicy:
+    """What a training ends with.
+
+    Parameters
+    ----------
+    checkpoint
+        The policy and the state of its training, to be written to a file.
+    """
+
+    checkpoint: Checkpoint
+
+    @property
+    def curve(self) -> tuple[CurveRow, ...]:
+        """A row for each iteration."""
+        return self.checkpoint.curve
+
+    @property
+    def policy(self) -> LearnedPolicy:
+        """To be asked for decisions."""
+        return LearnedPolicy(self.checkpoint)
+
+
+def train(
+    settings: TrainingSettings,
+    make_game: MakeGame,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    start: str | os.PathLike[str] | None = None,
+    every: int = EVERY,
+    over: Over = map,
+    progress: Callable[[CurveRow], object] | None = None,
+) -> TrainedPolicy:
+    """Train a policy; equal settings and games give equal weights, bit for bit, for any number of workers.
+
+    Parameters
+    ----------
+    settings
+        How.
+    make_game
+        Makes a game; where `over` calls other processes it is sent there.
+    checkpoint
+        File that is written every so often, and at the end; None: none.
+    resume
+        Whether to go on from that file if it is there; what comes of it is as if nothing had been interrupted.
+    start
+        File of a policy whose weights are begun with, rather than with random ones.
+    every
+        Iterations from one checkpoint to the next.
+    over
+        Plays the job sequences of an iteration: `map`, or the `map` of a pool of workers.
+    progress
+        Called with each row of the curve.
+    """
+    shape = make_game().shape
+    state = _resumed(settings, shape, checkpoint) if resume and checkpoint is not None else None
+    if state is None:
+        state = _beginning(settings, shape, start)
+    for iteration in range(state.iteration + 1, settings.iterations + 1):
+        state = _next(state, make_game, over)
+        if checkpoint is not None and (iteration % every == 0 or iteration == settings.iterations):
+            write_checkpoint(checkpoint, state)
+        if progress is not None:
+            progress(state.curve[-1])
+    return TrainedPolicy(state)
+
+
+def learn_sequence(task: SequenceTask) -> SequenceResult:
+    """Play one job sequence and return its gradient; a worker's part of an iteration."""
+    settings = task.settings
+    key = (task.iteration, task.sequence)
+    games = [task.make_game() for _ in range(settings.trajectories)]
+    network = empty_network(settings.network, games[0].shape, settings.hidden)
+    set_weights(network, task.weights)
+    randoms = [_stream(settings.seed, ACTIONS, *key, one) for one in range(settings.trajectories)]
+    seed = int(_stream(settings.seed, SEQUENCE, *key).integers(2**63))
+    with one_thread():
+        try:
+            played = play(network, games, seed, randoms)
+        except NotFiniteError as error:
+            raise DivergedError(task.iteration, str(error)) from error
+        found = gradient(
+            network, played, advantages(played, settings.discount), settings.entropy_in(task.iteration)
+        )
+    return SequenceResult(
+        steepest=found.steepest,
+        totals=tuple(played.totals.tolist()),
+        entropy=found.entropy,
+        decisions=len(played.actions),
+    )
+
+
+def _next(state: Checkpoint, make_game: MakeGame, over: Over) -> Checkpoint:
+    """Return the state after one more iteration."""
+    settings, iteration = state.settings, state.iteration + 1
+    tasks = [
+        SequenceTask(make_game, settings, state.weights, iteration, sequence) for sequence in range(settings.sequences)
+    ]
+    results: list[SequenceResult] = list(over(learn_sequence, tasks))
+    steepest = _mean(results)
+    norm = math.sqrt(math.fsum(float(np.square(one, dtype=np.float64).sum()) for one in steepest.values()))
+    if not math.isfinite(norm):
+        raise DivergedError(iteration, "the gradient is")
+    shorter = np.float32(min(1.0, settings.gradient_norm / max(norm, 1e-12)))
+    optimiser = state.optimiser.after({name: shorter * one for name, one in steepest.items()})
+    weights = optimiser.moved(state.weights, settings.learning_rate)
+    if not all(np.isfinite(value).all() for value in weights.values()):
+        raise DivergedError(iteration, "a weight is")
+    return attrs.evolve(
+        state,
+        iteration=iteration,
+        weights=weights,
+        optimiser=optimiser,
+        curve=(*state.curve, _row(iteration, results, norm)),
+    )
+
+
+def _mean(results: Sequence[SequenceResult]) -> dict[str, Float32]:
+    """Return the mean of the gradients, added in the order of the sequences."""
+    total = {name: value.copy() for name, value in results[0].steepest.items()}
+    for result in results[1:]:
+        for name, value in result.steepest.items():
+            total[name] += value
+    return {name: value / np.float32(len(results)) for name, value in total.items()}
+
+
+def _row(iteration: int, results: Sequence[SequenceResult], norm: float) -> CurveRow:
+    totals = [total for result in results for total in result.totals]
+    decisions = sum(result.decisions for result in results)
+    return CurveRow(
+        iteration=iteration,
+        reward=math.fsum(totals) / len(totals),
+        lowest=min(totals),
+        highest=max(totals),
+        entropy=math.fsum(result.entropy * result.decisions for result in results) / decisions,
+        gradient_norm=norm,
+        decisions=decisions,
+    )
+
+
+def _beginning(
+    settings: TrainingSettings, shape: ObservationShape, start: str | os.PathLike[str] | None
+) -> Checkpoint:
+    """Return the state before the first iteration."""
+    network = empty_network(settings.network, shape, settings.hidden)
+    weights = first_weights(network, _stream(settings.seed, FIRST_WEIGHTS))
+    if start is not None:
+        learned = read_checkpoint(start)
+        shapes = {name: value.shape for name, value in weights.items()}
+        if {name: value.shape for name, value in learned.weights.items()} != shapes:
+            raise CheckpointError(start, "is a policy of another network, or of a game of another shape")
+        weights = learned.weights
+    return Checkpoint(
+        settings=settings, shape=shape, iteration=0, weights=weights, optimiser=Adam.beginning(weights), curve=()
+    )
+
+
+def _resumed(
+    settings: TrainingSettings, shape: ObservationShape, path: str | os.PathLike[str]
+) -> Checkpoint | None:
+    """Return the state that a file holds; None where there is no file."""
+    if not Path(path).exists():
+        return None
+    found = read_checkpoint(path)
+    if attrs.evolve(found.settings, iterations=settings.iterations) != settings:
+        raise CheckpointError(path, "is of a training with other settings, which cannot be resumed with these")
+    if found.shape != shape:
+        raise CheckpointError(path, "is of a training with a game of another shape")
+    if found.iteration > settings.iterations:
+        raise CheckpointError(path, f"has {found.iteration} iterations already, {settings.iterations} are asked for")
+    return attrs.evolve(found, settings=settings)
+
+
+def _stream(seed: int, *path: int) -> np.random.Generator:
+    """Return the random stream of a part of the training; no two share anything."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=path)))

@@ -1,0 +1,153 @@
+"""Playing: the trajectories of one job sequence in lockstep, so that one pass of the network serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from plb.learning.interface import Observation, ObservationShape, PlacementGame
+from plb.learning.library import torch
+from plb.learning.networks import batch_of
+
+FIRST_ROOM = 64
+"""Decisions a trajectory for which there is room at first."""
+
+
+@attrs.frozen(eq=False)
+class Trajectories:
+    """What happened in N trajectories of one job sequence, K decisions in all.
+
+    Parameters
+    ----------
+    observations
+        What was seen before each decision, arrays of (K, …).
+    actions, rewards, times
+        Of each decision, (K,): what was decided, the reward until the next one, the time step.
+    trajectory
+        To which trajectory each decision belongs, (K,); the decisions of each are in their order.
+    ends
+        Time step at which each trajectory was over, (N,).
+    """
+
+    observations: Observation
+    actions: npt.NDArray[np.int64]
+    rewards: npt.NDArray[np.float64]
+    times: npt.NDArray[np.int64]
+    trajectory: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    @property
+    def totals(self) -> npt.NDArray[np.float64]:
+        """Sum of rewards of each trajectory, (N,)."""
+        return np.bincount(self.trajectory, weights=self.rewards, minlength=len(self.ends))
+
+
+class NotFiniteError(ArithmeticError):
+    """A network or a game gave a number that is not finite; the message says which."""
+
+
+def play(
+    network: torch.nn.Module, games: Sequence[PlacementGame], seed: int, randoms: Sequence[np.random.Generator]
+) -> Trajectories:
+    """Play the game of a seed once in each of `games`, actions drawn from the policy.
+
+    Parameters
+    ----------
+    network
+        Gives the logits.
+    games
+        As many as there shall be trajectories; they share nothing.
+    seed
+        Of the game, the same for all.
+    randoms
+        The randomness of each trajectory's actions.
+    """
+    seen = _Seen(games[0].shape, FIRST_ROOM * len(games))
+    present = [game.reset(seed) for game in games]
+    rewards: list[float] = []
+    times: list[int] = []
+    trajectory: list[int] = []
+    actions: list[int] = []
+    going = list(range(len(games)))
+    with torch.inference_mode():
+        while going:
+            logits = network(batch_of(seen.add([present[one] for one in going]))).numpy()
+            chosen = _drawn(logits, [randoms[one].random() for one in going])
+            trajectory += going
+            actions += chosen
+            still = []
+            for one, action in zip(going, chosen, strict=True):
+                times.append(games[one].time)
+                present[one], reward, over = games[one].step(action)
+                rewards.append(reward)
+                if not over:
+                    still.append(one)
+            going = still
+    if not np.isfinite(rewards).all():
+        raise NotFiniteError("a reward of the game is")
+    return Trajectories(
+        observations=seen.all(),
+        actions=np.array(actions, dtype=np.int64),
+        rewards=np.array(rewards, dtype=np.float64),
+        times=np.array(times, dtype=np.int64),
+        trajectory=np.array(trajectory, dtype=np.int64),
+        ends=np.array([game.time for game in games], dtype=np.int64),
+    )
+
+
+def _drawn(logits: npt.NDArray[np.float32], uniforms: list[float]) -> list[int]:
+    """Return an action drawn from each row of logits, by the inverse of its distribution at a uniform number."""
+    if not np.isfinite(logits).all():
+        raise NotFiniteError("a logit of the network is")
+    exact = logits.astype(np.float64)
+    likelihood = np.exp(exact - exact.max(axis=1, keepdims=True)).cumsum(axis=1)
+    below = likelihood <= np.array(uniforms)[:, np.newaxis] * likelihood[:, -1:]
+    drawn: list[int] = np.minimum(below.sum(axis=1), logits.shape[1] - 1).tolist()
+    return drawn
+
+
+class _Seen:
+    """Observations one after another in arrays that grow by doubling, so that none is copied twice to be stacked."""
+
+    def __init__(self, shape: ObservationShape, room: int) -> None:
+        self._count = 0
+        self._arrays = Observation(
+            *(np.empty((room, *one), dtype=np.float32) for one in array_shapes(shape, shape.machines))
+        )
+
+    def add(self, observations: Sequence[Observation]) -> Observation:
+        """Add some, and return just these, (len(observations), …)."""
+        begin, end = self._count, self._count + len(observations)
+        if end > len(self._arrays.backlog):
+            room = max(2 * len(self._arrays.backlog), end)
+            self._arrays = Observation(*(_enlarged(array, room) for array in self._arrays))
+        for array, *parts in zip(self._arrays, *observations, strict=True):
+            for row, part in enumerate(parts, begin):
+                array[row] = part
+        self._count = end
+        return Observation(*(array[begin:end] for array in self._arrays))
+
+    def all(self) -> Observation:
+        """Return all that were added."""
+        return Observation(*(array[: self._count] for array in self._arrays))
+
+
+def _enlarged(array: npt.NDArray[np.float32], room: int) -> npt.NDArray[np.float32]:
+    larger = np.empty((room, *array.shape[1:]), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def array_shapes(shape: ObservationShape, machines: int) -> tuple[tuple[int, ...], ...]:
+    """Return the shape of each array of an observation of so many machines, in the order of `Observation`."""
+    return (
+        (machines, shape.resources, shape.past + shape.horizon),
+        (machines,),
+        (shape.visible, shape.resources, shape.horizon),
+        (shape.visible,),
+        (1,),
+        (shape.arrivals,),
+    )
