@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from cluster.cli_bench import bench_app
+from cluster.cli_learn import learn_app
 from cluster.cli_predict import predict_command
 from cluster.cli_provision import provision_command
 from cluster.cli_replan import replan_command
@@ -16,7 +17,7 @@ from cluster.cli_warmup import warmup_command
 app = typer.Typer(
     name="plb",
     help="Placement and load balancing for over-subscribed clusters: simulate, plan nodes, predict peaks, "
-    "check traces, repeat studies, time it.",
+    "learn to place, check traces, repeat studies, time it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -27,6 +28,7 @@ app.command("predict")(predict_command)
 app.command("provision")(provision_command)
 app.command("replan")(replan_command)
 app.command("warmup")(warmup_command)
+app.add_typer(learn_app, name="learn")
 app.add_typer(study_app, name="study")
 app.add_typer(traces_app, name="traces")
 app.add_typer(bench_app, name="bench")

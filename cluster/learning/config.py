@@ -177,4 +177,6 @@ class _ConfigReader(SectionReader):
             if jobs.resources != machines.resources:
                 self.add(f"{place}.resources", f"{list(jobs.resources)}; [machines] has {list(machines.resources)}")
             if longest_of(jobs) > machines.horizon:
-                self.add(place, f"jobs of up to {longest_of(jobs)} steps; the horizon of [machines] is {machines.horizon}")
+                self.add(
+                    place, f"jobs of up to {longest_of(jobs)} steps; the horizon of [machines] is {machines.horizon}"
+                )

@@ -111,9 +111,7 @@ class Evaluation:
     def as_json(self) -> dict[str, Any]:
         """Return means with their intervals, differences and verdicts."""
         names = list(self.figures[LEARNED])
-        policies = {
-            policy: {name: self.interval(policy, name).as_json() for name in names} for policy in self.figures
-        }
+        policies = {policy: {name: self.interval(policy, name).as_json() for name in names} for policy in self.figures}
         differences = {
             policy: {
                 name: {**self.difference(policy, name).as_json(), "verdict": self.verdict(policy, name)}
@@ -122,7 +120,12 @@ class Evaluation:
             for policy in self.figures
             if policy != LEARNED
         }
-        return {"machines": self.machines, "sequences": self.sequences, "policies": policies, "differences": differences}
+        return {
+            "machines": self.machines,
+            "sequences": self.sequences,
+            "policies": policies,
+            "differences": differences,
+        }
 
 
 def evaluate(
@@ -163,9 +166,7 @@ def evaluate(
         if progress is not None:
             progress()
     names = list(found[0])
-    by_policy = {
-        name: {each: tuple(one[name][each] for one in found) for each in found[0][name]} for name in names
-    }
+    by_policy = {name: {each: tuple(one[name][each] for one in found) for each in found[0][name]} for name in names}
     return Evaluation(count, by_policy)
 
 

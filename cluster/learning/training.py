@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +135,6 @@ def train(
         for name in (POLICY, BOOTSTRAPPED, CURVE, PLOT, SUMMARY):
             (folder / name).unlink(missing_ok=True)
     write_json(folder / SUMMARY, _summary(config))
-    curves: dict[str, Any] = {}
     for stage in stages(config, folder):
         trained = train_policy(
             attrs.evolve(config.training, iterations=stage.iterations),
@@ -143,12 +143,18 @@ def train(
             resume=resume,
             start=stage.start,
             over=over,
-            progress=None if progress is None else lambda row, stage=stage: progress(stage.name, stage.iterations, row),
+            progress=None if progress is None else partial(progress, stage.name, stage.iterations),
         )
-        curves[stage.name] = trained.curve
     write_json(folder / SUMMARY, {**_summary(config), "complete": True, "policy_sha256": trained.policy.digest})
-    write_curves(folder / CURVE, curves)
+    write_curves(folder / CURVE, read_curves(config, folder))
     return trained
+
+
+def read_curves(config: LearningConfig, folder: Path) -> dict[str, tuple[CurveRow, ...]]:
+    """Return the curve of each stage, as its checkpoint holds it."""
+    from plb.learning.checkpoints import read_checkpoint
+
+    return {stage.name: read_checkpoint(stage.file).curve for stage in stages(config, folder)}
 
 
 def write_curves(path: Path, curves: dict[str, tuple[CurveRow, ...]]) -> None:

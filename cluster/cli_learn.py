@@ -1,0 +1,227 @@
+"""``plb learn``: train a placement policy by reinforcement, and measure it beside heuristics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cluster.console import INTERRUPTED, clear_errors, output
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from cluster.learning.config import LearningConfig
+    from cluster.learning.evaluation import Evaluation
+    from plb.learning.checkpoints import CurveRow
+
+learn_app = typer.Typer(
+    help="A placement policy that learns (DeepPlace): train it, and measure it beside heuristics.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+COLUMNS = ("reward", "over_use", "machines", "utilisation", "fragmentation", "wait")
+"""Figures of the closing table."""
+
+Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and training, a TOML file.", show_default=False)]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes; the results are the same for any number. Default: one a core."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+Json = Annotated[Path | None, typer.Option(help="Write the figures to this file.")]
+
+
+@learn_app.command("train")
+@clear_errors
+def train_command(
+    config: Config,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the policy, its curve and a summary. Default: results/NAME.")
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(help="Updates of the weights, instead of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, instead of the file's.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoints in the directory, where there are any.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a training that is in the directory.")] = False,
+    jobs: Jobs = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a policy by REINFORCE (Sheoran et al., DeepPlace).
+
+    The directory takes policy.pt (weights, no code), curve.csv, curve.png and training.json. After Ctrl-C, --resume
+    goes on; what comes of it is as if nothing had been interrupted.
+    """
+    import attrs
+
+    from cluster.learning import training
+    from cluster.learning.plots import save_curve
+    from cluster.learning.workers import workers
+    from cluster.processes import cores
+    from cluster.results import check_file, write_json
+
+    chosen = _read(config)
+    given = {"iterations": iterations, "seed": seed}
+    changes = {name: value for name, value in given.items() if value is not None}
+    chosen = attrs.evolve(chosen, training=attrs.evolve(chosen.training, **changes))
+    folder = out or Path("results") / chosen.name
+    training.check_folder(chosen, folder, resume=resume, force=force)
+    check_file(json)
+    try:
+        with workers(jobs or cores()) as over, _training_progress(quiet) as progress:
+            trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
+    except KeyboardInterrupt:
+        typer.echo(f"plb: interrupted; go on with --resume --out {folder}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    curves = training.read_curves(chosen, folder)
+    save_curve(folder / training.PLOT, curves, chosen.name)
+    rows = [row for curve in curves.values() for row in curve]
+    console = output(quiet=quiet)
+    decisions = sum(row.decisions for row in rows)
+    console.print(
+        f"{chosen.name}: {len(rows)} iterations, {decisions:,} decisions, "
+        f"reward {rows[0].reward:,.1f} in the first and {rows[-1].reward:,.1f} in the last",
+        highlight=False,
+    )
+    console.print(f"Policy: {folder / training.POLICY} (weights {trained.policy.digest[:12]})", highlight=False)
+    console.print(f"Curve: {folder / training.PLOT}", highlight=False)
+    if json is not None:
+        figures = {"policy": str(folder / training.POLICY), "policy_sha256": trained.policy.digest}
+        write_json(json, {**figures, "curve": [attrs.asdict(row) for row in rows]})
+
+
+@learn_app.command("evaluate")
+@clear_errors
+def evaluate_command(
+    config: Config,
+    policy: Annotated[
+        Path | None, typer.Option(help="The trained policy. Default: results/NAME/policy.pt.", show_default=False)
+    ] = None,
+    machines: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1,
+            help="Number of machines, may be given again; jobs arrive in proportion. Default: those of the file.",
+            show_default=False,
+        ),
+    ] = None,
+    sequences: Annotated[int | None, typer.Option(help="Held-back job sequences, instead of the file's.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for evaluation.json and plots. Default: that of the policy.")
+    ] = None,
+    jobs: Jobs = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure a trained policy on held-back job sequences, beside Tetris, best fit, worst fit and chance.
+
+    All policies place the same jobs. Intervals are of 95 % over the sequences (Student's t).
+    """
+    import attrs
+
+    from cluster.learning.evaluation import evaluate
+    from cluster.learning.plots import save_evaluation
+    from cluster.learning.training import POLICY
+    from cluster.learning.workers import workers
+    from cluster.processes import cores
+    from cluster.results import check_file, write_json
+    from plb.learning.policy import LearnedPolicy
+
+    chosen = _read(config)
+    if sequences is not None:
+        chosen = attrs.evolve(chosen, evaluation=attrs.evolve(chosen.evaluation, sequences=sequences))
+    file = policy or Path("results") / chosen.name / POLICY
+    loaded = LearnedPolicy.load(file)
+    folder = out or file.parent
+    check_file(json)
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = machines or list(chosen.evaluation.machines) or [chosen.machines.machines]
+    total = len(counts) * chosen.evaluation.sequences
+    with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:
+        found = [evaluate(chosen, str(file), machines=count, over=over, progress=advance) for count in counts]
+    figures = {
+        "name": chosen.name,
+        "policy_sha256": loaded.digest,
+        "evaluations": [evaluation.as_json() for evaluation in found],
+    }
+    write_json(folder / "evaluation.json", figures)
+    if json is not None:
+        write_json(json, figures)
+    console = output(quiet=quiet)
+    for evaluation in found:
+        picture = folder / f"evaluation-{evaluation.machines}.png"
+        save_evaluation(picture, evaluation, chosen.name)
+        console.print(_table(evaluation, chosen))
+        console.print(f"Plot: {picture}", highlight=False)
+    console.print(f"Figures: {folder / 'evaluation.json'}", highlight=False)
+
+
+def _read(path: Path) -> LearningConfig:
+    from cluster.learning.config import read_config
+
+    return read_config(path)
+
+
+def _table(evaluation: Evaluation, config: LearningConfig) -> Table:
+    """Return the means of all policies; where the learned one is better or worse for sure, a mark says so."""
+    from rich.table import Table
+
+    from cluster.learning.evaluation import LEARNED
+    from cluster.learning.metrics import figure
+
+    marks = {"better": " <", "worse": " >", "equal": "  "}
+    table = Table(
+        title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-back job sequences",
+        caption="± half of the 95 % interval; < the learned policy is better, > worse, sequence by sequence",
+    )
+    table.add_column("policy")
+    for name in COLUMNS:
+        table.add_column(figure(name).heading, justify="right", no_wrap=True)
+    for policy in evaluation.figures:
+        cells = []
+        for name in COLUMNS:
+            interval = evaluation.interval(policy, name)
+            mark = "  " if policy == LEARNED else marks[evaluation.verdict(policy, name)]
+            cells.append(f"{interval.mean:,.3g} ± {interval.half_width:.2g}{mark}")
+        table.add_row(policy, *cells, end_section=policy == LEARNED)
+    return table
+
+
+@contextmanager
+def _training_progress(quiet: bool) -> Iterator[Callable[[str, int, CurveRow], object]]:
+    """Show on standard error how far each stage is, and the reward of late."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("reward {task.fields[reward]}"),
+        TimeRemainingColumn(),
+    )
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
+
+        def advance(stage: str, iterations: int, row: CurveRow) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=iterations, reward="")
+            bar.update(tasks[stage], completed=row.iteration, reward=f"{row.reward:,.1f}")
+
+        yield advance
+
+
+@contextmanager
+def _sequence_progress(total: int, quiet: bool) -> Iterator[Callable[[], None]]:
+    """Show on standard error how many job sequences have been played."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), disable=quiet, transient=True) as bar:
+        shown = bar.add_task("playing", total=total)
+        yield lambda: bar.advance(shown)

@@ -1,0 +1,92 @@
+"""Plots of learning. Each draws into an `ax` that it is given and can be used alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cluster.learning.evaluation import LEARNED, Evaluation
+from cluster.learning.metrics import figure
+from cluster.plots import COLOURS, DOTS_PER_INCH
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from plb.learning.checkpoints import CurveRow
+
+SHOWN = ("reward", "over_use", "machines", "utilisation", "fragmentation", "wait")
+"""Figures of `plot_figure` that `save_evaluation` draws."""
+
+
+def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
+    """Draw the mean reward of each iteration, the range of its trajectories, and a mean over ten iterations.
+
+    Parameters
+    ----------
+    curves
+        Rows by stage; the stages follow one another.
+    """
+    first = 0
+    for (stage, curve), colour in zip(curves.items(), COLOURS, strict=False):
+        iterations = first + np.arange(1, len(curve) + 1)
+        reward = np.array([row.reward for row in curve])
+        low, high = np.array([row.lowest for row in curve]), np.array([row.highest for row in curve])
+        ax.fill_between(iterations, low, high, color=colour, alpha=0.12, linewidth=0)
+        ax.plot(iterations, reward, color=colour, linewidth=0.7, alpha=0.6)
+        kernel = min(10, len(curve))
+        smooth = np.convolve(reward, np.ones(kernel) / kernel, mode="valid")
+        ax.plot(iterations[kernel - 1 :], smooth, color=colour, linewidth=1.8, label=stage)
+        first += len(curve)
+    ax.set(xlabel="iteration", ylabel="reward of a job sequence")
+    ax.legend(frameon=False, loc="lower right")
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def plot_figure(ax: Axes, evaluation: Evaluation, name: str) -> None:
+    """Draw the mean of one figure for every policy, with its 95 % interval.
+
+    Parameters
+    ----------
+    evaluation
+        The policies on the same job sequences.
+    name
+        Of the figure, see `cluster.learning.metrics.FIGURES`.
+    """
+    policies = list(evaluation.figures)
+    intervals = [evaluation.interval(policy, name) for policy in policies]
+    place = np.arange(len(policies))[::-1]
+    colours = [COLOURS[0] if policy == LEARNED else COLOURS[1] for policy in policies]
+    means, halves = [one.mean for one in intervals], [one.half_width for one in intervals]
+    ax.barh(place, means, color=colours, height=0.7)
+    ax.errorbar(means, place, xerr=halves, fmt="none", ecolor="#222222", elinewidth=1.0, capsize=2.0)
+    ax.set_yticks(place, policies)
+    ax.set_title(figure(name).heading)
+    ax.grid(axis="x", alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def save_curve(path: Path, curves: Mapping[str, Sequence[CurveRow]], title: str) -> None:
+    """Write the curves of a training as a picture."""
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(8.0, 4.5), layout="constrained")
+    ax = picture.subplots()
+    plot_curve(ax, curves)
+    ax.set_title(title)
+    picture.savefig(path, dpi=DOTS_PER_INCH)
+
+
+def save_evaluation(path: Path, evaluation: Evaluation, title: str) -> None:
+    """Write the figures of all policies side by side as a picture."""
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(13.0, 7.0), layout="constrained")
+    axes = picture.subplots(2, 3, sharey=True)
+    for ax, name in zip(axes.flat, SHOWN, strict=True):
+        plot_figure(ax, evaluation, name)
+    picture.suptitle(f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences")
+    picture.savefig(path, dpi=DOTS_PER_INCH)
