@@ -63,7 +63,7 @@ class ExpectedDemand:
         """Return the expected demand at the present step and those after it, (n, H, R) in user units.
 
         It is the present load and what the mean demand of the group grows by, times the share of those of this age who
-        live so long. Of an age that nobody reached, and of a group without tenants, the present load is expected.
+        live longer. Of an age that nobody reached, and of a group without tenants, the present load is expected.
 
         Parameters
         ----------

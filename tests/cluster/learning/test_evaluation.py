@@ -1,0 +1,105 @@
+"""Evaluation: all policies on the same jobs, and intervals that say what is certain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from cluster.learning.baselines import BASELINES, play
+from cluster.learning.config import Evaluation as EvaluationSettings
+from cluster.learning.config import LearningConfig
+from cluster.learning.episode import Episode
+from cluster.learning.evaluation import LEARNED, Evaluation, Interval, evaluate, play_task
+from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.sources import source_of
+from cluster.streams import stream_seed
+
+VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12)
+CONFIG = LearningConfig(
+    jobs=SyntheticJobs(jobs=12),
+    evaluation=EvaluationSettings(sequences=3, baselines=("tetris-mean", "best-fit-present")),
+)
+
+
+@pytest.fixture
+def first_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a heuristic stand for the trained policy, so that PyTorch is not needed."""
+    monkeypatch.setattr("cluster.learning.evaluation.learned", lambda _path: BASELINES["tetris-mean"])
+
+
+@given(VALUES)
+def test_intervals_are_those_of_student(values: list[float]):
+    """At 95 %, as SciPy has them."""
+    found = Interval.of(values)
+    if np.std(values) > 1e-6 * (1 + abs(np.mean(values))):
+        low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+        assert found.as_json() == pytest.approx({"mean": np.mean(values), "low": low, "high": high}, rel=1e-6, abs=1e-6)
+        assert found.sign == int(low > 0) - int(high < 0)
+
+
+def evaluation(learned: tuple[float, ...], other: tuple[float, ...], figure: str) -> Evaluation:
+    """Return one of two policies and one figure."""
+    figures = {LEARNED: {figure: learned}, "other": {figure: other}}
+    return Evaluation(10, figures)
+
+
+def test_the_better_of_two_is_told_only_where_it_is_certain():
+    """Sequence by sequence: both vary more than they differ. Of a reward more is better, of over-use less."""
+    low, high = (1.0, 5.0, 9.0), (2.0, 6.1, 10.0)
+    assert evaluation(high, low, "reward").verdict("other", "reward") == "better"
+    assert evaluation(low, high, "reward").verdict("other", "reward") == "worse"
+    assert evaluation(low, high, "over_use").verdict("other", "over_use") == "better"
+    assert evaluation(high, low, "over_use").verdict("other", "over_use") == "worse"
+    assert evaluation(low, (9.0, 5.0, 1.0), "reward").verdict("other", "reward") == "equal"
+    assert evaluation(low, low, "reward").verdict("other", "reward") == "equal"
+    assert evaluation(low, high, "steps").verdict("other", "steps") == "equal", "neither is better"
+
+
+@pytest.mark.usefixtures("first_is_learned")
+def test_every_policy_plays_the_same_sequences():
+    """Those of the evaluation's seed; the trained policy does as well as the heuristic that stands for it."""
+    told: list[int] = []
+    found = evaluate(CONFIG, "none", progress=lambda: told.append(1))
+    assert list(found.figures) == [LEARNED, "tetris-mean", "best-fit-present"]
+    assert found.figures[LEARNED] == found.figures["tetris-mean"]
+    assert found.figures["best-fit-present"] != found.figures["tetris-mean"]
+    assert (found.machines, found.sequences, len(told)) == (10, 3, 3)
+    episode = Episode(CONFIG.machines, CONFIG.penalties)
+    for number, reward in enumerate(found.figures["best-fit-present"]["reward"]):
+        seed = stream_seed(CONFIG.evaluation.seed, "evaluation", number)
+        episode.begin(source_of(CONFIG.jobs, held_back=True).sequence(seed))
+        assert play(episode, BASELINES["best-fit-present"])["reward"] == reward
+
+
+@pytest.mark.usefixtures("first_is_learned")
+def test_more_machines_get_more_jobs():
+    """As many more as there are more machines."""
+    found = evaluate(CONFIG, "none", machines=20)
+    few, many = (
+        np.mean(evaluate(CONFIG, "none", machines=count).figures[LEARNED]["machines"]) for count in (10, 20)
+    )
+    assert found.machines == 20
+    assert many > 1.3 * few
+
+
+@pytest.mark.usefixtures("first_is_learned")
+def test_json_has_means_differences_and_verdicts():
+    """By policy and figure."""
+    found = evaluate(CONFIG, "none").as_json()
+    assert set(found["policies"]) == {LEARNED, "tetris-mean", "best-fit-present"}
+    assert set(found["differences"]) == {"tetris-mean", "best-fit-present"}
+    same = found["differences"]["tetris-mean"]["reward"]
+    assert same == {"mean": 0.0, "low": 0.0, "high": 0.0, "verdict": "equal"}
+
+
+def test_without_a_policy_the_file_is_named(tmp_path):
+    """Not the end of a process."""
+    pytest.importorskip("torch")
+    from cluster.learning.evaluation import Task
+    from plb.learning.errors import CheckpointError
+
+    with pytest.raises(CheckpointError, match="nothing.pt"):
+        play_task(Task(CONFIG, str(tmp_path / "nothing.pt"), 10, 0))

@@ -1,0 +1,82 @@
+"""What demand is expected: the mean course of a class and role, beside one that is computed tenant by tenant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.model import Role
+from plb.risk import DemandHistory
+from plb.risk.expected import ExpectedDemand
+from tests.risk.strategies import CLASSES, NO_DEADLINE, histories
+
+
+def survivors(history: DemandHistory, tenant_class: str, role: Role, age: float) -> list[int]:
+    """Return the past tenants of a class and role that lived longer than that; at the beginning, all."""
+    code = history.class_code(tenant_class)
+    return [
+        row
+        for row in range(len(history))
+        if history.tenant_class[row] == code and history.role[row] == role and (history.lifetime[row] > age or age == 0)
+    ]
+
+
+def mean_demand(history: DemandHistory, rows: list[int], age: float) -> np.ndarray:
+    """Return the mean demand of tenants at an age."""
+    return np.mean([history.demand(age, row) for row in rows], axis=0)
+
+
+@NO_DEADLINE
+@given(histories(), st.sampled_from(CLASSES), st.sampled_from(Role), st.integers(0, 4), st.floats(0.0, 8.0))
+def test_course_is_that_of_tenants_who_lived_so_long(
+    history: DemandHistory, tenant_class: str, role: Role, age: int, load: float
+):
+    """Present load, and what the mean grew by, times the share that lives on; where nobody does, 0."""
+    step, horizon = 3.0, 4
+    expected = ExpectedDemand(history, step)
+    group = np.array([expected.group_of(tenant_class, role)])
+    found = expected.course(group, np.array([age * step]), np.full((1, 2), load), horizon)[0]
+    present = survivors(history, tenant_class, role, age * step)
+    if not present:
+        return
+    for coming in range(horizon):
+        later = (age + coming) * step
+        left = survivors(history, tenant_class, role, later)
+        if left:
+            grown = mean_demand(history, left, later) - mean_demand(history, present, age * step)
+            wanted = np.maximum(0.0, load + grown) * len(left) / len(present)
+        else:
+            wanted = np.zeros(2)
+        np.testing.assert_allclose(found[coming], wanted, rtol=1e-6, atol=1e-6)
+
+
+@given(histories(classes=("gold",)))
+def test_nothing_is_expected_of_an_unknown_class(history: DemandHistory):
+    """Its replicas stay as they are."""
+    expected = ExpectedDemand(history, 10.0)
+    group = np.array([expected.group_of("unknown", Role.PRIMARY), expected.group_of(None, Role.SECONDARY)])
+    found = expected.course(group, np.array([0.0, 1e9]), np.array([[1.0, 2.0], [3.0, 4.0]]), 3)
+    np.testing.assert_array_equal(found, np.repeat([[[1.0, 2.0]], [[3.0, 4.0]]], 3, axis=1))
+
+
+def test_a_story():
+    """Two tenants grow from 2 to 6 within two hours; one lives for two hours, the other for four."""
+    hour = 3600.0
+    history = DemandHistory.from_columns(
+        ["cpu"],
+        tenant_class=["gold", "gold"],
+        role=[Role.PRIMARY, Role.PRIMARY],
+        lifetime=[2 * hour, 4 * hour],
+        level=[[6.0], [6.0]],
+        initial=[[2.0], [2.0]],
+        growth=[[2 * hour], [2 * hour]],
+        maximum=[[6.0], [6.0]],
+    )
+    expected = ExpectedDemand(history, hour)
+    group = np.array([expected.group_of("gold", Role.PRIMARY)])
+    found = expected.course(group, np.array([0.0]), np.array([[3.0]]), 5)
+    assert found[0, :, 0].tolist() == pytest.approx([3.0, 5.0, 3.5, 3.5, 0.0])
+    old = expected.course(group, np.array([9 * hour]), np.array([[3.0]]), 2)
+    assert old[0, :, 0].tolist() == [3.0, 3.0]
