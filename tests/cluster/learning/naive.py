@@ -1,4 +1,4 @@
-"""The rules of an episode in plain Python, one step and one job after another; slow, and written from the rules alone."""
+"""The rules of an episode in plain Python, one step after another, written from the rules alone."""
 
 from __future__ import annotations
 
