@@ -37,8 +37,8 @@ class SyntheticJobs(Section):
     Parameters
     ----------
     rate
-        Jobs that arrive in a step, on average; numbers are Poisson. By default jobs keep 10 machines 65 % busy, if so
-        many arrive that the first ones and the last ones do not count.
+        Jobs that arrive in a step, on average; numbers are Poisson. By default jobs keep 10 machines 64 % busy in the
+        long run; a short sequence keeps them less so, as it begins and ends with empty machines.
     jobs
         Number of jobs in a sequence.
     resources

@@ -82,7 +82,7 @@ def test_by_default_jobs_keep_ten_machines_two_thirds_busy():
     source = SyntheticJobs(jobs=20_000)
     jobs = source.sequence(1).jobs
     load = sum(job.usage.sum(axis=0) for job in jobs) * source.rate / len(jobs) / 10
-    assert load == pytest.approx([0.65, 0.65], abs=0.02)
+    assert load == pytest.approx([0.64, 0.64], abs=0.02)
 
 
 def test_alignment_pays():
