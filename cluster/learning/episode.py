@@ -74,7 +74,7 @@ class Episode:
     penalties
         Weights of the rewards.
     longest_steps
-        After so many steps an episode is cut short, so that a policy that always waits comes to an end; None: four
+        In this step an episode is cut short, so that a policy that always waits comes to an end; None: four
         horizons after the last arrival.
     """
 
