@@ -74,7 +74,7 @@ class Episode:
     penalties
         Weights of the rewards.
     longest_steps
-        After so many steps an episode is cut short, so that a policy that always waits comes to an end; None: four
+        In this step an episode is cut short, so that a policy that always waits comes to an end; None: four
         horizons after the last arrival.
     """
 
@@ -141,7 +141,7 @@ class Episode:
         return self._usage[:, :, self.dimensions.past + self.time]
 
     def coming(self, steps: int) -> Standing:
-        """Return what the jobs placed so far will be in the next steps, the present one first, and an empty queue."""
+        """Return what will stand in the next steps, the present one first, if nothing more were placed; no queue."""
         now = self.dimensions.past + self.time
         window = slice(now, now + check_count("episode", "steps", steps, low=1, high=self.dimensions.horizon))
         return Standing(

@@ -24,8 +24,9 @@ class SyntheticJobs(Section):
     """Short and long jobs, each dominated by one resource.
 
     - A **long** job uses little, its base, and much, its peak, in one phase, whose place in the job is random; where
-      the phase runs over the end of the job the rest of it is at the beginning. Two such jobs go well together on a
-      machine where the peaks alternate, and badly where they meet; which of the two is known when they are placed.
+      the phase runs over the end of the job the rest of it is at the beginning. By default, and without noise, two
+      such jobs fit on one machine where their peaks alternate, and use one resource beyond its capacity where they
+      meet and are of the same dominant resource.
     - A **short** job uses about the same in all of its steps: it fits into the valley of a long one, if it begins at
       the right time.
     - The dominant resource is random, each equally often. Of the others the job uses a share of that, so that a job
@@ -36,8 +37,8 @@ class SyntheticJobs(Section):
     Parameters
     ----------
     rate
-        Jobs that arrive in a step, on average; numbers are Poisson. By default jobs keep 10 machines 65 % busy, if so
-        many arrive that the first ones and the last ones do not count.
+        Jobs that arrive in a step, on average; numbers are Poisson. By default jobs keep 10 machines 64 % busy in the
+        long run; a short sequence keeps them less so, as it begins and ends with empty machines.
     jobs
         Number of jobs in a sequence.
     resources
@@ -64,15 +65,15 @@ class SyntheticJobs(Section):
     usage. The long ones here go to the default horizon, and there are more of them, as only their curves align.
     """
 
-    rate: float = number(3.0, low=0.01, high=1000.0)
+    rate: float = number(3.5, low=0.01, high=1000.0)
     jobs: int = count(60, low=1, high=100_000)
     resources: tuple[str, ...] = ("cpu", "memory")
     short_share: float = number(0.6, high=1.0)
     short_steps: tuple[int, int] = count((1, 3), low=1, high=10_000)
     long_steps: tuple[int, int] = count((10, 20), low=1, high=10_000)
     short_usage: tuple[float, float] = number((0.3, 0.7), high=1.0)
-    base: tuple[float, float] = number((0.1, 0.3), high=1.0)
-    peak: tuple[float, float] = number((0.6, 0.9), high=1.0)
+    base: tuple[float, float] = number((0.05, 0.2), high=1.0)
+    peak: tuple[float, float] = number((0.5, 0.8), high=1.0)
     high_share: tuple[float, float] = number((0.3, 0.5), high=1.0)
     other: tuple[float, float] = number((0.2, 0.6), high=1.0)
     noise: float = number(0.1, high=1.0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from cluster.learning.episode import NOT_PLACED, Record
 from cluster.learning.rewards import PARTS
@@ -118,5 +120,5 @@ def fragmentation(usage: Floats) -> float:
     return float(np.mean([1.0 - share.mean() if len(share) else 0.0 for share in shares]))
 
 
-def _mean(values: np.ndarray) -> float:
+def _mean(values: npt.NDArray[Any]) -> float:
     return float(values.mean()) if values.size else 0.0

@@ -40,22 +40,22 @@ class Standing(NamedTuple):
 
 
 def contention(usage: Floats, squares: Floats) -> Floats:
-    """Return Σ u_i·u_j over the pairs of jobs on one machine, machines and resources, by step.
+    """Return Σ u_i·u_j over the pairs of jobs on a machine and over resources, by machine and step, (M, S).
 
     Summed over the steps it is Cr(i, j, d) of [4], save that both jobs are taken when they run; there both start
     together, at 0. The sum over pairs is ((Σu)² - Σu²) / 2.
     """
-    return np.asarray((usage * usage - squares).sum(axis=(0, 1))) / 2.0
+    return np.asarray((usage * usage - squares).sum(axis=1)) / 2.0
 
 
 def over_use(usage: Floats) -> Floats:
-    """Return by how much machines are used beyond their capacity, summed over machines and resources, by step."""
-    return np.asarray(np.maximum(usage - 1.0, 0.0).sum(axis=(0, 1)))
+    """Return by how much machines are used beyond their capacity, summed over resources, (M, S)."""
+    return np.asarray(np.maximum(usage - 1.0, 0.0).sum(axis=1))
 
 
 def under_use(usage: Floats, jobs: Ints) -> Floats:
-    """Return what is left unused of machines with a job, summed over machines and resources, by step."""
-    return np.asarray((np.maximum(1.0 - usage, 0.0).sum(axis=1) * (jobs > 0)).sum(axis=0))
+    """Return what is left unused of machines with a job, summed over resources, (M, S); 0 where there is no job."""
+    return np.asarray(np.maximum(1.0 - usage, 0.0).sum(axis=1)) * (jobs > 0)
 
 
 @attrs.frozen(kw_only=True)
@@ -86,8 +86,21 @@ class Penalties(Section):
     def of(self, standing: Standing) -> Floats:
         """Return the weighted penalties, at least 0, by part and step: (4, S), in the order of `PARTS`."""
         parts: npt.NDArray[np.float64] = np.empty((len(PARTS), len(standing.queue)))
-        parts[0] = self.contention * contention(standing.usage, standing.squares)
-        parts[1] = self.over_use * over_use(standing.usage)
+        parts[0] = self.contention * contention(standing.usage, standing.squares).sum(axis=0)
+        parts[1] = self.over_use * over_use(standing.usage).sum(axis=0)
         parts[2] = self.wait * standing.queue
-        parts[3] = self.under_use * under_use(standing.usage, standing.jobs)
+        parts[3] = self.under_use * under_use(standing.usage, standing.jobs).sum(axis=0)
         return parts
+
+    def of_machines(self, usage: Floats, squares: Floats, jobs: Ints) -> Floats:
+        """Return the weighted penalties of each machine, all but that for waiting, summed over the steps, (M,).
+
+        Parameters
+        ----------
+        usage, squares, jobs
+            As in `Standing`.
+        """
+        penalties = self.contention * contention(usage, squares)
+        penalties += self.over_use * over_use(usage)
+        penalties += self.under_use * under_use(usage, jobs)
+        return np.asarray(penalties.sum(axis=1))

@@ -81,6 +81,9 @@ class TraceJobs:
         series = traces.series_index[:, Role.PRIMARY]
         shortest = self.windows.steps[0] * self._samples
         self._series: Ints = series[traces.lifetime_steps >= shortest].astype(np.int64)
+        starts = traces.series_start[:-1]
+        most = np.maximum.reduceat(traces.values[:, self._metrics], starts) if len(starts) else np.empty((0, 0))
+        self._most: Floats = most.astype(np.float64)
         if not len(self._series):
             raise ConflictError(
                 f"{name}: no tenant lives for the shortest job, {self.windows.steps[0]} steps of "
@@ -119,7 +122,7 @@ class TraceJobs:
         steps = int(rng.integers(shortest, min(longest, len(whole) // self._samples) + 1))
         first = int(rng.integers(len(whole) - steps * self._samples + 1))
         size = rng.uniform(*self.windows.sizes)
-        most = whole.max(axis=0)[self._metrics].astype(np.float64)
+        most = self._most[series]
         window = whole[first : first + steps * self._samples, self._metrics].astype(np.float64)
         means = window.reshape(steps, self._samples, -1).mean(axis=1)
         return np.asarray(size * np.divide(means, most, out=np.zeros_like(means), where=most > 0.0))

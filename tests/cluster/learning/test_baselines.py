@@ -1,0 +1,152 @@
+"""The heuristics: which machine each takes, and when they wait."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.learning.baselines import (
+    BASELINES,
+    BestFit,
+    Fit,
+    LeastPenalty,
+    RandomPlacement,
+    Tetris,
+    WorstFit,
+    play,
+    requirement,
+    room,
+)
+from cluster.learning.dimensions import Dimensions
+from cluster.learning.episode import NOT_PLACED, Episode
+from cluster.learning.sequence import Job, JobSequence
+from plb.learning.interface import WAIT
+from tests.cluster.learning.strategies import dimensions, job, jobs, one_resource, penalties, sequences
+
+TWO = Dimensions(machines=3, horizon=4)
+
+
+def standing(head: list[list[float]], *others: list[list[float]]) -> Episode:
+    """Return an episode of three machines, with one other job on each of the first ones and a head to be placed."""
+    episode = Episode(TWO)
+    episode.begin(JobSequence([*(Job(0, other) for other in others), Job(0, head)]))
+    for machine in range(len(others)):
+        episode.decide(machine + 1)
+    return episode
+
+
+@pytest.mark.parametrize(
+    ("policy", "action"),
+    [
+        pytest.param(Tetris(), 3, id="tetris takes the machine whose room looks most like the job"),
+        pytest.param(BestFit(), 2, id="best fit takes the least room of the dominant resource"),
+        pytest.param(WorstFit(), 1, id="worst fit takes the most"),
+    ],
+)
+def test_each_looks_at_room_in_its_way(policy, action):
+    """The head wants much CPU and some memory; the machines differ in what they have left of both."""
+    episode = standing([[0.4, 0.2]], [[0.0, 0.8]], [[0.5, 0.0]], [[0.1, 0.1]])
+    assert policy(episode) == action
+
+
+@pytest.mark.parametrize("kind", [Tetris, BestFit, WorstFit, RandomPlacement])
+def test_all_wait_where_the_head_fits_nowhere(kind):
+    """One resource too little is enough."""
+    episode = standing([[0.1, 0.6]], [[0.0, 0.5]], [[0.0, 0.5]], [[0.0, 0.5]])
+    assert kind()(episode) == WAIT
+    assert all(kind(fit)(standing([[0.1, 0.5]])) != WAIT for fit in Fit)
+
+
+def test_what_fits_depends_on_what_one_looks_at():
+    """A job that begins low and ends high, beside one that does the same: now it fits, by its mean and peak not."""
+    curve = [[0.2, 0.0], [0.8, 0.0]]
+    one_machine = Episode(one_resource(1))
+    one_machine.begin(jobs(job(0, 0.2, 0.8), job(0, 0.2, 0.9)))
+    one_machine.decide(1)
+    assert [BestFit(fit)(one_machine) for fit in Fit] == [1, WAIT, WAIT]
+    episode = standing(curve, curve)
+    assert [requirement(episode, fit)[0] for fit in Fit] == pytest.approx([0.2, 0.5, 0.8])
+    assert [room(episode, fit)[0, 0] for fit in Fit] == pytest.approx([0.8, 0.5, 0.2])
+
+
+def test_jobs_that_have_left_take_no_room():
+    """Mean and peak are those of the jobs that still run."""
+    episode = Episode(one_resource(1))
+    episode.begin(jobs(job(0, 0.5), job(0, 0.25, 0.25), job(1, 0.5)))
+    episode.decide(1)
+    episode.decide(1)
+    assert episode.time == 1
+    assert [room(episode, fit).item() for fit in Fit] == [0.75, 0.75, 0.75]
+
+
+@pytest.mark.parametrize("name", [name for name in BASELINES if not name.startswith("random")])
+def test_ties_go_to_the_first_machine(name):
+    """On empty machines all scores are equal."""
+    assert BASELINES[name](standing([[0.5, 0.25]])) == 1
+
+
+@given(st.data(), dimensions(), penalties)
+def test_baselines_place_only_where_the_head_fits(data, sizes, weights):
+    """Whoever fits by peaks never overloads a machine; all place unless nothing fits, and come to an end."""
+    sequence = data.draw(sequences(sizes))
+    name = data.draw(st.sampled_from([name for name in BASELINES if name != "least-penalty"]))
+    policy, fit = BASELINES[name], Fit(name.rpartition("-")[2])
+    episode = Episode(sizes, weights)
+    episode.begin(sequence)
+    while not episode.over:
+        fits = (requirement(episode, fit) <= room(episode, fit) + 1e-9).all(axis=1)
+        action = policy(episode)
+        assert (action == WAIT) == (not fits.any())
+        assert action == WAIT or fits[action - 1]
+        episode.decide(action)
+    if fit is Fit.PEAK:
+        assert episode.record().standing.usage.max() <= 1.0 + 1e-6
+
+
+@given(st.data(), dimensions(), penalties)
+def test_least_penalty_is_the_least_of_all_machines(data, sizes, weights):
+    """No other machine for the last job gives a higher reward; every job is placed at once."""
+    sequence = data.draw(sequences(sizes))
+    episode = Episode(sizes, weights)
+    episode.begin(JobSequence([Job(0, each.usage) for each in sequence.jobs]))
+    while episode.queue > 1:
+        episode.decide(data.draw(st.integers(1, sizes.machines)))
+    rewards = [copy.deepcopy(episode).decide(machine + 1) for machine in range(sizes.machines)]
+    assert rewards[LeastPenalty()(episode) - 1] == pytest.approx(max(rewards), abs=1e-9)
+    assert play(episode, LeastPenalty())["wait"] == 0.0
+
+
+def test_chance_takes_all_machines_and_repeats_itself():
+    """Equal seeds place equally, whatever was played before; another seed does not."""
+    sequence = jobs(*[job(0, 0.01)] * 40)
+    placed = []
+    for seed in (0, 0, 1):
+        episode, policy = Episode(one_resource(4)), RandomPlacement(seed=seed)
+        episode.begin(sequence)
+        play(episode, policy)
+        placed.append(episode.machine.tolist())
+    assert placed[0] == placed[1] != placed[2]
+    assert set(placed[0]) == {0, 1, 2, 3}
+
+
+def test_a_job_larger_than_a_machine_waits_until_the_end():
+    """The episode is cut short, with all behind it unplaced."""
+    episode = Episode(one_resource(2))
+    episode.begin(jobs(job(0, 1.5), job(0, 0.5)))
+    found = play(episode, Tetris())
+    assert episode.truncated
+    assert found["unplaced"] == 2.0
+    assert (episode.placed == NOT_PLACED).all()
+
+
+def test_baselines_can_be_sent_to_other_processes():
+    """Each decides the same after it was pickled."""
+    episode = standing([[0.4, 0.2]], [[0.0, 0.8]], [[0.5, 0.0]], [[0.1, 0.1]])
+    for policy in BASELINES.values():
+        assert pickle.loads(pickle.dumps(policy))(episode) == policy(episode)
+    assert np.isin(["tetris-present", "tetris-mean", "tetris-peak", "least-penalty"], list(BASELINES)).all()

@@ -1,0 +1,207 @@
+"""The rules of an episode, as stories and against the plain Python of `naive`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.learning.dimensions import Dimensions
+from cluster.learning.episode import NOT_PLACED, Episode
+from cluster.learning.rewards import PARTS, Penalties
+from cluster.learning.sequence import Job, JobSequence
+from plb.errors import ConflictError, InvalidValueError
+from tests.cluster.learning.naive import NaiveEpisode
+from tests.cluster.learning.strategies import dimensions, job, jobs, one_resource, penalties, sequences
+
+ONLY = {"contention": 0.0, "over_use": 0.0, "wait": 0.0, "under_use": 0.0}
+
+
+def begun(machines: int, *given: Job, only: str = "wait", longest: int | None = None, **sizes: int) -> Episode:
+    """Return an episode with these jobs in which one part of the reward counts, with weight 1."""
+    episode = Episode(one_resource(machines, **sizes), Penalties(**(ONLY | {only: 1.0})), longest_steps=longest)
+    episode.begin(jobs(*given))
+    return episode
+
+
+def assert_seen(episode: Episode, naive: NaiveEpisode) -> None:
+    """Assert that both show the same."""
+    seen = episode.observe()._asdict()
+    for name, wanted in naive.observe().items():
+        assert seen[name].dtype == np.float32
+        np.testing.assert_allclose(seen[name], np.array(wanted, np.float64), rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@given(st.data(), dimensions(), penalties, st.none() | st.integers(1, 20))
+def test_an_episode_follows_the_rules(data, sizes, weights, longest):
+    """Whatever is decided, observations, times, rewards by part and the end are those of the rules in plain Python."""
+    sequence = data.draw(sequences(sizes))
+    episode, naive = Episode(sizes, weights, longest_steps=longest), NaiveEpisode(sizes, weights, sequence, longest)
+    episode.begin(sequence)
+    total = 0.0
+    while not naive.over:
+        assert not episode.over
+        assert (episode.time, episode.queue) == (naive.time, len(naive.queue))
+        assert_seen(episode, naive)
+        action = data.draw(st.integers(0, sizes.machines))
+        reward, wanted = episode.decide(action), naive.decide(action)
+        assert reward == pytest.approx(wanted, abs=1e-9)
+        total += reward
+    assert (episode.over, episode.truncated, episode.time) == (True, naive.truncated, naive.time)
+    assert_seen(episode, naive)
+    record = episode.record()
+    parts = record.penalties.of(record.standing).sum(axis=1)
+    wanted = [sum(step[part] for step in naive.log) for part in PARTS]
+    np.testing.assert_allclose(parts, wanted, atol=1e-9)
+    assert -parts.sum() == pytest.approx(total, abs=1e-9)
+    machines = [NOT_PLACED if each.machine is None else each.machine for each in naive.jobs]
+    assert record.machine.tolist() == machines
+    assert [at for at in record.placed if at != NOT_PLACED] == [
+        each.placed for each in naive.jobs if each.machine is not None
+    ]
+
+
+@given(st.data(), dimensions())
+def test_beginning_anew_forgets_what_was_played(data, sizes):
+    """A sequence gives the same rewards and observations in an episode that has played others, in part."""
+    sequence, other = data.draw(sequences(sizes)), data.draw(sequences(sizes))
+    used, fresh = Episode(sizes), Episode(sizes)
+    used.begin(other)
+    used.decide(1)
+    used.begin(sequence)
+    fresh.begin(sequence)
+    while not fresh.over:
+        for one, same in zip(used.observe(), fresh.observe(), strict=True):
+            np.testing.assert_array_equal(one, same)
+        action = data.draw(st.integers(0, sizes.machines))
+        assert used.decide(action) == fresh.decide(action)
+    assert used.over
+    assert used.time == fresh.time
+
+
+def test_time_stands_while_jobs_are_placed():
+    """Several jobs of one step are placed one after another, without reward, until the last."""
+    episode = begun(2, job(0, 0.5), job(0, 0.5, 0.5), job(0, 0.5))
+    assert [episode.decide(1), episode.decide(2)] == [0.0, 0.0]
+    assert (episode.time, episode.queue) == (0, 1)
+    episode.decide(1)
+    assert (episode.time, episode.over) == (2, True)
+
+
+def test_waiting_ends_the_step():
+    """Nothing more is decided in that step, and each job that waits costs W, those out of sight included."""
+    episode = begun(1, *[job(0, 0.5)] * 7, visible=5)
+    assert episode.decide(0) == -7.0
+    assert (episode.time, episode.queue) == (1, 7)
+    episode.decide(1)
+    assert episode.decide(0) == -6.0
+
+
+def test_a_job_runs_from_the_step_in_which_it_is_placed():
+    """Placed in step 1 after a wait, it uses its first value then."""
+    episode = begun(1, job(0, 0.75, 0.25), job(5, 0.5), past=2)
+    episode.decide(0)
+    episode.decide(1)
+    assert episode.time == 5
+    episode = begun(1, job(0, 0.75, 0.25), job(0, 0.5), past=2)
+    episode.decide(0)
+    episode.decide(1)
+    assert episode.observe().machines.tolist() == [[[0, 0, 0.75, 0.25, 0, 0]]]
+
+
+def test_a_machine_can_be_used_beyond_its_capacity():
+    """Two peaks that meet cost what is beyond; two that alternate cost nothing."""
+    early, late = (0.75, 0.25), (0.25, 0.75)
+    for second, reward in ((early, -0.5), (late, 0.0)):
+        episode = begun(1, job(0, *early), job(0, *second), only="over_use")
+        episode.decide(1)
+        assert episode.decide(1) == reward
+
+
+def test_contention_depends_on_when_jobs_run_and_not_on_when_they_begin():
+    """A job placed in the second step of another meets its second value, not its first."""
+    episode = begun(1, job(0, 1.0, 0.5), job(1, 0.5), only="contention")
+    episode.decide(1)
+    assert episode.decide(1) == -0.25
+
+
+def test_machines_without_a_job_may_stand_unused():
+    """Only those with a job cost what they have left, also where that job uses nothing."""
+    episode = begun(3, job(0, 0.25, 0.0), only="under_use")
+    assert episode.decide(2) == -1.75
+
+
+def test_an_episode_begins_with_its_first_job():
+    """The steps before are passed over, without reward."""
+    episode = begun(1, job(7, 0.5), only="under_use")
+    assert episode.time == 7
+    assert episode.decide(1) == -0.5
+    assert len(episode.record().standing.queue) == 1
+
+
+def test_always_waiting_comes_to_an_end():
+    """Four horizons after the last arrival the episode is cut short, and the job was never placed."""
+    episode = begun(1, job(0, 0.5), job(3, 0.5))
+    waits = 0
+    while not episode.over:
+        episode.decide(0)
+        waits += 1
+    assert (waits, episode.time, episode.truncated) == (19, 19, True)
+    assert episode.record().placed.tolist() == [NOT_PLACED] * 2
+
+
+def test_an_episode_that_ends_in_its_longest_step_is_not_cut_short():
+    """The last job finishes just then; a step less, and it is cut short."""
+    for longest, truncated in ((2, False), (1, True)):
+        episode = begun(1, job(0, 0.5, 0.5), longest=longest)
+        episode.decide(1)
+        assert (episode.over, episode.truncated) == (True, truncated)
+
+
+def test_observations_and_records_are_the_callers():
+    """Later decisions leave them as they are."""
+    episode = begun(2, job(0, 0.5, 0.5), job(0, 0.5), job(0, 0.25))
+    seen, before = episode.observe(), episode.observe()
+    episode.decide(1)
+    record, placed = episode.record(), episode.record().placed.copy()
+    episode.decide(1)
+    for one, same in zip(seen, before, strict=True):
+        np.testing.assert_array_equal(one, same)
+    assert record.placed.tolist() == placed.tolist()
+
+
+def test_running_jobs_are_those_on_a_machine_now():
+    """Neither those that wait nor those that have finished."""
+    episode = begun(1, job(0, 0.5), job(0, 0.5, 0.5), job(1, 0.5), job(1, 0.5))
+    assert episode.running().tolist() == []
+    episode.decide(1)
+    assert episode.running().tolist() == [0]
+    episode.decide(1)
+    assert (episode.time, episode.running().tolist()) == (1, [1])
+    assert episode.coming(3).usage.tolist() == [[[0.5, 0.0, 0.0]]]
+
+
+@pytest.mark.parametrize("action", [-1, 3, 1.0, None])
+def test_other_actions_are_refused(action):
+    """An action is a whole number from 0 to M, and the message says so."""
+    with pytest.raises(InvalidValueError, match="action"):
+        begun(2, job(0, 0.5)).decide(action)
+
+
+def test_nothing_is_decided_before_the_beginning_or_after_the_end():
+    """Both are misuse, and say what to do."""
+    with pytest.raises(ConflictError, match="begin"):
+        Episode().decide(0)
+    episode = begun(1, job(0, 0.5))
+    episode.decide(1)
+    with pytest.raises(ConflictError, match="begin"):
+        episode.decide(0)
+
+
+def test_jobs_that_the_machines_cannot_show_are_refused():
+    """Jobs longer than the horizon, or with other resources; the message names the sequence."""
+    with pytest.raises(InvalidValueError, match=r"'jobs'.*at most the horizon, 4"):
+        begun(1, job(0, *[0.5] * 5))
+    with pytest.raises(InvalidValueError, match=r"'jobs': resources = 1"):
+        Episode(Dimensions()).begin(JobSequence([job(0, 0.5)]))

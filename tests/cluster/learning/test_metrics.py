@@ -1,0 +1,121 @@
+"""The figures of an episode, by hand and against plain sums over steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.learning.episode import Episode
+from cluster.learning.metrics import FIGURES, UTILISATION, figure, figures, fragmentation
+from tests.cluster.learning.naive import NaiveEpisode
+from tests.cluster.learning.strategies import dimensions, job, jobs, one_resource, penalties, sequences
+
+
+def mean(values: list[float]) -> float:
+    """Return a mean, 0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def naive_figures(naive: NaiveEpisode, first: int) -> dict[str, float]:
+    """Return figures of an episode that is over, summed step by step in plain Python."""
+    end, jobs, free = naive.time, naive.jobs, []
+    rows: dict[str, list[float]] = {name: [] for name in ("over_use", "overloaded", "machines", "utilisation")}
+    resources = range(len(naive.sizes.resources))
+    for naive.time in range(first, end):
+        total, busy, by_machine = 0.0, 0, []
+        for machine in range(naive.sizes.machines):
+            standing = naive.on(machine)
+            used = [sum(job.uses(naive.time, resource) for job in standing) for resource in resources]
+            by_machine.append([max(0.0, 1.0 - one) for one in used])
+            over = sum(max(0.0, one - 1.0) for one in used)
+            total += over
+            if standing:
+                busy += 1
+                rows["overloaded"].append(float(max(used) > 1.0 + 1e-9))
+                rows["utilisation"].append(mean([min(one, 1.0) for one in used]))
+        rows["over_use"].append(total)
+        rows["machines"].append(float(busy))
+        free.append(by_machine)
+    naive.time = end
+    pieces = []
+    for resource in resources:
+        columns = [[room[resource] for room in by_machine] for by_machine in free]
+        pieces.append(mean([1.0 - max(column) / sum(column) for column in columns if sum(column) > 1e-9]))
+    until = [(job, end if job.machine is None else job.placed) for job in jobs if job.arrival <= end]
+    waits = [float(last - job.arrival) for job, last in until]
+    found = {name: mean(values) for name, values in rows.items()}
+    return found | {"fragmentation": mean(pieces), "wait": mean(waits), "most_machines": max(rows["machines"])}
+
+
+@given(st.data(), dimensions(), penalties, st.none() | st.integers(10, 20))
+def test_figures_are_those_of_plain_sums(data, sizes, weights, longest):
+    """Every figure is what a walk through the steps, machines and resources gives, and the reward that of the game."""
+    sequence = data.draw(sequences(sizes))
+    episode, naive = Episode(sizes, weights, longest_steps=longest), NaiveEpisode(sizes, weights, sequence, longest)
+    episode.begin(sequence)
+    reward = 0.0
+    while not episode.over:
+        action = data.draw(st.integers(0, sizes.machines))
+        reward += episode.decide(action)
+        naive.decide(action)
+    found = figures(episode.record())
+    for name, wanted in naive_figures(naive, sequence.jobs[0].arrival).items():
+        assert found[name] == pytest.approx(wanted, abs=1e-9), name
+    assert found["reward"] == pytest.approx(reward, abs=1e-9)
+    assert found["reward"] == pytest.approx(-sum(found[name] for name in found if name.startswith("penalty_")))
+    assert found["unplaced"] == sum(each.machine is None for each in naive.jobs)
+    assert found["utilisation"] == pytest.approx(
+        mean([found[f"{UTILISATION}{resource}"] for resource in sizes.resources])
+    )
+
+
+def test_figures_by_hand():
+    """Two jobs on one of two machines: they overlap in the first step, half a machine too much."""
+    episode = Episode(one_resource(2))
+    episode.begin(jobs(job(0, 1.0, 0.5), job(0, 0.5)))
+    episode.decide(1)
+    episode.decide(1)
+    found = figures(episode.record())
+    assert found["over_use"] == 0.25
+    assert found["overloaded"] == 0.5
+    assert (found["machines"], found["most_machines"]) == (1.0, 1.0)
+    assert found["utilisation_cpu"] == found["utilisation"] == 0.75
+    assert found["wait"] == 0.0
+    assert found["fragmentation"] == pytest.approx((0.0 + (1 - 1.0 / 1.5)) / 2)
+    assert found["penalty_contention"] == 0.25 * 0.5
+    assert found["penalty_over_use"] == 4.0 * 0.5
+    assert found["penalty_under_use"] == 0.25 * 0.5
+    assert found["steps"] == 2.0
+
+
+def test_fragmentation_counts_only_steps_with_room():
+    """Room on one machine is not fragmented, room on two alike is so by half, and over-use is no negative room."""
+    assert fragmentation(np.array([[[0.5]], [[1.5]]])) == 0.0
+    assert fragmentation(np.array([[[0.5]], [[0.5]]])) == 0.5
+    assert fragmentation(np.array([[[0.5, 1.0]], [[0.5, 2.0]]])) == 0.5
+    assert fragmentation(np.ones((2, 1, 3))) == 0.0
+
+
+def test_an_episode_that_was_cut_short_at_once_has_figures():
+    """Nothing happened, and every mean over nothing is 0."""
+    episode = Episode(one_resource(1), longest_steps=2)
+    episode.begin(jobs(job(5, 0.5)))
+    assert (episode.over, episode.truncated) == (True, True)
+    found = figures(episode.record())
+    assert found["unplaced"] == 1.0
+    assert not any(value for name, value in found.items() if name != "unplaced")
+
+
+def test_every_figure_has_words():
+    """Those of single resources too; an unknown name is an error."""
+    episode = Episode(one_resource(1))
+    episode.begin(jobs(job(0, 0.5)))
+    episode.decide(1)
+    found = figures(episode.record())
+    assert list(found)[: len(FIGURES)] == list(FIGURES)
+    assert all(figure(name).heading and figure(name).meaning for name in found)
+    assert figure("utilisation_gpu").heading == "gpu"
+    with pytest.raises(KeyError):
+        figure("luck")

@@ -1,0 +1,56 @@
+"""The four penalties, each against a plain sum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.learning.rewards import PARTS, Penalties, Standing, contention, over_use, under_use
+from plb.errors import InvalidValueError
+from tests.cluster.learning.strategies import levels, penalties
+
+tables = st.tuples(st.integers(0, 4), st.integers(1, 2), st.integers(1, 4)).flatmap(
+    lambda shape: st.lists(levels, min_size=int(np.prod(shape)), max_size=int(np.prod(shape))).map(
+        lambda values: np.array(values, np.float64).reshape(shape)
+    )
+)
+"""Usage of some jobs of one machine, (jobs, resources, steps)."""
+
+
+@given(tables)
+def test_contention_is_the_inner_product_of_every_pair(jobs):
+    """(Σu)² - Σu², halved, is the sum of u_i·u_j over the pairs, resource by resource."""
+    pairs = sum((jobs[i] * jobs[j]).sum(axis=0) for i in range(len(jobs)) for j in range(i))
+    usage, squares = jobs.sum(axis=0)[None], (jobs**2).sum(axis=0)[None]
+    found = contention(usage, squares)
+    assert found.shape == (1, jobs.shape[2])
+    np.testing.assert_allclose(found[0], pairs, atol=1e-9)
+
+
+def test_over_use_and_under_use_add_up_over_resources():
+    """Over-use of one resource is not made up for by room of another; a machine without a job has no under-use."""
+    usage = np.array([[[1.25], [0.5]], [[2.0], [1.5]], [[0.0], [0.0]]])
+    assert over_use(usage).tolist() == [[0.25], [1.5], [0.0]]
+    assert under_use(usage, np.array([[2], [2], [0]])).tolist() == [[0.5], [0.0], [0.0]]
+    assert under_use(usage, np.array([[2], [2], [1]])).tolist() == [[0.5], [0.0], [2.0]]
+
+
+@given(tables, penalties)
+def test_penalties_of_machines_are_those_of_steps(jobs, weights):
+    """Summed over machines, or over steps, they come to the same but for waiting; none is below 0."""
+    usage, squares = np.stack([jobs.sum(axis=0)] * 2), np.stack([(jobs**2).sum(axis=0)] * 2)
+    count = np.full((2, jobs.shape[2]), len(jobs))
+    parts = weights.of(Standing(usage, squares, count, np.arange(jobs.shape[2])))
+    assert parts.min() >= -1e-12
+    by_machine = weights.of_machines(usage, squares, count)
+    waiting = parts[PARTS.index("wait")].sum()
+    assert by_machine.sum() == pytest.approx(parts.sum() - waiting, abs=1e-9)
+    assert waiting == weights.wait * np.arange(jobs.shape[2]).sum()
+
+
+def test_weights_are_at_least_0():
+    """A reward for contention is refused."""
+    with pytest.raises(InvalidValueError, match="contention"):
+        Penalties(contention=-1.0)
