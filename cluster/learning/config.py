@@ -20,7 +20,7 @@ from cluster.learning.baselines import BASELINES
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.rewards import Penalties
-from cluster.learning.sources import Jobs, TraceSource, longest_of
+from cluster.learning.sources import Jobs, RegionSource, TraceSource, longest_of
 from cluster.section_file import SectionReader, nearest, read_toml
 from cluster.sections import Section, count
 from plb import InvalidValueError, PlbError, UnknownNameError
@@ -28,7 +28,7 @@ from plb.learning.settings import TrainingSettings
 
 SYNTHETIC = "synthetic"
 JOB_KINDS: Mapping[str, type[Jobs]] = MappingProxyType(
-    {SYNTHETIC: SyntheticJobs, "traces": TraceSource, "bitbrains": TraceSource}
+    {SYNTHETIC: SyntheticJobs, "traces": TraceSource, "bitbrains": TraceSource, "region": RegionSource}
 )
 """What ``kind`` may say in a section of jobs, and what its other fields are."""
 TOP_LEVEL = ("name", "machines", "jobs", "bootstrap", "penalties", "training", "evaluation")
@@ -163,7 +163,7 @@ class _ConfigReader(SectionReader):
         if kind not in JOB_KINDS:
             self.add(f"{place}.kind", f"unknown kind {kind!r}{nearest(kind, JOB_KINDS)}")
             return None
-        if JOB_KINDS[kind] is SyntheticJobs:
+        if JOB_KINDS[kind] is not TraceSource:
             found.pop("kind", None)
         jobs = self.section(place, found, JOB_KINDS[kind])
         return attrs.evolve(jobs, path=str(self._folder / jobs.path)) if isinstance(jobs, TraceSource) else jobs

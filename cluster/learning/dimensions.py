@@ -11,6 +11,9 @@ from cluster.sections import Section, count
 from plb.errors import InvalidValueError, PlbError
 from plb.learning.interface import ObservationShape
 
+RESOURCES = ("cpu", "memory")
+"""Those of machines and jobs where nothing else is said."""
+
 
 @attrs.frozen(kw_only=True)
 class Dimensions(Section):
@@ -33,7 +36,7 @@ class Dimensions(Section):
     """
 
     machines: int = count(10, low=1, high=10_000)
-    resources: tuple[str, ...] = ("cpu", "memory")
+    resources: tuple[str, ...] = RESOURCES
     horizon: int = count(20, low=1, high=10_000)
     past: int = count(5, high=10_000)
     visible: int = count(5, low=1, high=10_000)
@@ -59,7 +62,7 @@ class Dimensions(Section):
 
 def resource_conflicts(item: str, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
     """Yield what is wrong with the names of resources of a section."""
-    names = values.get("resources", ("cpu", "memory"))
+    names = values.get("resources", RESOURCES)
     if not names or len(set(names)) < len(names):
         yield "resources", InvalidValueError(item, "resources", names, "one or more different names")
 

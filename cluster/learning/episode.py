@@ -28,8 +28,6 @@ NOT_PLACED = -1
 """Machine, and step of the placement, of a job that is not placed."""
 HORIZONS = 4
 """An episode is cut short so many horizons after the last arrival."""
-BACKLOG = 60
-"""The backlog is shown in so many parts."""
 TENTH = 10
 """The number of jobs on a machine is shown in tenths."""
 
@@ -119,7 +117,7 @@ class Episode:
         self._count = np.zeros((sizes.machines, room), np.int64)
         self._queue = np.zeros(self.last_step, np.int64)
         self._profiles = jobs.usage.astype(np.float32)
-        arriving = np.bincount(jobs.arrival, minlength=self.last_step + 1) / sizes.visible
+        arriving = np.bincount(jobs.arrival, minlength=self.last_step + 1) / sizes.machines
         self._arriving = np.concatenate([np.zeros(sizes.arrivals - 1), arriving]).astype(np.float32)
         self.machine = np.full(len(jobs.steps), NOT_PLACED, np.int64)
         self.placed = np.full(len(jobs.steps), NOT_PLACED, np.int64)
@@ -235,6 +233,6 @@ class Episode:
             occupied=(self._count[:, sizes.past + now] / TENTH).astype(np.float32),
             queue=queue,
             waited=waited,
-            backlog=np.array([(self.queue - shown) / BACKLOG], np.float32),
+            backlog=np.array([(self.queue - shown) / sizes.machines], np.float32),
             arrivals=self._arriving[now : now + sizes.arrivals].copy(),
         )

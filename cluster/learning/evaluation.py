@@ -14,7 +14,7 @@ from cluster.learning.baselines import BASELINES, Policy, play
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
 from cluster.learning.metrics import figure
-from cluster.learning.sources import scaled, source_of
+from cluster.learning.sources import SourceOf, scaled
 from cluster.learning.workers import Map
 from cluster.streams import stream_seed
 
@@ -176,7 +176,7 @@ def play_task(task: Task) -> dict[str, dict[str, float]]:
     dimensions = attrs.evolve(config.machines, machines=task.machines)
     jobs = scaled(config.jobs, task.machines / config.machines.machines)
     seed = stream_seed(config.evaluation.seed, "evaluation", task.sequence)
-    sequence = source_of(jobs, held_back=True).sequence(seed)
+    sequence = SourceOf(jobs, held_back=True).sequence(seed)
     episode = Episode(dimensions, config.penalties)
     found = {}
     for name, policy in {LEARNED: learned(task.policy), **baselines(config)}.items():

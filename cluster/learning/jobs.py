@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from cluster.learning.dimensions import pair_conflicts, resource_conflicts
+from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
 from cluster.learning.sequence import Floats, Ints, Job, JobSequence, poisson_arrivals
 from cluster.sections import Section, count, number
 from cluster.streams import stream
@@ -66,8 +66,8 @@ class SyntheticJobs(Section):
     """
 
     rate: float = number(3.5, low=0.01, high=1000.0)
-    jobs: int = count(60, low=1, high=100_000)
-    resources: tuple[str, ...] = ("cpu", "memory")
+    jobs: int = count(120, low=1, high=100_000)
+    resources: tuple[str, ...] = RESOURCES
     short_share: float = number(0.6, high=1.0)
     short_steps: tuple[int, int] = count((1, 3), low=1, high=10_000)
     long_steps: tuple[int, int] = count((10, 20), low=1, high=10_000)

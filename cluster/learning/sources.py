@@ -9,13 +9,14 @@ from typing import Any, Literal
 import attrs
 
 from cluster.learning.jobs import SyntheticJobs
-from cluster.learning.sequence import JobSource
+from cluster.learning.sequence import JobSequence, JobSource
 from cluster.learning.trace_jobs import TraceJobs, TraceWindows
 from cluster.sections import count, number
-from plb.errors import InvalidValueError, PlbError
+from plb.errors import InvalidValueError, PlbError, UnknownNameError
+from workloads.regions import REGIONS
 
 KEPT = 4
-"""Sources that a process keeps; those of traces are large."""
+"""Sources, and sequences, that a process keeps; traces are large."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,13 +51,41 @@ class TraceSource(TraceWindows):
             yield "path", InvalidValueError("jobs", "path", values.get("path", ""), "the directory of the traces")
 
 
-Jobs = SyntheticJobs | TraceSource
+@attrs.frozen(kw_only=True)
+class RegionSource(TraceWindows):
+    """Windows of the tenants of a synthetic region.
+
+    Parameters
+    ----------
+    region
+        Name of the region.
+    tenants
+        Number of its tenants from which jobs are learned: its first ones, of which a scenario's demand history consists
+        that has as many, or more. Evaluation takes its jobs from as many tenants after these.
+    trace_seed
+        Seed of the region.
+    """
+
+    region: str = "region1"
+    tenants: int = count(2000, low=1, high=100_000)
+    trace_seed: int = count(0)
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield what is wrong with the windows, and a region that is not known."""
+        yield from TraceWindows.conflicts(values)
+        region = values.get("region", attrs.fields(cls).region.default)
+        if region not in REGIONS:
+            yield "region", UnknownNameError("region", region, REGIONS, "jobs")
+
+
+Jobs = SyntheticJobs | TraceSource | RegionSource
 """Settings of jobs."""
 
 
 def longest_of(jobs: Jobs) -> int:
     """Return the steps of the longest job that there may be."""
-    return jobs.steps[1] if isinstance(jobs, TraceSource) else max(jobs.short_steps[1], jobs.long_steps[1])
+    return max(jobs.short_steps[1], jobs.long_steps[1]) if isinstance(jobs, SyntheticJobs) else jobs.steps[1]
 
 
 def scaled(jobs: Jobs, factor: float) -> Jobs:
@@ -64,16 +93,48 @@ def scaled(jobs: Jobs, factor: float) -> Jobs:
     return attrs.evolve(jobs, rate=jobs.rate * factor, jobs=max(1, round(jobs.jobs * factor)))
 
 
-@lru_cache(KEPT)
-def source_of(jobs: Jobs, *, held_back: bool) -> JobSource:
-    """Return the source of jobs to learn from, or of those that are held back.
+@attrs.frozen
+class SourceOf:
+    """The jobs of some settings; it is small, so that it can be sent to other processes, which read the traces anew.
 
-    Synthetic jobs of one seed are independent of those of another: none needs to be held back. Traces are read once a
-    process.
+    Parameters
+    ----------
+    jobs
+        The settings.
+    held_back
+        True: jobs that nothing is learned from. Synthetic jobs of one seed are independent of those of another, so that
+        none needs to be held back.
     """
+
+    jobs: Jobs
+    held_back: bool = False
+
+    def sequence(self, seed: int) -> JobSequence:
+        """Return the sequence of a seed."""
+        return _sequence(self, seed)
+
+
+@lru_cache(KEPT)
+def _sequence(source: SourceOf, seed: int) -> JobSequence:
+    """Return a sequence; it is asked for once a trajectory, one after another."""
+    return _source(source.jobs, held_back=source.held_back).sequence(seed)
+
+
+def _source(jobs: Jobs, *, held_back: bool) -> JobSource:
     if isinstance(jobs, SyntheticJobs):
         return jobs
-    return _halves(jobs)[1 if held_back else 0]
+    return (_halves if isinstance(jobs, TraceSource) else _parts)(jobs)[1 if held_back else 0]
+
+
+@lru_cache(KEPT)
+def _parts(jobs: RegionSource) -> tuple[TraceJobs, TraceJobs]:
+    from workloads.regions import REGIONS, generate
+
+    first, second = (
+        TraceJobs(generate(REGIONS[jobs.region], jobs.tenants, jobs.trace_seed, begin), jobs, jobs.region)
+        for begin in (0, jobs.tenants)
+    )
+    return first, second
 
 
 @lru_cache(KEPT)

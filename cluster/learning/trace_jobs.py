@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.learning.dimensions import pair_conflicts, resource_conflicts
+from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
 from cluster.learning.sequence import Floats, Ints, Job, JobSequence, poisson_arrivals
 from cluster.sections import Section, count, number
 from cluster.streams import stream
@@ -40,20 +40,28 @@ class TraceWindows(Section):
     sizes
         What a job uses, as a share of a machine, where its tenant has its maximum demand; drawn for each job, for all
         resources together.
+    capacity
+        Capacity of a machine by resource, in the units of the metrics: jobs are then as large as their tenants are, and
+        `sizes` says nothing. None: sizes are drawn.
     """
 
     rate: float = number(3.0, low=0.01, high=1000.0)
-    jobs: int = count(60, low=1, high=100_000)
-    resources: tuple[str, ...] = ("cpu", "memory")
+    jobs: int = count(120, low=1, high=100_000)
+    resources: tuple[str, ...] = RESOURCES
     step_minutes: float = number(60.0, high=1e6, low_open=True)
     steps: tuple[int, int] = count((5, 20), low=1, high=10_000)
     sizes: tuple[float, float] = number((0.3, 1.0), high=1.0)
+    capacity: tuple[float, ...] = number((), low_open=True)
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
         """Yield what is wrong with the resources and the ranges."""
         yield from resource_conflicts("tracewindows", values)
         yield from pair_conflicts("tracewindows", values, ("steps", "sizes"))
+        capacity, resources = values.get("capacity", ()), values.get("resources", RESOURCES)
+        if capacity and len(capacity) != len(resources):
+            allowed = f"none, or one number for each of {', '.join(resources)}"
+            yield "capacity", InvalidValueError("tracewindows", "capacity", list(capacity), allowed)
 
 
 class TraceJobs:
@@ -121,11 +129,16 @@ class TraceJobs:
         whole = self.traces.values[begin:end]
         steps = int(rng.integers(shortest, min(longest, len(whole) // self._samples) + 1))
         first = int(rng.integers(len(whole) - steps * self._samples + 1))
-        size = rng.uniform(*self.windows.sizes)
-        most = self._most[series]
+        whole_machine = self._whole_machine(int(series), rng.uniform(*self.windows.sizes))
         window = whole[first : first + steps * self._samples, self._metrics].astype(np.float64)
         means = window.reshape(steps, self._samples, -1).mean(axis=1)
-        return np.asarray(size * np.divide(means, most, out=np.zeros_like(means), where=most > 0.0))
+        return np.asarray(np.divide(means, whole_machine, out=np.zeros_like(means), where=whole_machine > 0.0))
+
+    def _whole_machine(self, series: int, size: float) -> Floats:
+        """Return the demand of a series that takes a whole machine, (D,); 0 where it only ever has 0."""
+        if self.windows.capacity:
+            return np.array(self.windows.capacity)
+        return np.asarray(self._most[series] / size) if size > 0.0 else np.zeros(len(self._metrics))
 
     def halves(self, share: float, seed: int) -> tuple[TraceJobs, TraceJobs]:
         """Return the jobs of some tenants to learn from, and those of the others to be judged by.

@@ -14,7 +14,7 @@ from cluster.learning.config import LearningConfig
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.game import JobPlacementGame
 from cluster.learning.rewards import Penalties
-from cluster.learning.sources import Jobs, source_of
+from cluster.learning.sources import Jobs, SourceOf
 from cluster.learning.workers import Map
 from cluster.results import check_free, versions, write_json
 from plb.errors import ConflictError
@@ -47,7 +47,7 @@ class MakeGame:
 
     def __call__(self) -> JobPlacementGame:
         """Return a game."""
-        return JobPlacementGame(source_of(self.jobs, held_back=False), self.machines, self.penalties)
+        return JobPlacementGame(SourceOf(self.jobs), self.machines, self.penalties)
 
 
 @attrs.frozen

@@ -59,9 +59,9 @@ class Observation(NamedTuple):
     waited
         How long each of these has waited, (Q,), as a share of H.
     backlog
-        Number of waiting jobs beyond these, (1,), in sixtieths.
+        Number of waiting jobs beyond these, (1,), by the number of machines.
     arrivals
-        Number of jobs that arrived in each of the last A steps, oldest first, (A,), divided by Q.
+        Number of jobs that arrived in each of the last A steps, oldest first, (A,), by the number of machines.
     """
 
     machines: Float32

@@ -179,7 +179,7 @@ class Learned:
             occupied.astype(np.float32),
             queue,
             np.zeros(shape.visible, np.float32),
-            np.array([max(0, len(waiting) - shape.visible) / 60.0], np.float32),
+            np.array([max(0, len(waiting) - shape.visible) / configuration.nodes], np.float32),
             self._arrivals(configuration, shape),
         )
 
@@ -205,7 +205,7 @@ class Learned:
         steps = (configuration.now - table.created[configuration.rows]) / (60.0 * self.step_minutes)
         recent = steps[(steps >= 0) & (steps < shape.arrivals)].astype(np.int64)
         counts = np.bincount(recent, minlength=shape.arrivals)[::-1]
-        return np.asarray(counts / shape.visible, np.float32)
+        return np.asarray(counts / configuration.nodes, np.float32)
 
 
 class _View:

@@ -121,9 +121,9 @@ class NaiveEpisode:
             "occupied": [len(self.on(machine)) / 10 for machine in range(sizes.machines)],
             "queue": profiles + [nothing] * empty,
             "waited": [(now - job.arrival) / sizes.horizon for job in shown] + [0.0] * empty,
-            "backlog": [(len(self.queue) - len(shown)) / 60],
+            "backlog": [(len(self.queue) - len(shown)) / sizes.machines],
             "arrivals": [
-                sum(job.arrival == step for job in self.jobs) / sizes.visible
+                sum(job.arrival == step for job in self.jobs) / sizes.machines
                 for step in range(now - sizes.arrivals + 1, now + 1)
             ],
         }

@@ -14,7 +14,7 @@ from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
 from cluster.learning.evaluation import LEARNED, Evaluation, Interval, evaluate, play_task
 from cluster.learning.jobs import SyntheticJobs
-from cluster.learning.sources import source_of
+from cluster.learning.sources import SourceOf
 from cluster.streams import stream_seed
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12)
@@ -70,7 +70,7 @@ def test_every_policy_plays_the_same_sequences():
     episode = Episode(CONFIG.machines, CONFIG.penalties)
     for number, reward in enumerate(found.figures["best-fit-present"]["reward"]):
         seed = stream_seed(CONFIG.evaluation.seed, "evaluation", number)
-        episode.begin(source_of(CONFIG.jobs, held_back=True).sequence(seed))
+        episode.begin(SourceOf(CONFIG.jobs, held_back=True).sequence(seed))
         assert play(episode, BASELINES["best-fit-present"])["reward"] == reward
 
 
@@ -78,9 +78,7 @@ def test_every_policy_plays_the_same_sequences():
 def test_more_machines_get_more_jobs():
     """As many more as there are more machines."""
     found = evaluate(CONFIG, "none", machines=20)
-    few, many = (
-        np.mean(evaluate(CONFIG, "none", machines=count).figures[LEARNED]["machines"]) for count in (10, 20)
-    )
+    few, many = (np.mean(evaluate(CONFIG, "none", machines=count).figures[LEARNED]["machines"]) for count in (10, 20))
     assert found.machines == 20
     assert many > 1.3 * few
 
@@ -101,5 +99,5 @@ def test_without_a_policy_the_file_is_named(tmp_path):
     from cluster.learning.evaluation import Task
     from plb.learning.errors import CheckpointError
 
-    with pytest.raises(CheckpointError, match="nothing.pt"):
+    with pytest.raises(CheckpointError, match=r"nothing\.pt"):
         play_task(Task(CONFIG, str(tmp_path / "nothing.pt"), 10, 0))
