@@ -80,7 +80,9 @@ class LearnedPolicy:
         may[WAIT] = may_wait
         if allowed is not None:
             if np.shape(allowed) != (machines,):
-                raise InvalidValueError("policy", "allowed", np.shape(allowed), f"one truth value for each of {machines}")
+                raise InvalidValueError(
+                    "policy", "allowed", np.shape(allowed), f"one truth value for each of {machines}"
+                )
             may[1:] = allowed
         if not may.any():
             raise ConflictError("policy: no machine is allowed, and waiting neither")

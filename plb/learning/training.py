@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -164,9 +164,7 @@ def learn_sequence(task: SequenceTask) -> SequenceResult:
             played = play(network, games, seed, randoms)
         except NotFiniteError as error:
             raise DivergedError(task.iteration, str(error)) from error
-        found = gradient(
-            network, played, advantages(played, settings.discount), settings.entropy_in(task.iteration)
-        )
+        found = gradient(network, played, advantages(played, settings.discount), settings.entropy_in(task.iteration))
     return SequenceResult(
         steepest=found.steepest,
         totals=tuple(played.totals.tolist()),
@@ -223,9 +221,7 @@ def _row(iteration: int, results: Sequence[SequenceResult], norm: float) -> Curv
     )
 
 
-def _beginning(
-    settings: TrainingSettings, shape: ObservationShape, start: str | os.PathLike[str] | None
-) -> Checkpoint:
+def _beginning(settings: TrainingSettings, shape: ObservationShape, start: str | os.PathLike[str] | None) -> Checkpoint:
     """Return the state before the first iteration."""
     network = empty_network(settings.network, shape, settings.hidden)
     weights = first_weights(network, _stream(settings.seed, FIRST_WEIGHTS))
@@ -240,9 +236,7 @@ def _beginning(
     )
 
 
-def _resumed(
-    settings: TrainingSettings, shape: ObservationShape, path: str | os.PathLike[str]
-) -> Checkpoint | None:
+def _resumed(settings: TrainingSettings, shape: ObservationShape, path: str | os.PathLike[str]) -> Checkpoint | None:
     """Return the state that a file holds; None where there is no file."""
     if not Path(path).exists():
         return None
