@@ -99,7 +99,7 @@ class Evil:
         lambda path: torch.save({"format": "plb policy", "version": 2}, path),
         lambda path: torch.save({"format": "plb policy", "version": 1}, path),
         lambda path: path.mkdir(),
-        lambda path: None,
+        lambda path: path.unlink(missing_ok=True),
     ],
     ids=["empty", "text", "code", "code in it", "tensor", "other version", "incomplete", "folder", "missing"],
 )
@@ -118,7 +118,8 @@ def test_other_files_are_refused_and_no_code_in_them_runs(write, tmp_path, monke
         (lambda content: content["settings"].update(trajectories=1), "trajectories = 1"),
         (lambda content: content["settings"].update(hidden=5), "weights are not"),
         (lambda content: content["settings"].update(unknown=5), "lacks"),
-        (lambda content: content["shape"].update(horizon=-1), "lacks"),
+        (lambda content: content["shape"].update(horizon=3), "weights are not"),
+        (lambda content: content["shape"].update(horizon=-9), "lacks"),
         (lambda content: content["shape"].update(horizon="2"), "lacks"),
         (lambda content: content["tensors"]["weights/own.bias"].fill_(float("nan")), "weights are not"),
         (lambda content: content["tensors"].pop("first/own.bias"), "weights are not"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import attrs
 import numpy as np
 import pytest
@@ -93,3 +95,11 @@ def test_an_observation_of_another_shape_is_refused(field):
     other = attrs.evolve(SMALL, **{field: getattr(SMALL, field) + 1})
     with pytest.raises(InvalidValueError, match="an array of shape"):
         policy.act(seen(other))
+
+
+def test_it_can_be_sent_to_another_process():
+    """It decides there as here."""
+    policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
+    again = pickle.loads(pickle.dumps(policy))
+    assert np.array_equal(again.probabilities(seen(LARGE)), policy.probabilities(seen(LARGE)))
+    assert again.digest == policy.digest
