@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb.learning.interface import Observation
+from plb.learning.interface import Observation, ObservationShape
 from plb.learning.networks import batch_of, empty_network, first_weights, set_weights, weights_of
 from plb.learning.settings import IMAGE, NETWORKS, SCORER
 from tests.learning.games import LARGE, SMALL, random_observation
@@ -74,6 +74,15 @@ def test_the_first_policy_takes_all_actions_about_equally_often(kind):
     seen = [random_observation(np.random.default_rng(seed), LARGE) for seed in range(20)]
     logits = logits_of(network, *seen)
     assert np.ptp(logits, axis=1).max() < 0.3
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_smallest_shape_will_do(kind):
+    """One machine, no past, one step ahead, one visible job, no arrivals shown."""
+    shape = ObservationShape(machines=1, resources=1, past=0, horizon=1, visible=1, arrivals=0)
+    logits = logits_of(network_of(kind, shape), random_observation(np.random.default_rng(0), shape))
+    assert logits.shape == (1, 2)
+    assert np.isfinite(logits).all()
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
