@@ -104,6 +104,7 @@ def write_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> No
     }
     memory = io.BytesIO()
     torch.save(content, memory)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     partial = Path(path).with_name(f"{Path(path).name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -139,7 +140,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         raise CheckpointError(path, "is damaged: it lacks what a policy consists of") from error
     shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     same = all({name: value.shape for name, value in part.items()} == shapes for part in (weights, first, second))
-    if digest != expected or not same:
+    finite = all(value.dtype == np.float32 and np.isfinite(value).all() for value in tensors.values())
+    if digest != expected or not same or not finite:
         raise CheckpointError(path, "is damaged: its weights are not those that were written")
     return checkpoint
 

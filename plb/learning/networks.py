@@ -18,6 +18,7 @@ from plb.learning.settings import IMAGE
 SMALL = 0.01
 """Scale of the last layers' first weights: the first policy takes all actions about equally often."""
 SUMMARIES = 9
+"""What is said of a machine in single numbers, over resources and coming steps, if the next job were placed on it."""
 
 
 class Batch(NamedTuple):
@@ -102,7 +103,7 @@ class MachineScorer(torch.nn.Module):
         return torch.cat([self.last_wait(pooled), scores], dim=1)
 
     def _machine_inputs(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return curves and summaries of each machine, (B, M, …) each, with the next job on it."""
+        """Return curves and summaries of each machine, (B, M, …) and (B, M, SUMMARIES), with the next job on it."""
         coming = batch.machines[..., self.past :]
         head = batch.queue[:, :1]
         resources, horizon = head.shape[2:]
@@ -115,13 +116,13 @@ class MachineScorer(torch.nn.Module):
         idle = (torch.relu(-beyond).sum(dim=2) * busy).sum(dim=2)
         idle_then = (free.sum(dim=2) * torch.maximum(busy, during)).sum(dim=2)
         summaries = [
-            (over_use - torch.relu(beyond).sum(dim=(2, 3))) / resources,
+            (over_use - torch.relu(beyond).sum(dim=(2, 3))) / resources,  # what it adds to the over-use
             over_use / resources,
-            (coming * head).sum(dim=(2, 3)) / resources,
-            (idle_then - idle) / (resources * horizon),
-            (during * (1.0 - busy)).sum(dim=2) / horizon,
-            (free.sum(dim=2) * during).sum(dim=2) / (resources * horizon),
-            beyond_then.amax(dim=(2, 3)),
+            (coming * head).sum(dim=(2, 3)) / resources,  # contention with the jobs there
+            (idle_then - idle) / (resources * horizon),  # what it adds to the under-use
+            (during * (1.0 - busy)).sum(dim=2) / horizon,  # steps in which it would be the only job
+            (free.sum(dim=2) * during).sum(dim=2) / (resources * horizon),  # room left beside it
+            beyond_then.amax(dim=(2, 3)),  # highest peak
             batch.occupied,
             (batch.occupied == 0).to(coming.dtype),
         ]

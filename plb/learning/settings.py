@@ -13,7 +13,7 @@ from plb.validation import check_count, check_number, check_text
 ITEM = "training"
 IMAGE, SCORER = "image", "scorer"
 NETWORKS = (IMAGE, SCORER)
-"""What a policy may be computed by: a network over the whole state, as in [4], or one that scores machine by machine."""
+"""What computes a policy: a network over the whole state, as in [4], or one that scores machine by machine."""
 
 
 def _count(default: int, low: int) -> Any:

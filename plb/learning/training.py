@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -118,6 +118,8 @@ def train(
 ) -> TrainedPolicy:
     """Train a policy; equal settings and games give equal weights, bit for bit, for any number of workers.
 
+    On processors of one kind and with one version of PyTorch, that is: others may round differently.
+
     Parameters
     ----------
     settings
@@ -185,8 +187,9 @@ def _next(state: Checkpoint, make_game: MakeGame, over: Over) -> Checkpoint:
     if not math.isfinite(norm):
         raise DivergedError(iteration, "the gradient is")
     shorter = np.float32(min(1.0, settings.gradient_norm / max(norm, 1e-12)))
-    optimiser = state.optimiser.after({name: shorter * one for name, one in steepest.items()})
-    weights = optimiser.moved(state.weights, settings.learning_rate)
+    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
+        optimiser = state.optimiser.after({name: shorter * one for name, one in steepest.items()})
+        weights = optimiser.moved(state.weights, settings.learning_rate)
     if not all(np.isfinite(value).all() for value in weights.values()):
         raise DivergedError(iteration, "a weight is")
     return attrs.evolve(

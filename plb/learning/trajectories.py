@@ -42,7 +42,7 @@ class Trajectories:
     @property
     def totals(self) -> npt.NDArray[np.float64]:
         """Sum of rewards of each trajectory, (N,)."""
-        return np.bincount(self.trajectory, weights=self.rewards, minlength=len(self.ends))
+        return np.bincount(self.trajectory, self.rewards, len(self.ends)).astype(np.float64)
 
 
 class NotFiniteError(ArithmeticError):

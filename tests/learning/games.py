@@ -23,14 +23,17 @@ class EmptierMachine:
 
     @property
     def shape(self) -> ObservationShape:
+        """How large its observations are."""
         return attrs.evolve(SMALL, machines=self.machines)
 
     def reset(self, seed: int) -> Observation:
+        """Begin."""
         self.time = 0
         self._random = np.random.default_rng(seed)
         return self._observation()
 
     def step(self, action: int) -> tuple[Observation, float, bool]:
+        """Decide."""
         good = action != WAIT and action - 1 == self.best
         self.time += 1
         return self._observation(), 0.0 if good else -1.0, self.time == self.steps
@@ -58,13 +61,17 @@ class WaitingPays:
 
     @property
     def shape(self) -> ObservationShape:
+        """How large its observations are."""
         return attrs.evolve(SMALL, machines=1)
 
     def reset(self, seed: int) -> Observation:
+        """Begin; all games are the same."""
+        del seed
         self.time = 0
         return self._observation()
 
     def step(self, action: int) -> tuple[Observation, float, bool]:
+        """Decide."""
         full = self.time % 2 == 0
         reward = -0.5 if action == WAIT and not full else -1.0 if action != WAIT and full else 0.0
         self.time += 1
@@ -86,12 +93,14 @@ class Cheap:
     _seen: list[Observation] = attrs.field(init=False, factory=list)
 
     def reset(self, seed: int) -> Observation:
+        """Begin."""
         self.time = 0
         random = np.random.default_rng(seed)
         self._seen = [random_observation(random, self.shape) for _ in range(8)]
         return self._seen[0]
 
     def step(self, action: int) -> tuple[Observation, float, bool]:
+        """Decide."""
         self.time += 1
         return self._seen[self.time % 8], -float(action), self.time == self.decisions
 

@@ -1,0 +1,110 @@
+"""The networks that policies are computed by."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb.learning.interface import Observation, ObservationShape
+from plb.learning.networks import batch_of, empty_network, first_weights, set_weights, weights_of
+from plb.learning.settings import IMAGE, NETWORKS, SCORER
+from tests.learning.games import LARGE, SMALL, random_observation
+
+
+def network_of(kind, shape, seed=0):
+    """Return a network with first weights, all as large as the others, so that every part counts."""
+    network = empty_network(kind, shape, 16)
+    weights = first_weights(network, np.random.default_rng(seed))
+    random = np.random.default_rng(seed + 1)
+    set_weights(
+        network, {name: value + random.normal(0, 0.1, value.shape).astype("f4") for name, value in weights.items()}
+    )
+    return network
+
+
+def logits_of(network, *observations):
+    """Return the logits of some observations, (B, 1 + M)."""
+    with torch.inference_mode():
+        return network(batch_of(Observation(*map(np.stack, zip(*observations, strict=True))))).numpy()
+
+
+@given(seed=st.integers(0, 2**32), machines=st.integers(1, 12), data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_relabelled_machines_relabel_the_scores(seed, machines, data):
+    """The score of a machine follows it, that of waiting stays."""
+    order = data.draw(st.permutations(range(machines)))
+    network = network_of(SCORER, SMALL, seed % 7)
+    seen = random_observation(np.random.default_rng(seed), attrs.evolve(SMALL, machines=machines))
+    other = seen._replace(machines=seen.machines[order], occupied=seen.occupied[order])
+    before, after = logits_of(network, seen)[0], logits_of(network, other)[0]
+    assert after[0] == pytest.approx(before[0], abs=1e-4)
+    assert after[1:] == pytest.approx(before[1:][order], abs=1e-4)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_equal_machines_have_equal_scores_whatever_their_number(seed):
+    """A cluster of copies of a machine scores each as a cluster of one does."""
+    network = network_of(SCORER, SMALL)
+    one = random_observation(np.random.default_rng(seed), attrs.evolve(SMALL, machines=1))
+    many = one._replace(machines=np.repeat(one.machines, 9, axis=0), occupied=np.repeat(one.occupied, 9))
+    single, several = logits_of(network, one)[0], logits_of(network, many)[0]
+    assert several == pytest.approx(single[[0] + [1] * 9], abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_every_input_counts(kind):
+    """A change of any part of what is seen changes the logits."""
+    network = network_of(kind, LARGE)
+    seen = random_observation(np.random.default_rng(1), LARGE)
+    plain = logits_of(network, seen)
+    for name, array in seen._asdict().items():
+        assert not np.allclose(logits_of(network, seen._replace(**{name: array + np.float32(0.3)})), plain), name
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_first_policy_takes_all_actions_about_equally_often(kind):
+    """So that everything is tried."""
+    network = empty_network(kind, LARGE, 64)
+    set_weights(network, first_weights(network, np.random.default_rng(0)))
+    seen = [random_observation(np.random.default_rng(seed), LARGE) for seed in range(20)]
+    logits = logits_of(network, *seen)
+    assert np.ptp(logits, axis=1).max() < 0.3
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_smallest_shape_will_do(kind):
+    """One machine, no past, one step ahead, one visible job, no arrivals shown."""
+    shape = ObservationShape(machines=1, resources=1, past=0, horizon=1, visible=1, arrivals=0)
+    logits = logits_of(network_of(kind, shape), random_observation(np.random.default_rng(0), shape))
+    assert logits.shape == (1, 2)
+    assert np.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_weights_come_from_the_given_randomness_only(kind):
+    """PyTorch's global stream is neither used nor moved on."""
+    before = torch.get_rng_state()
+    networks = [empty_network(kind, SMALL, 8) for _ in range(2)]
+    for network in networks:
+        set_weights(network, first_weights(network, np.random.default_rng(5)))
+    assert torch.equal(before, torch.get_rng_state())
+    first, second = map(weights_of, networks)
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_the_image_is_for_one_number_of_machines_and_the_scorer_is_not():
+    """The input of the one grows with the cluster, a limit that [4] states; that of the other does not."""
+    sizes = {
+        kind: [
+            sum(value.size for value in weights_of(empty_network(kind, attrs.evolve(LARGE, machines=m), 8)).values())
+            for m in (10, 20)
+        ]
+        for kind in NETWORKS
+    }
+    assert sizes[IMAGE][1] > 1.5 * sizes[IMAGE][0]
+    assert sizes[SCORER][0] == sizes[SCORER][1]

@@ -1,0 +1,105 @@
+"""A learned policy, asked for decisions."""
+
+from __future__ import annotations
+
+import pickle
+
+import attrs
+import numpy as np
+import pytest
+
+from plb.errors import ConflictError, InvalidValueError
+from plb.learning.adam import Adam
+from plb.learning.checkpoints import Checkpoint, write_checkpoint
+from plb.learning.interface import WAIT
+from plb.learning.networks import weights_of
+from plb.learning.policy import LearnedPolicy
+from plb.learning.settings import NETWORKS, TrainingSettings
+from tests.learning.games import LARGE, SMALL, random_observation
+from tests.learning.test_networks import logits_of, network_of
+
+
+def checkpoint_of(kind, shape):
+    """Return a checkpoint of some weights."""
+    weights = weights_of(network_of(kind, shape))
+    settings = TrainingSettings(network=kind, hidden=16)
+    return Checkpoint(settings, shape, 0, weights, Adam.beginning(weights), ())
+
+
+def seen(shape, seed=0):
+    """Return some observation."""
+    return random_observation(np.random.default_rng(seed), shape)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_it_takes_the_most_likely_action(kind, tmp_path):
+    """Probabilities are the softmax of the network's logits, also when it was read from a file."""
+    write_checkpoint(tmp_path / "policy.pt", checkpoint_of(kind, LARGE))
+    policy = LearnedPolicy.load(tmp_path / "policy.pt")
+    for seed in range(20):
+        shares = policy.probabilities(seen(LARGE, seed))
+        expected = np.exp(logits_of(network_of(kind, LARGE), seen(LARGE, seed))[0].astype(float))
+        assert shares == pytest.approx(expected / expected.sum(), abs=1e-6)
+        assert policy.act(seen(LARGE, seed)) == shares.argmax()
+
+
+def test_only_what_is_allowed_is_chosen():
+    """Other actions have no probability; among the allowed ones the proportions stay."""
+    policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
+    free = policy.probabilities(seen(LARGE))
+    allowed = np.arange(10) % 3 == 1
+    for may_wait in (True, False):
+        may = np.array([may_wait, *allowed])
+        shares = policy.probabilities(seen(LARGE), allowed, may_wait=may_wait)
+        assert shares == pytest.approx(np.where(may, free, 0) / free[may].sum())
+        assert not shares[~may].any()
+        assert may[policy.act(seen(LARGE), allowed, may_wait=may_wait)]
+    assert policy.act(seen(LARGE), np.full(10, False)) == WAIT
+
+
+def test_nothing_allowed_is_refused():
+    """Neither a machine nor waiting leaves no decision."""
+    policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
+    with pytest.raises(ConflictError, match="no machine is allowed"):
+        policy.act(seen(LARGE), np.full(10, False), may_wait=False)
+    with pytest.raises(InvalidValueError, match="one truth value for each of 10"):
+        policy.act(seen(LARGE), np.full(9, True))
+
+
+def test_of_equal_machines_the_first_is_taken():
+    """Last bits of a sum decide nothing, however many machines there are."""
+    policy = LearnedPolicy(checkpoint_of("scorer", SMALL))
+    for seed in range(10):
+        one = seen(attrs.evolve(SMALL, machines=1), seed)
+        for machines in (2, 7, 33, 200):
+            many = one._replace(machines=one.machines.repeat(machines, 0), occupied=one.occupied.repeat(machines))
+            assert policy.act(many, may_wait=False) == 1
+            some = np.arange(machines) >= machines // 2
+            assert policy.act(many, some, may_wait=False) == 1 + machines // 2
+
+
+def test_a_scorer_takes_any_number_of_machines_and_an_image_does_not():
+    """The error says what the policy was trained with."""
+    many = seen(attrs.evolve(SMALL, machines=40))
+    scorer, image = (LearnedPolicy(checkpoint_of(kind, SMALL)) for kind in ("scorer", "image"))
+    assert (scorer.any_machines, image.any_machines) == (True, False)
+    assert scorer.probabilities(many).shape == (41,)
+    with pytest.raises(InvalidValueError, match="machines = 40 is not allowed; expected 3, with which"):
+        image.act(many)
+
+
+@pytest.mark.parametrize("field", ["resources", "past", "horizon", "visible", "arrivals"])
+def test_an_observation_of_another_shape_is_refused(field):
+    """What was learned of one does not hold for the other."""
+    policy = LearnedPolicy(checkpoint_of("scorer", SMALL))
+    other = attrs.evolve(SMALL, **{field: getattr(SMALL, field) + 1})
+    with pytest.raises(InvalidValueError, match="an array of shape"):
+        policy.act(seen(other))
+
+
+def test_it_can_be_sent_to_another_process():
+    """It decides there as here."""
+    policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
+    again = pickle.loads(pickle.dumps(policy))
+    assert np.array_equal(again.probabilities(seen(LARGE)), policy.probabilities(seen(LARGE)))
+    assert again.digest == policy.digest

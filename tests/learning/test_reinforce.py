@@ -1,0 +1,132 @@
+"""From trajectories to a gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb.learning import reinforce
+from plb.learning.interface import Observation
+from plb.learning.networks import batch_of
+from plb.learning.reinforce import advantages, baselines, gradient, returns_to_go
+from plb.learning.settings import NETWORKS
+from plb.learning.trajectories import Trajectories
+from tests.learning.games import SMALL, random_observation
+from tests.learning.test_networks import network_of
+
+
+def trajectories(*each):
+    """Trajectories from (end, [(time, reward), …]) of each, mixed as in lockstep."""
+    rows = sorted(
+        (number, one, time, reward)
+        for one, (_, decisions) in enumerate(each)
+        for number, (time, reward) in enumerate(decisions)
+    )
+    random = np.random.default_rng(4)
+    seen = [random_observation(random, SMALL) for _ in rows]
+    return Trajectories(
+        observations=Observation(*map(np.stack, zip(*seen, strict=True))),
+        actions=random.integers(0, 4, len(rows)),
+        rewards=np.array([row[3] for row in rows], dtype=float),
+        times=np.array([row[2] for row in rows]),
+        trajectory=np.array([row[1] for row in rows]),
+        ends=np.array([end for end, _ in each]),
+    )
+
+
+PLAYED = trajectories(
+    (4, [(0, 0.0), (0, -1.0), (1, -2.0), (3, -4.0)]),
+    (3, [(0, -1.0), (1, 0.0), (1, -1.0), (2, -1.0)]),
+)
+
+
+def test_returns_count_the_rewards_from_a_decision_on():
+    """Decisions of one time step see the same return, where only the last of them has a reward."""
+    returns = returns_to_go(PLAYED, 1.0)
+    assert returns[PLAYED.trajectory == 0].tolist() == [-7.0, -7.0, -6.0, -4.0]
+    assert returns[PLAYED.trajectory == 1].tolist() == [-3.0, -2.0, -2.0, -1.0]
+
+
+def test_later_rewards_count_less_by_time_not_by_decision():
+    """Two steps later a half counts as a quarter; a decision in the same step counts in full."""
+    returns = returns_to_go(PLAYED, 0.5)
+    assert returns[PLAYED.trajectory == 0].tolist() == [-2.5, -2.5, -3.0, -4.0]
+    nothing = returns_to_go(PLAYED, 0.0)
+    assert nothing[PLAYED.trajectory == 0].tolist() == [-1.0, -1.0, -2.0, -4.0]
+
+
+def test_the_baseline_is_the_mean_at_the_same_time():
+    """Not at the same number of decisions; between decisions returns are interpolated, after the end they are zero."""
+    found = baselines(PLAYED, returns_to_go(PLAYED, 1.0))
+    at = {0: (-7.0 - 3.0) / 2, 1: (-6.0 - 2.0) / 2, 2: (-5.0 - 1.0) / 2, 3: (-4.0 - 0.0) / 2}
+    assert found.tolist() == [at[time] for time in PLAYED.times]
+
+
+def test_advantages_are_in_standard_deviations():
+    """Rewards in other units give the same advantages."""
+    plain = advantages(PLAYED, 1.0)
+    assert plain.std() == pytest.approx(1.0)
+    scaled = trajectories(
+        (4, [(0, 0.0), (0, -10.0), (1, -20.0), (3, -40.0)]), (3, [(0, -10.0), (1, 0.0), (1, -10.0), (2, -10.0)])
+    )
+    assert advantages(scaled, 1.0) == pytest.approx(plain)
+
+
+def test_equal_trajectories_teach_nothing():
+    """Rounding is not taken for a difference."""
+    same = (9, [(time, -0.1 * time) for time in range(9)])
+    assert not advantages(trajectories(same, same, same), 1.0).any()
+
+
+@given(
+    rewards=st.lists(st.lists(st.floats(-5, 0), min_size=1, max_size=9), min_size=2, max_size=4),
+    discount=st.sampled_from([1.0, 0.9]),
+)
+@settings(max_examples=60, deadline=None)
+def test_with_a_decision_a_step_everything_is_a_plain_sum(rewards, discount):
+    """Returns and baselines are those of a table of trajectories by time, zero after the end."""
+    played = trajectories(*((len(own), list(enumerate(own))) for own in rewards))
+    table = np.zeros((len(rewards), 10))
+    for one, own in enumerate(rewards):
+        for time in range(len(own)):
+            table[one, time] = sum(reward * discount**later for later, reward in enumerate(own[time:]))
+    returns = returns_to_go(played, discount)
+    assert returns == pytest.approx(table[played.trajectory, played.times], abs=1e-9)
+    assert baselines(played, returns) == pytest.approx(table.mean(axis=0)[played.times], abs=1e-9)
+
+
+def loss_of(network, played, advantage, entropy):
+    """Return the loss in one pass, written another way."""
+    policy = torch.distributions.Categorical(logits=network(batch_of(played.observations)))
+    reward = (policy.log_prob(torch.from_numpy(played.actions)) * torch.from_numpy(advantage).float()).mean()
+    return -reward - entropy * policy.entropy().mean()
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("chunk", [3, 512])
+def test_the_gradient_is_that_of_the_loss(kind, chunk, monkeypatch):
+    """In chunks or at once, it is what PyTorch derives from the distribution itself."""
+    monkeypatch.setattr(reinforce, "CHUNK", chunk)
+    network = network_of(kind, SMALL)
+    advantage = advantages(PLAYED, 1.0)
+    found = gradient(network, PLAYED, advantage, 0.1)
+    network.zero_grad()
+    loss_of(network, PLAYED, advantage, 0.1).backward()
+    for name, value in network.named_parameters():
+        assert found.steepest[name] == pytest.approx(value.grad.numpy(), abs=1e-5), name
+    assert 0 < found.entropy <= np.log(4)
+
+
+def test_a_step_down_makes_what_paid_more_likely():
+    """The log probability of actions with an advantage rises."""
+    network = network_of("scorer", SMALL)
+    advantage = np.ones(len(PLAYED.actions))
+    before = loss_of(network, PLAYED, advantage, 0.0).item()
+    found = gradient(network, PLAYED, advantage, 0.0)
+    with torch.no_grad():
+        for name, value in network.named_parameters():
+            value -= 0.01 * torch.from_numpy(found.steepest[name])
+    assert loss_of(network, PLAYED, advantage, 0.0).item() < before
