@@ -1,14 +1,21 @@
 # `make run` and `make test` need Python 3.11 or newer, make and a package index; they set up the rest in .venv.
 PYTHON ?= python3
+# the version with which examples/learning was trained; with another one, weights may differ in their last bits
+TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: run test test-slow test-kernels lint format bench clean
+.PHONY: run test test-slow test-kernels lint format bench policy clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	$(BIN)/plb warmup
+	touch $@
+
+.venv/learning: .venv/installed
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --editable ".[learning]"
 	touch $@
 
 run: .venv/installed
@@ -20,19 +27,24 @@ lint: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+test: lint .venv/learning
 	$(BIN)/pytest -n 2 -m "not slow"
 
-test-slow: .venv/installed
+test-slow: .venv/learning
 	$(BIN)/pytest -m slow
 
 # kernels as plain Python, where an index out of range is an error
 test-kernels: .venv/installed
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m kernels
 
-bench: .venv/installed
+bench: .venv/learning
 	$(BIN)/plb bench engine
 	$(BIN)/pytest benchmarks
+
+# the policy that examples/learning brings along, anew: the same weights on the same kind of processor
+policy: .venv/learning
+	$(BIN)/plb learn train examples/learning/deepplace.toml --out results/deepplace --force
+	cp results/deepplace/policy.pt examples/learning/deepplace.pt
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .

@@ -19,10 +19,11 @@ BITBRAINS = DATA / "bitbrains_rnd"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 ABSENT = {
     "embedding_in_salabim": find_spec("salabim") is None,
+    "learning_environment": find_spec("gymnasium") is None,
     "embedding_recorded_arrivals": not (DATA / "azure_v1_arrivals").exists(),
 }
 """Whether what a script needs, beside what is installed with the project, is not here."""
-SCENARIOS = sorted(EXAMPLES.glob("*.toml"))
+SCENARIOS = sorted([*EXAMPLES.glob("*.toml"), EXAMPLES / "learning" / "simulate.toml"])
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

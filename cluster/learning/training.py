@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from plb.learning.checkpoints import CurveRow
     from plb.learning.training import TrainedPolicy
 
-POLICY, BOOTSTRAPPED, SUMMARY, CURVE, PLOT = "policy.pt", "bootstrapped.pt", "training.json", "curve.csv", "curve.png"
-"""Files of a training, in its directory."""
+POLICY, TRAINING, BOOTSTRAP = "policy.pt", "training.pt", "bootstrap.pt"
+"""Files of the policy alone, and of the checkpoints of each stage, from which a training can be resumed."""
+SUMMARY, CURVE, PLOT = "training.json", "curve.csv", "curve.png"
+"""Further files of a training."""
 PACKAGES = ("torch",)
 
 Progress = Callable[[str, int, "CurveRow"], object]
@@ -75,10 +77,10 @@ class Stage:
 
 def stages(config: LearningConfig, folder: Path) -> list[Stage]:
     """Return the parts of a training, in their order."""
-    main = Stage("training", config.jobs, config.training.iterations, folder / POLICY)
+    main = Stage("training", config.jobs, config.training.iterations, folder / TRAINING)
     if config.bootstrap is None:
         return [main]
-    first = Stage("bootstrap", config.bootstrap, config.bootstrap_iterations, folder / BOOTSTRAPPED)
+    first = Stage("bootstrap", config.bootstrap, config.bootstrap_iterations, folder / BOOTSTRAP)
     return [first, attrs.evolve(main, start=first.file)]
 
 
@@ -128,11 +130,12 @@ def train(
     progress
         Called after each iteration.
     """
+    from plb.learning.checkpoints import write_checkpoint
     from plb.learning.training import train as train_policy
 
     folder.mkdir(parents=True, exist_ok=True)
     if not resume:
-        for name in (POLICY, BOOTSTRAPPED, CURVE, PLOT, SUMMARY):
+        for name in (POLICY, TRAINING, BOOTSTRAP, CURVE, PLOT, SUMMARY):
             (folder / name).unlink(missing_ok=True)
     write_json(folder / SUMMARY, _summary(config))
     for stage in stages(config, folder):
@@ -145,6 +148,7 @@ def train(
             over=over,
             progress=None if progress is None else partial(progress, stage.name, stage.iterations),
         )
+    write_checkpoint(folder / POLICY, trained.checkpoint.policy_alone())
     write_json(folder / SUMMARY, {**_summary(config), "complete": True, "policy_sha256": trained.policy.digest})
     write_curves(folder / CURVE, read_curves(config, folder))
     return trained

@@ -1,0 +1,62 @@
+"""What a decision costs when a policy is learned, under pytest-benchmark.
+
+pytest benchmarks/test_learning.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cluster.learning.baselines import BASELINES, play
+from cluster.learning.episode import Episode
+from cluster.learning.game import JobPlacementGame
+from cluster.learning.jobs import SyntheticJobs
+from plb.learning.interface import WAIT
+
+pytest.importorskip("torch")
+TRAJECTORIES = 8
+
+
+@pytest.mark.parametrize("name", ["best-fit-mean", "least-penalty"])
+def test_episode_of_a_heuristic(benchmark, name):
+    """120 jobs on ten machines."""
+    sequence, episode = SyntheticJobs().sequence(0), Episode()
+
+    def run() -> float:
+        episode.begin(sequence)
+        return play(episode, BASELINES[name])["reward"]
+
+    assert benchmark(run) < 0
+
+
+def test_game_without_a_network(benchmark):
+    """Its observations are made, and the actions are drawn evenly."""
+    game = JobPlacementGame(SyntheticJobs())
+
+    def run() -> int:
+        rng, over, decisions = np.random.default_rng(0), False, 0
+        game.reset(0)
+        while not over:
+            _, _, over = game.step(int(rng.integers(WAIT, game.shape.machines + 1)))
+            decisions += 1
+        return decisions
+
+    assert benchmark(run) >= 120
+
+
+@pytest.mark.parametrize("kind", ["scorer", "image"])
+def test_gradient_of_a_job_sequence(benchmark, kind):
+    """Eight trajectories are played and learned from, as a worker does for each sequence of an iteration."""
+    from cluster.learning.config import LearningConfig
+    from cluster.learning.training import MakeGame
+    from plb.learning.settings import TrainingSettings
+    from plb.learning.training import SequenceTask, learn_sequence, train
+
+    config = LearningConfig()
+    make_game = MakeGame(config.jobs, config.machines, config.penalties)
+    settings = TrainingSettings(network=kind, iterations=1, sequences=1, trajectories=TRAJECTORIES)
+    weights = train(settings, make_game).checkpoint.weights
+    result = benchmark(learn_sequence, SequenceTask(make_game, settings, weights, 1, 0))
+    assert result.decisions > 120 * TRAJECTORIES
+    benchmark.extra_info["decisions_per_second"] = round(result.decisions / benchmark.stats.stats.mean)
