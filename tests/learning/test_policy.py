@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from plb.errors import ConflictError, InvalidValueError
-from plb.learning.adam import Adam
 from plb.learning.checkpoints import Checkpoint, write_checkpoint
 from plb.learning.interface import WAIT
 from plb.learning.networks import weights_of
+from plb.learning.optimiser import OptimiserState
 from plb.learning.policy import LearnedPolicy
 from plb.learning.settings import NETWORKS, TrainingSettings
 from tests.learning.games import LARGE, SMALL, random_observation
@@ -23,7 +23,7 @@ def checkpoint_of(kind, shape):
     """Return a checkpoint of some weights."""
     weights = weights_of(network_of(kind, shape))
     settings = TrainingSettings(network=kind, hidden=16)
-    return Checkpoint(settings, shape, 0, weights, Adam.beginning(weights), ())
+    return Checkpoint(settings, shape, 0, weights, OptimiserState.beginning(weights), ())
 
 
 def seen(shape, seed=0):
