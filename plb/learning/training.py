@@ -238,6 +238,8 @@ def _resumed(settings: TrainingSettings, shape: ObservationShape, path: str | os
     if not Path(path).exists():
         return None
     found = read_checkpoint(path)
+    if found.optimiser is None:
+        raise CheckpointError(path, "holds a policy alone, whose training cannot be resumed")
     if attrs.evolve(found.settings, iterations=settings.iterations) != settings:
         raise CheckpointError(path, "is of a training with other settings, which cannot be resumed with these")
     if found.shape != shape:

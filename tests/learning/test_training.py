@@ -143,6 +143,17 @@ def test_training_can_begin_with_a_policy(tmp_path):
         train(attrs.evolve(short, network="image"), game, start=file)
 
 
+def test_a_policy_alone_can_be_begun_with_but_not_resumed(tmp_path):
+    """A new training needs the weights only; to go on with the former one takes its optimiser, too."""
+    whole, alone = tmp_path / "whole.pt", tmp_path / "alone.pt"
+    checkpoint = train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=whole).checkpoint
+    write_checkpoint(alone, checkpoint.policy_alone())
+    begun = [result_of(train(QUICK, EmptierMachine, start=file)) for file in (whole, alone)]
+    assert begun[0] == begun[1]
+    with pytest.raises(CheckpointError, match=r"alone\.pt: holds a policy alone, whose training cannot be resumed"):
+        train(QUICK, EmptierMachine, checkpoint=alone, resume=True)
+
+
 @attrs.define
 class BrokenInTime(EmptierMachine):
     """Gives rewards that are no numbers in some games."""
