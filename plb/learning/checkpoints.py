@@ -14,14 +14,16 @@ import attrs
 import numpy as np
 
 from plb.errors import PlbError
-from plb.learning.adam import Adam
 from plb.learning.errors import CheckpointError
 from plb.learning.interface import Float32, ObservationShape
 from plb.learning.library import torch
 from plb.learning.networks import empty_network
+from plb.learning.optimiser import OptimiserState
 from plb.learning.settings import TrainingSettings
 
 FORMAT, VERSION = "plb policy", 1
+WEIGHTS, MOMENTS = "weights", ("first", "second")
+"""What the tensors of a file are: those of a policy, and those of its optimiser."""
 
 
 @attrs.frozen
@@ -75,7 +77,7 @@ class Checkpoint:
     shape: ObservationShape
     iteration: int
     weights: dict[str, Float32]
-    optimiser: Adam | None
+    optimiser: OptimiserState | None
     curve: tuple[CurveRow, ...]
 
     def policy_alone(self) -> Checkpoint:
@@ -124,29 +126,20 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Return the checkpoint in a file, or raise `CheckpointError`; no code in the file is ever run."""
     content = _content(path)
     try:
-        settings = TrainingSettings(**content["settings"])
-        shape = ObservationShape(**{name: _whole(value) for name, value in content["shape"].items()})
-        tensors = {name: np.array(value.numpy()) for name, value in content["tensors"].items()}
-        weights, first, second = (_under(part, tensors) for part in ("weights", "first", "second"))
-        checkpoint = Checkpoint(
-            settings=settings,
-            shape=shape,
-            iteration=_whole(content["iteration"]),
-            weights=weights,
-            optimiser=Adam(first=first, second=second, steps=_whole(content["steps"])),
-            curve=tuple(CurveRow(**row) for row in content["curve"]),
-        )
-        digest, expected = content["digest"], weights_digest(tensors)
-        network = empty_network(settings.network, shape, settings.hidden)
+        checkpoint = _checkpoint(content)
+        expected = _expected_shapes(checkpoint)
+        digest = content["digest"]
     except PlbError as error:
         raise CheckpointError(path, f"is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise CheckpointError(path, "is damaged: it lacks what a policy consists of") from error
-    shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
-    same = all({name: value.shape for name, value in part.items()} == shapes for part in (weights, first, second))
+    tensors = _tensors(checkpoint)
+    same = {name: tuple(value.shape) for name, value in content["tensors"].items()} == expected
     finite = all(value.dtype == np.float32 and np.isfinite(value).all() for value in tensors.values())
-    if digest != expected or not same or not finite:
+    if not same or not finite or digest != weights_digest(tensors):
         raise CheckpointError(path, "is damaged: its weights are not those that were written")
+    if not _agree(checkpoint):
+        raise CheckpointError(path, "is damaged: its numbers of iterations contradict one another")
     return checkpoint
 
 
@@ -169,12 +162,42 @@ def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
+def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
+    """Return what a file says as it stands; whatever Python raises, it is damaged."""
+    tensors = {name: np.array(value.numpy()) for name, value in content["tensors"].items()}
+    optimiser = None
+    if content["steps"] is not None:
+        first, second = (_under(part, tensors) for part in MOMENTS)
+        optimiser = OptimiserState(first=first, second=second, steps=_whole(content["steps"]))
+    return Checkpoint(
+        settings=TrainingSettings(**content["settings"]),
+        shape=ObservationShape(**{name: _whole(value) for name, value in content["shape"].items()}),
+        iteration=_whole(content["iteration"]),
+        weights=_under(WEIGHTS, tensors),
+        optimiser=optimiser,
+        curve=tuple(CurveRow(**row) for row in content["curve"]),
+    )
+
+
+def _expected_shapes(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of all tensors that belong to such a checkpoint, by name."""
+    network = empty_network(checkpoint.settings.network, checkpoint.shape, checkpoint.settings.hidden)
+    parts = (WEIGHTS,) if checkpoint.optimiser is None else (WEIGHTS, *MOMENTS)
+    return {f"{part}/{name}": tuple(value.shape) for part in parts for name, value in network.state_dict().items()}
+
+
+def _agree(checkpoint: Checkpoint) -> bool:
+    """Return whether there are as many updates and rows as iterations, or none of them with a policy alone."""
+    if checkpoint.optimiser is None:
+        return checkpoint.iteration >= 0 and not checkpoint.curve
+    return checkpoint.optimiser.steps == checkpoint.iteration == len(checkpoint.curve)
+
+
 def _tensors(checkpoint: Checkpoint) -> dict[str, Float32]:
-    parts = {
-        "weights": checkpoint.weights,
-        "first": checkpoint.optimiser.first,
-        "second": checkpoint.optimiser.second,
-    }
+    """Return all tensors by part and name, as they stand in a file."""
+    parts: dict[str, Mapping[str, Float32]] = {WEIGHTS: checkpoint.weights}
+    if checkpoint.optimiser is not None:
+        parts |= zip(MOMENTS, (checkpoint.optimiser.first, checkpoint.optimiser.second), strict=True)
     return {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
 
 

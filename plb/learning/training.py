@@ -11,12 +11,12 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
-from plb.learning.adam import Adam
 from plb.learning.checkpoints import Checkpoint, CurveRow, read_checkpoint, write_checkpoint
 from plb.learning.errors import CheckpointError, DivergedError
 from plb.learning.interface import Float32, ObservationShape, PlacementGame
 from plb.learning.library import one_thread
 from plb.learning.networks import empty_network, first_weights, set_weights
+from plb.learning.optimiser import OptimiserState, updated
 from plb.learning.policy import LearnedPolicy
 from plb.learning.reinforce import advantages, gradient
 from plb.learning.settings import TrainingSettings
@@ -182,22 +182,17 @@ def _next(state: Checkpoint, make_game: MakeGame, over: Over) -> Checkpoint:
         SequenceTask(make_game, settings, state.weights, iteration, sequence) for sequence in range(settings.sequences)
     ]
     results: list[SequenceResult] = list(over(learn_sequence, tasks))
-    steepest = _mean(results)
-    norm = math.sqrt(math.fsum(float(np.square(one, dtype=np.float64).sum()) for one in steepest.values()))
-    if not math.isfinite(norm):
-        raise DivergedError(iteration, "the gradient is")
-    shorter = np.float32(min(1.0, settings.gradient_norm / max(norm, 1e-12)))
-    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
-        optimiser = state.optimiser.after({name: shorter * one for name, one in steepest.items()})
-        weights = optimiser.moved(state.weights, settings.learning_rate)
-    if not all(np.isfinite(value).all() for value in weights.values()):
-        raise DivergedError(iteration, "a weight is")
+    assert state.optimiser is not None
+    try:
+        update = updated(state.weights, state.optimiser, _mean(results), settings)
+    except NotFiniteError as error:
+        raise DivergedError(iteration, str(error)) from error
     return attrs.evolve(
         state,
         iteration=iteration,
-        weights=weights,
-        optimiser=optimiser,
-        curve=(*state.curve, _row(iteration, results, norm)),
+        weights=update.weights,
+        optimiser=update.state,
+        curve=(*state.curve, _row(iteration, results, update.gradient_norm)),
     )
 
 
@@ -234,9 +229,8 @@ def _beginning(settings: TrainingSettings, shape: ObservationShape, start: str |
         if {name: value.shape for name, value in learned.weights.items()} != shapes:
             raise CheckpointError(start, "is a policy of another network, or of a game of another shape")
         weights = learned.weights
-    return Checkpoint(
-        settings=settings, shape=shape, iteration=0, weights=weights, optimiser=Adam.beginning(weights), curve=()
-    )
+    optimiser = OptimiserState.beginning(weights)
+    return Checkpoint(settings=settings, shape=shape, iteration=0, weights=weights, optimiser=optimiser, curve=())
 
 
 def _resumed(settings: TrainingSettings, shape: ObservationShape, path: str | os.PathLike[str]) -> Checkpoint | None:
@@ -244,6 +238,8 @@ def _resumed(settings: TrainingSettings, shape: ObservationShape, path: str | os
     if not Path(path).exists():
         return None
     found = read_checkpoint(path)
+    if found.optimiser is None:
+        raise CheckpointError(path, "holds a policy alone, whose training cannot be resumed")
     if attrs.evolve(found.settings, iterations=settings.iterations) != settings:
         raise CheckpointError(path, "is of a training with other settings, which cannot be resumed with these")
     if found.shape != shape:

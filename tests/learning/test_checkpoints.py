@@ -46,6 +46,25 @@ def test_what_is_read_is_what_was_written(checkpoint, file):
         assert weights_digest(part(read)) == weights_digest(part(checkpoint))
 
 
+def test_a_policy_alone_is_the_same_policy(checkpoint, tmp_path):
+    """What deciding takes is there, to the last bit; of the training nothing is."""
+    alone = tmp_path / "alone.pt"
+    write_checkpoint(alone, checkpoint.policy_alone())
+    read = read_checkpoint(alone)
+    for name in ("settings", "shape", "iteration"):
+        assert getattr(read, name) == getattr(checkpoint, name)
+    assert weights_digest(read.weights) == weights_digest(checkpoint.weights)
+    assert (read.optimiser, read.curve) == (None, ())
+
+
+def test_a_file_of_a_policy_alone_is_less_than_half_as_large(tmp_path):
+    """With a network as large as one that is of use, weights are most of a file."""
+    checkpoint = train(attrs.evolve(QUICK, hidden=64), EmptierMachine).checkpoint
+    write_checkpoint(tmp_path / "whole.pt", checkpoint)
+    write_checkpoint(tmp_path / "alone.pt", checkpoint.policy_alone())
+    assert (tmp_path / "alone.pt").stat().st_size < (tmp_path / "whole.pt").stat().st_size / 2
+
+
 def test_the_digest_tells_names_shapes_and_values_apart():
     """And nothing else: neither the order of the names nor that of the memory."""
     plain = {"a": np.arange(6, dtype="f4").reshape(2, 3), "b": np.zeros(2, dtype="f4")}
@@ -123,12 +142,40 @@ def test_other_files_are_refused_and_no_code_in_them_runs(write, tmp_path, monke
         (lambda content: content["shape"].update(horizon="2"), "lacks"),
         (lambda content: content["tensors"]["weights/own.bias"].fill_(float("nan")), "weights are not"),
         (lambda content: content["tensors"].pop("first/own.bias"), "weights are not"),
+        (lambda content: content["tensors"].update({"third/own.bias": torch.zeros(4)}), "weights are not"),
+        (lambda content: content["tensors"]["second/own.bias"].add_(1.0), "weights are not"),
+        (lambda content: content["tensors"].update({"first/own.bias": torch.zeros(4, dtype=torch.int32)}), "are not"),
+        (lambda content: content["tensors"].update({"first/own.bias": 1.0}), "lacks"),
         (lambda content: content["curve"].append({}), "lacks"),
+        (lambda content: content["curve"].pop(), "iterations contradict"),
+        (lambda content: content.update(iteration=3), "iterations contradict"),
+        (lambda content: content.update(steps=1), "iterations contradict"),
+        (lambda content: content.update(steps=2.0), "lacks"),
+        (lambda content: content.update(steps=None), "weights are not"),
+        (lambda content: content.pop("steps"), "lacks"),
         (lambda content: content.update(version="1"), "version '1'; this program reads version 1"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(change, reason, file):
     """Settings out of range, weights of another network, rows that are none."""
+    content = torch.load(file, weights_only=True)
+    change(content)
+    torch.save(content, file)
+    with pytest.raises(CheckpointError, match=reason):
+        read_checkpoint(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda content: content.update(steps=2), "weights are not"),
+        (lambda content: content.update(iteration=-1), "iterations contradict"),
+        (lambda content: content["tensors"]["weights/own.bias"].add_(1.0), "weights are not"),
+    ],
+)
+def test_a_policy_alone_that_contradicts_itself_is_refused(change, reason, checkpoint, file):
+    """It does not pass for the state of a training either."""
+    write_checkpoint(file, checkpoint.policy_alone())
     content = torch.load(file, weights_only=True)
     change(content)
     torch.save(content, file)

@@ -16,7 +16,7 @@ import sys
 import plb, plb.learning, plb.learning.interface, plb.learning.settings, plb.learning.errors
 print("torch" in sys.modules)
 """
-NEEDY = ("networks", "trajectories", "reinforce", "training", "checkpoints", "policy")
+NEEDY = ("networks", "trajectories", "reinforce", "optimiser", "training", "checkpoints", "policy")
 
 
 def test_interface_and_settings_load_no_torch():

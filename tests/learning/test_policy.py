@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from plb.errors import ConflictError, InvalidValueError
-from plb.learning.adam import Adam
 from plb.learning.checkpoints import Checkpoint, write_checkpoint
 from plb.learning.interface import WAIT
 from plb.learning.networks import weights_of
+from plb.learning.optimiser import OptimiserState
 from plb.learning.policy import LearnedPolicy
 from plb.learning.settings import NETWORKS, TrainingSettings
 from tests.learning.games import LARGE, SMALL, random_observation
@@ -23,7 +23,7 @@ def checkpoint_of(kind, shape):
     """Return a checkpoint of some weights."""
     weights = weights_of(network_of(kind, shape))
     settings = TrainingSettings(network=kind, hidden=16)
-    return Checkpoint(settings, shape, 0, weights, Adam.beginning(weights), ())
+    return Checkpoint(settings, shape, 0, weights, OptimiserState.beginning(weights), ())
 
 
 def seen(shape, seed=0):
@@ -31,10 +31,11 @@ def seen(shape, seed=0):
     return random_observation(np.random.default_rng(seed), shape)
 
 
+@pytest.mark.parametrize("part", [lambda checkpoint: checkpoint, Checkpoint.policy_alone], ids=["all of it", "alone"])
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_it_takes_the_most_likely_action(kind, tmp_path):
-    """Probabilities are the softmax of the network's logits, also when it was read from a file."""
-    write_checkpoint(tmp_path / "policy.pt", checkpoint_of(kind, LARGE))
+def test_it_takes_the_most_likely_action(kind, part, tmp_path):
+    """Probabilities are the softmax of the network's logits, also of a policy from a file, whole or alone."""
+    write_checkpoint(tmp_path / "policy.pt", part(checkpoint_of(kind, LARGE)))
     policy = LearnedPolicy.load(tmp_path / "policy.pt")
     for seed in range(20):
         shares = policy.probabilities(seen(LARGE, seed))

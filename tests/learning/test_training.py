@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from plb.learning.adam import FIRST_DECAY
 from plb.learning.checkpoints import read_checkpoint, weights_digest, write_checkpoint
 from plb.learning.errors import CheckpointError, DivergedError
 from plb.learning.policy import LearnedPolicy
@@ -144,6 +143,17 @@ def test_training_can_begin_with_a_policy(tmp_path):
         train(attrs.evolve(short, network="image"), game, start=file)
 
 
+def test_a_policy_alone_can_be_begun_with_but_not_resumed(tmp_path):
+    """A new training needs the weights only; to go on with the former one takes its optimiser, too."""
+    whole, alone = tmp_path / "whole.pt", tmp_path / "alone.pt"
+    checkpoint = train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=whole).checkpoint
+    write_checkpoint(alone, checkpoint.policy_alone())
+    begun = [result_of(train(QUICK, EmptierMachine, start=file)) for file in (whole, alone)]
+    assert begun[0] == begun[1]
+    with pytest.raises(CheckpointError, match=r"alone\.pt: holds a policy alone, whose training cannot be resumed"):
+        train(QUICK, EmptierMachine, checkpoint=alone, resume=True)
+
+
 @attrs.define
 class BrokenInTime(EmptierMachine):
     """Gives rewards that are no numbers in some games."""
@@ -172,7 +182,9 @@ def test_a_number_that_is_not_finite_ends_the_training_with_its_iteration():
 
 def test_weights_that_run_away_end_the_training():
     """No policy comes of numbers that are not finite."""
-    with pytest.raises(DivergedError, match="not finite"):
+    with pytest.raises(DivergedError, match="in iteration 2: a logit of the network is not finite"):
+        train(attrs.evolve(QUICK, learning_rate=1e37, gradient_norm=1e30), EmptierMachine)
+    with pytest.raises(DivergedError, match="in iteration 1: a weight is not finite"):
         train(attrs.evolve(QUICK, learning_rate=1e38, gradient_norm=1e30), EmptierMachine)
 
 
@@ -192,5 +204,5 @@ def test_a_long_gradient_is_shortened():
         trained = train(attrs.evolve(QUICK, iterations=1, gradient_norm=limit), EmptierMachine)
         first.append(np.concatenate([one.ravel() for one in trained.checkpoint.optimiser.first.values()]))
     norm = trained.curve[0].gradient_norm
-    assert np.linalg.norm(first[0]) == pytest.approx((1 - FIRST_DECAY) * norm, rel=1e-4)
+    assert np.linalg.norm(first[0]) == pytest.approx((1 - 0.9) * norm, rel=1e-4)
     assert first[1] == pytest.approx(first[0] * 1e-3 / norm, rel=1e-3)
