@@ -23,6 +23,7 @@ learn_app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+EVALUATION = "evaluation.json"
 COLUMNS = ("reward", "over_use", "machines", "utilisation", "fragmentation", "wait")
 """Figures of the closing table."""
 
@@ -112,8 +113,9 @@ def evaluate_command(
     ] = None,
     sequences: Annotated[int | None, typer.Option(help="Held-back job sequences, instead of the file's.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Directory for evaluation.json and plots. Default: that of the policy.")
+        Path | None, typer.Option(help="Directory for evaluation.json and plots. Default: results/NAME.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an evaluation that is in the directory.")] = False,
     jobs: Jobs = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -130,6 +132,7 @@ def evaluate_command(
     from cluster.learning.workers import workers
     from cluster.processes import cores
     from cluster.results import check_file, write_json
+    from plb.errors import ConflictError
     from plb.learning.policy import LearnedPolicy
 
     chosen = _read(config)
@@ -137,7 +140,9 @@ def evaluate_command(
         chosen = attrs.evolve(chosen, evaluation=attrs.evolve(chosen.evaluation, sequences=sequences))
     file = policy or Path("results") / chosen.name / POLICY
     loaded = LearnedPolicy.load(file)
-    folder = out or file.parent
+    folder = out or Path("results") / chosen.name
+    if (folder / EVALUATION).exists() and not force:
+        raise ConflictError(f"{folder}: holds an evaluation already; give another directory, or --force")
     check_file(json)
     folder.mkdir(parents=True, exist_ok=True)
     counts = machines or list(chosen.evaluation.machines) or [chosen.machines.machines]
@@ -149,7 +154,7 @@ def evaluate_command(
         "policy_sha256": loaded.digest,
         "evaluations": [evaluation.as_json() for evaluation in found],
     }
-    write_json(folder / "evaluation.json", figures)
+    write_json(folder / EVALUATION, figures)
     if json is not None:
         write_json(json, figures)
     console = output(quiet=quiet)
@@ -158,7 +163,7 @@ def evaluate_command(
         save_evaluation(picture, evaluation, chosen.name)
         console.print(_table(evaluation, chosen))
         console.print(f"Plot: {picture}", highlight=False)
-    console.print(f"Figures: {folder / 'evaluation.json'}", highlight=False)
+    console.print(f"Figures: {folder / EVALUATION}", highlight=False)
 
 
 def _read(path: Path) -> LearningConfig:

@@ -156,9 +156,22 @@ def cores() -> int:
 # in the processes
 
 
+def begin_process() -> None:
+    """Leave Ctrl-C to the first process, and end when that ends: one that is killed takes its workers with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends Ctrl-C to all
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
 def _start(shared: _Shared) -> None:
     global _shared
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends Ctrl-C to all; the first process passes it on
+    begin_process()
     _shared = shared
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
-from cluster.processes import interrupts_held_back
+from cluster.processes import begin_process, interrupts_held_back
 from plb.errors import PlbError
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -30,7 +29,7 @@ def workers(count: int) -> Iterator[Map]:
         yield map
         return
     context = multiprocessing.get_context("spawn")  # a copy of a process with threads may hang
-    with ProcessPoolExecutor(count, context, initializer=_leave_interrupts_to_the_first) as pool:
+    with ProcessPoolExecutor(count, context, initializer=begin_process) as pool:
 
         def over(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
             with interrupts_held_back():
@@ -44,7 +43,3 @@ def workers(count: int) -> Iterator[Map]:
             yield over
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _leave_interrupts_to_the_first() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends Ctrl-C to all

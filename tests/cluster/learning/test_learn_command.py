@@ -101,7 +101,8 @@ def test_a_policy_is_measured_for_each_number_of_machines(config: Path, tmp_path
     train(config, tmp_path / "out")
     policy = tmp_path / "out" / "policy.pt"
     figures = tmp_path / "figures.json"
-    run = plb("learn", "evaluate", config, "--policy", policy, "--jobs", 1, "--json", figures)
+    options = ["--policy", policy, "--jobs", 1, "--json", figures, "--out", tmp_path / "out"]
+    run = plb("learn", "evaluate", config, *options)
     assert run.exit_code == 0, run.output
     found = json.loads(figures.read_text())
     assert [one["machines"] for one in found["evaluations"]] == [3, 6]
@@ -111,6 +112,10 @@ def test_a_policy_is_measured_for_each_number_of_machines(config: Path, tmp_path
     assert "tetris-mean" in run.stdout
     for machines in (3, 6):
         assert (tmp_path / "out" / f"evaluation-{machines}.png").stat().st_size > 1000
+    again = plb("learn", "evaluate", config, *options)
+    assert again.exit_code == 2
+    assert "or --force" in again.output
+    assert plb("learn", "evaluate", config, *options, "--sequences", 3, "--force").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -135,6 +140,18 @@ def test_a_policy_for_one_number_of_machines_says_so(config: Path, tmp_path: Pat
     """That of the network over the whole state."""
     config.write_text(SMALL.replace("[training]", '[training]\nnetwork = "image"'))
     train(config, tmp_path / "out", "--iterations", 1)
-    run = plb("learn", "evaluate", config, "--policy", tmp_path / "out" / "policy.pt", "--machines", 6, "--jobs", 1)
+    run = plb(
+        "learn",
+        "evaluate",
+        config,
+        "--policy",
+        tmp_path / "out" / "policy.pt",
+        "--machines",
+        6,
+        "--jobs",
+        1,
+        "--out",
+        tmp_path,
+    )
     assert run.exit_code == 2
     assert "3, with which this policy was trained" in run.output

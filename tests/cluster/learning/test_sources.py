@@ -1,0 +1,155 @@
+"""Where jobs come from: the same in every process, and nothing held back is learned from."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.sources import RegionSource, SourceOf, TraceSource
+from cluster.learning.workers import workers
+from plb.errors import InvalidValueError, UnknownNameError
+from workloads.format import write_traces
+from workloads.regions import REGIONS, generate
+
+TENANTS = 60
+REGION = RegionSource(tenants=TENANTS, jobs=30, steps=(2, 6), capacity=(80.0, 408.0))
+
+
+def usages(source: SourceOf, seed: int = 3) -> list[np.ndarray]:
+    """Return what the jobs of a sequence use."""
+    return [job.usage for job in source.sequence(seed).jobs]
+
+
+def test_synthetic_jobs_are_those_of_their_settings():
+    """Held back or not: other seeds are other jobs."""
+    jobs = SyntheticJobs(jobs=7)
+    for held_back in (False, True):
+        found = SourceOf(jobs, held_back).sequence(5)
+        for one, other in zip(found.jobs, jobs.sequence(5).jobs, strict=True):
+            np.testing.assert_array_equal(one.usage, other.usage)
+
+
+def test_jobs_of_a_region_are_windows_of_its_tenants():
+    """As shares of the capacity; of its first tenants, or of as many after these."""
+    for held_back in (False, True):
+        first = TENANTS if held_back else 0
+        traces = generate(REGIONS["region1"], TENANTS, 0, first)
+        hourly = {
+            tuple(np.round(traces.values[at : at + 6, :2].mean(axis=0) / (80.0, 408.0), 6))
+            for series in traces.series_index[:, 0]
+            for at in range(traces.series_start[series], traces.series_start[series + 1] - 5)
+        }
+        for usage in usages(SourceOf(REGION, held_back)):
+            assert {tuple(row) for row in np.round(usage, 6)} <= hourly
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a directory with traces in the project's own format."""
+    write_traces(generate(REGIONS["region1"], 40, 1), tmp_path / "traces")
+    return tmp_path / "traces"
+
+
+def test_traces_are_split_by_tenant(folder: Path):
+    """Both sides give jobs, and together they are the jobs of all tenants; another seed splits in another way."""
+    jobs = TraceSource(path=str(folder), jobs=40, steps=(1, 3), step_minutes=10.0, sizes=(1.0, 1.0))
+    learned, held_back = (usages(SourceOf(jobs, side)) for side in (False, True))
+    assert not any(np.array_equal(one, other) for one, other in zip(learned, held_back, strict=True))
+    assert all(usage.max() <= 1.0 + 1e-6 for usage in (*learned, *held_back))
+
+
+def test_a_source_is_small_and_the_same_in_another_process(folder: Path):
+    """It is sent without the traces."""
+    source = SourceOf(TraceSource(path=str(folder), jobs=5, steps=(2, 4)), held_back=True)
+    assert len(pickle.dumps(source)) < 2000
+    with workers(2) as over:
+        here, there = usages(source), list(over(usages, [source, source]))
+    for found in there:
+        for one, other in zip(here, found, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_results_of_workers_come_in_the_order_of_the_items():
+    """One process or more."""
+    for count in (1, 2):
+        with workers(count) as over:
+            assert list(over(abs, [-3, 2, -1])) == [3, 2, 1]
+
+
+def test_errors_of_workers_are_raised_here():
+    """As they were raised there."""
+    with workers(2) as over, pytest.raises(UnknownNameError, match="unknown region 'nowhere'"):
+        list(over(_unknown, ["nowhere"]))
+
+
+def _unknown(name: str) -> RegionSource:
+    return RegionSource(region=name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({"region": "region9"}, UnknownNameError, "unknown region 'region9'; did you mean"),
+        ({"capacity": (1.0,)}, InvalidValueError, r"capacity = \[1.0\] .* none, or one number for each of cpu, memory"),
+        ({"capacity": (1.0, 0.0)}, InvalidValueError, r"capacity\[1\] = 0.0"),
+        ({"tenants": 0}, InvalidValueError, "tenants = 0"),
+        ({"steps": (5, 2)}, InvalidValueError, "a low and a high end"),
+    ],
+)
+def test_what_is_wrong_is_refused(fields, error, words):
+    """With the field."""
+    with pytest.raises(error, match=words):
+        RegionSource(**fields)
+
+
+def test_traces_need_a_place():
+    """A directory."""
+    with pytest.raises(InvalidValueError, match="the directory of the traces"):
+        TraceSource()
+
+
+PARENT = """
+import time
+from cluster.learning.workers import workers
+from tests.cluster.learning.test_sources import own_number
+
+if __name__ == "__main__":
+    with workers(2) as over:
+        print(*over(own_number, [0.2, 0.2]), flush=True)
+        time.sleep(60)
+"""
+
+
+def own_number(seconds: float) -> int:
+    """Return the number of this process, after a while."""
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="processes are looked up in /proc")
+def test_workers_end_where_the_first_process_is_killed(tmp_path: Path):
+    """None is left behind."""
+    (tmp_path / "parent.py").write_text(PARENT)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "parent.py"], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert parent.stdout is not None
+    numbers = parent.stdout.readline().split()
+    assert numbers
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    for _ in range(100):
+        if not any(Path("/proc", number).exists() for number in numbers):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"still there: {numbers}")

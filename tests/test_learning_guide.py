@@ -1,0 +1,111 @@
+"""The guide to learning is true: its code, keys, names and defaults are those of the project."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+import pytest
+
+from cluster.learning.baselines import BASELINES, Fit
+from cluster.learning.config import JOB_KINDS, TRAINING_FIELDS, Evaluation, read_config
+from cluster.learning.dimensions import Dimensions
+from cluster.learning.rewards import Penalties
+from cluster.scenario_file import read_scenario
+from plb.policies.learned import Learned
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "docs" / "learning.md").read_text()
+EXAMPLE = ROOT / "examples" / "learning_environment.py"
+BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+
+
+def bare(code: str) -> list[str]:
+    """Return lines of code without docstrings, indentation and empty lines."""
+    return [line.strip() for line in re.sub(r'"""[^"]*"""', "", code).splitlines() if line.strip()]
+
+
+def rows(first_cell: str) -> list[list[str]]:
+    """Return the cells of the rows of the table whose head begins so."""
+    table = GUIDE.split(f"| {first_cell} |")[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_code_of_the_guide_is_that_of_the_example(block: str):
+    """But for docstrings."""
+    example = bare(EXAMPLE.read_text())
+    assert [line for line in bare(block) if line not in example] == []
+
+
+def test_output_of_the_guide_is_that_of_the_example():
+    """All of it."""
+    assert EXAMPLE.with_suffix(".out").read_text() in GUIDE
+
+
+def test_weights_of_the_guide_are_the_defaults():
+    """By penalty."""
+    shown = {name.replace("-", "_"): float(weight) for name, _, weight in rows("penalty")}
+    assert shown == attrs.asdict(Penalties())
+
+
+def test_keys_of_the_guide_are_those_of_learning_files():
+    """By section."""
+    shown = {cells[0]: re.findall(r"`(\w+)`", cells[1]) for cells in rows("section")}
+    assert shown["`[machines]`"] == sorted(
+        [field.name for field in attrs.fields(Dimensions)], key=shown["`[machines]`"].index
+    )
+    assert shown["`[penalties]`"] == [field.name for field in attrs.fields(Penalties)]
+    assert shown["`[training]`"] == list(TRAINING_FIELDS)
+    assert shown["`[evaluation]`"] == [field.name for field in attrs.fields(Evaluation)]
+    assert [cells[0].strip('`"') for cells in rows("`kind`")] == list(JOB_KINDS)
+
+
+def test_heuristics_of_the_guide_are_the_baselines():
+    """Behind a hyphen, what they look at."""
+    names = [name for cells in rows("name") for name in re.findall(r"`([\w-]+)`", cells[0])]
+    fits = {f"-{fit.value}" for fit in Fit}
+    assert {name.removesuffix(next((fit for fit in fits if name.endswith(fit)), "")) for name in BASELINES} == set(
+        names
+    )
+    assert {f"tetris-{fit.value}" for fit in Fit} <= set(BASELINES)
+
+
+def test_options_of_the_guide_are_those_of_the_policy():
+    """With their defaults."""
+    shown = {cells[0].strip("`"): cells[1] for cells in rows("option")}
+    options = {field.alias: field.default for field in attrs.fields(Learned) if field.init and field.alias != "name"}
+    assert set(shown) == set(options)
+    assert (shown["step_minutes"], shown["may_wait"]) == (
+        f"{options['step_minutes']:g}",
+        str(options["may_wait"]).lower(),
+    )
+
+
+def test_scenario_of_the_guide_is_that_of_the_example():
+    """And the file of its policy is there."""
+    excerpt = re.search(r"```toml\n(.*?)```", GUIDE, re.DOTALL)[1]
+    path = ROOT / "examples" / "learning" / "simulate.toml"
+    assert {line for line in excerpt.splitlines() if line} <= set(path.read_text().splitlines())
+    options = read_scenario(path).policies["learned"]["policy_options"]
+    assert Path(options["checkpoint"]).samefile(path.parent / "tenants.pt")
+
+
+@pytest.mark.parametrize("name", ["deepplace", "tenants"])
+def test_policies_of_the_examples_are_what_their_files_say(name: str):
+    """They were trained as the file beside them says."""
+    pytest.importorskip("torch")
+    from plb.learning.policy import LearnedPolicy
+
+    config = read_config(ROOT / "examples" / "learning" / f"{name}.toml")
+    policy = LearnedPolicy.load(ROOT / "examples" / "learning" / f"{name}.pt")
+    assert policy.settings == config.training
+    assert policy.shape == config.machines.shape
+
+
+def test_images_of_the_guide_exist():
+    """Every plot that it shows."""
+    images = re.findall(r"\]\((images/[^)]+)\)", GUIDE)
+    assert images
+    assert [image for image in images if not (ROOT / "docs" / image).is_file()] == []
