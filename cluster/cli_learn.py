@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from cluster.learning.config import LearningConfig
-    from cluster.learning.evaluation import Evaluation
+    from cluster.learning.evaluation import Evaluation, Interval
     from plb.learning.checkpoints import CurveRow
 
 learn_app = typer.Typer(
@@ -24,8 +24,9 @@ learn_app = typer.Typer(
     add_completion=False,
 )
 EVALUATION = "evaluation.json"
-COLUMNS = ("reward", "over_use", "machines", "utilisation", "fragmentation", "wait")
-"""Figures of the closing table."""
+MOST_DECIMALS = 2
+SHOWN_SINGLY = 2
+"""So many resources have a column of their own in the closing table; more of them share one."""
 
 Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and training, a TOML file.", show_default=False)]
 Jobs = Annotated[
@@ -174,27 +175,40 @@ def _read(path: Path) -> LearningConfig:
 
 def _table(evaluation: Evaluation, config: LearningConfig) -> Table:
     """Return the means of all policies; where the learned one is better or worse for sure, a mark says so."""
+    from rich.box import SIMPLE_HEAVY
     from rich.table import Table
 
     from cluster.learning.evaluation import LEARNED
-    from cluster.learning.metrics import figure
+    from cluster.learning.metrics import UTILISATION, figure
 
-    marks = {"better": " <", "worse": " >", "equal": "  "}
+    resources = config.machines.resources
+    used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
+    columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
+    marks = {"better": "<", "worse": ">", "equal": " "}
     table = Table(
         title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-back job sequences",
         caption="± half of the 95 % interval; < the learned policy is better, > worse, sequence by sequence",
+        box=SIMPLE_HEAVY,
     )
-    table.add_column("policy")
-    for name in COLUMNS:
+    table.add_column("policy", no_wrap=True)
+    for name in columns:
         table.add_column(figure(name).heading, justify="right", no_wrap=True)
     for policy in evaluation.figures:
         cells = []
-        for name in COLUMNS:
-            interval = evaluation.interval(policy, name)
-            mark = "  " if policy == LEARNED else marks[evaluation.verdict(policy, name)]
-            cells.append(f"{interval.mean:,.3g} ± {interval.half_width:.2g}{mark}")
+        for name in columns:
+            mark = " " if policy == LEARNED else marks[evaluation.verdict(policy, name)]
+            cells.append(f"{_cell(evaluation.interval(policy, name))}{mark}")
         table.add_row(policy, *cells, end_section=policy == LEARNED)
     return table
+
+
+def _cell(interval: Interval) -> str:
+    """Return a mean and half of its interval, to the first digit of the latter."""
+    from math import floor, log10
+
+    half = interval.half_width
+    decimals = min(MOST_DECIMALS, max(0, -floor(log10(half)))) if half else (1 if interval.mean else 0)
+    return f"{interval.mean:,.{decimals}f} ±{half:.{decimals}f}"
 
 
 @contextmanager
