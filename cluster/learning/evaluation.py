@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -190,9 +191,15 @@ def baselines(config: LearningConfig) -> dict[str, Policy]:
     return {name: BASELINES[name] for name in config.evaluation.baselines}
 
 
-@lru_cache(1)
 def learned(path: str) -> Policy:
     """Return the trained policy in a file, as baselines are: it decides for the most likely action."""
+    file = Path(path)
+    return _learned(path, file.stat().st_mtime_ns if file.exists() else 0)
+
+
+@lru_cache(1)
+def _learned(path: str, _changed: int) -> Policy:
+    """Return the policy that the file held when it was last changed; it is asked for once a sequence."""
     from plb.learning.policy import LearnedPolicy
 
     policy = LearnedPolicy.load(path)
