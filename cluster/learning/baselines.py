@@ -58,69 +58,59 @@ def _figures(episode: Episode, fit: Fit) -> Floats:
     return {Fit.PRESENT: jobs.usage[:, :, 0], Fit.MEAN: jobs.mean, Fit.PEAK: jobs.peak}[fit]
 
 
-def _best(scores: Floats, fits: npt.NDArray[np.bool_]) -> int:
-    """Return the action that places on the first machine with the highest score of those on which the job fits."""
-    return int(np.where(fits, scores, -np.inf).argmax()) + 1 if fits.any() else WAIT
-
-
-def _fits(needed: Floats, left: Floats) -> npt.NDArray[np.bool_]:
+def fits(needed: Floats, left: Floats) -> npt.NDArray[np.bool_]:
+    """Return on which machines there is room, (M,)."""
     return np.asarray((needed <= left + ROUNDING).all(axis=1))
 
 
 @attrs.frozen
-class Tetris:
+class Scoring:
+    """Takes the machine with the highest score of those on which the job fits.
+
+    Parameters
+    ----------
+    fit
+        What is looked at.
+    """
+
+    fit: Fit = Fit.PRESENT
+
+    def __call__(self, episode: Episode) -> int:
+        """Return the action."""
+        needed, left = requirement(episode, self.fit), room(episode, self.fit)
+        possible = fits(needed, left)
+        return int(np.where(possible, self.scores(needed, left), -np.inf).argmax()) + 1 if possible.any() else WAIT
+
+    def scores(self, needed: Floats, left: Floats) -> Floats:
+        """Return the score of each machine, (M,), by what the job requires, (D,), and what is left, (M, D)."""
+        raise NotImplementedError
+
+
+class Tetris(Scoring):
     """Takes the machine with the largest dot product of what the job requires and what is left.
 
     The alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section 3.2.
-
-    Parameters
-    ----------
-    fit
-        What is looked at.
     """
 
-    fit: Fit = Fit.PRESENT
-
-    def __call__(self, episode: Episode) -> int:
-        """Return the action."""
-        needed, left = requirement(episode, self.fit), room(episode, self.fit)
-        return _best(left @ needed, _fits(needed, left))
+    def scores(self, needed: Floats, left: Floats) -> Floats:
+        """Return the dot products."""
+        return left @ needed
 
 
-@attrs.frozen
-class BestFit:
-    """Takes the machine that has the least left of the job's dominant resource: that of which it requires most.
+class BestFit(Scoring):
+    """Takes the machine that has the least left of the job's dominant resource: that of which it requires most."""
 
-    Parameters
-    ----------
-    fit
-        What is looked at.
-    """
-
-    fit: Fit = Fit.PRESENT
-
-    def __call__(self, episode: Episode) -> int:
-        """Return the action."""
-        needed, left = requirement(episode, self.fit), room(episode, self.fit)
-        return _best(-left[:, needed.argmax()], _fits(needed, left))
+    def scores(self, needed: Floats, left: Floats) -> Floats:
+        """Return how little is left."""
+        return -left[:, needed.argmax()]
 
 
-@attrs.frozen
-class WorstFit:
-    """Takes the machine that has the most left of the job's dominant resource.
+class WorstFit(Scoring):
+    """Takes the machine that has the most left of the job's dominant resource."""
 
-    Parameters
-    ----------
-    fit
-        What is looked at.
-    """
-
-    fit: Fit = Fit.PRESENT
-
-    def __call__(self, episode: Episode) -> int:
-        """Return the action."""
-        needed, left = requirement(episode, self.fit), room(episode, self.fit)
-        return _best(left[:, needed.argmax()], _fits(needed, left))
+    def scores(self, needed: Floats, left: Floats) -> Floats:
+        """Return how much is left."""
+        return left[:, needed.argmax()]
 
 
 @attrs.frozen
@@ -140,9 +130,9 @@ class RandomPlacement:
 
     def __call__(self, episode: Episode) -> int:
         """Return the action."""
-        fits = np.flatnonzero(_fits(requirement(episode, self.fit), room(episode, self.fit)))
+        possible = np.flatnonzero(fits(requirement(episode, self.fit), room(episode, self.fit)))
         rng = stream(self.seed, "random placement", episode.name, episode.decisions)
-        return int(rng.choice(fits)) + 1 if len(fits) else WAIT
+        return int(rng.choice(possible)) + 1 if len(possible) else WAIT
 
 
 @attrs.frozen
