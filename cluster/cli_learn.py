@@ -208,7 +208,7 @@ def _cell(interval: Interval) -> str:
 
     half = interval.half_width
     decimals = min(MOST_DECIMALS, max(0, -floor(log10(half)))) if half else (1 if interval.mean else 0)
-    return f"{interval.mean:,.{decimals}f} ±{half:.{decimals}f}"
+    return f"{interval.mean:,.{decimals}f}±{half:.{decimals}f}"
 
 
 @contextmanager

@@ -11,8 +11,27 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli import app
+from cluster.cli_learn import _cell
+from cluster.learning.evaluation import Interval
 
 pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "cell"),
+    [
+        (-2145.7, 133.2, "-2,146±133"),
+        (-105.6, 7.93, "-106±8"),
+        (0.0813, 0.0204, "0.08±0.02"),
+        (0.80561, 0.0049, "0.81±0.00"),
+        (3.0, 0.0, "3.0±0.0"),
+        (0.0, 0.0, "0±0"),
+    ],
+)
+def test_cells_of_the_table_go_to_the_first_digit_of_the_interval(mean: float, half: float, cell: str):
+    """And to the second decimal at the most."""
+    assert _cell(Interval(mean, half)) == cell
+
 
 SMALL = """
 name = "small"

@@ -1,0 +1,86 @@
+"""The learned policy in scenarios: its file counts from the scenario's folder, and results tell which one it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli import app
+from cluster.scenario_file import read_scenario
+
+TRAINED = Path(__file__).parents[3] / "examples" / "learning" / "tenants.pt"
+SCENARIO = """
+[cluster]
+nodes = 6
+upgrade_domains = 6
+fault_domains = 3
+[workload]
+density = 0.5
+history_tenants = 300
+[run]
+days = 0.1
+policies = ["learned", "chosen"]
+[policies.learned]
+policy_options = { checkpoint = "trained/policy.pt" }
+[policies.chosen]
+policy = "learned"
+policy_options = { checkpoint = "trained/policy.pt", step_minutes = 30 }
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    """Return a scenario beside a trained policy."""
+    (tmp_path / "trained").mkdir()
+    shutil.copy(TRAINED, tmp_path / "trained" / "policy.pt")
+    path = tmp_path / "scenario.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_its_file_counts_from_the_folder_of_the_scenario(scenario: Path):
+    """Other options stay as they are."""
+    options = read_scenario(scenario).policies["chosen"]["policy_options"]
+    assert options == {"checkpoint": str(scenario.parent / "trained" / "policy.pt"), "step_minutes": 30}
+
+
+def test_results_tell_the_content_of_the_file_not_its_place(scenario: Path, tmp_path: Path):
+    """The same scenario elsewhere has the same digest; with another file it has another."""
+    found = read_scenario(scenario)
+    digest = sha256(TRAINED.read_bytes()).hexdigest()
+    assert found.as_json()["policies"]["learned"]["policy_options"] == {"checkpoint": {"policy.pt": digest}}
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(scenario.parent / "trained", elsewhere / "trained")
+    shutil.copy(scenario, elsewhere)
+    assert read_scenario(elsewhere / "scenario.toml").digest() == found.digest()
+    (elsewhere / "trained" / "policy.pt").write_bytes(b"other")
+    assert read_scenario(elsewhere / "scenario.toml").digest() != found.digest()
+
+
+def test_it_runs_beside_others_in_several_processes(scenario: Path, tmp_path: Path):
+    """All tenants are placed, and the results are those of one process."""
+    pytest.importorskip("torch")
+    summaries = []
+    for jobs in ("1", "2"):
+        out = tmp_path / jobs
+        run = CliRunner().invoke(app, ["simulate", str(scenario), "--out", str(out), "--jobs", jobs, "--quiet"])
+        assert run.exit_code == 0, run.output
+        summaries.append(json.loads((out / "summary.json").read_text()))
+    assert summaries[0] == summaries[1]
+    totals = {run["policy"]: run for run in summaries[0]["runs"]}
+    assert set(totals) == {"learned", "chosen"}
+    assert all(run["placement_failures"] == 0 for run in totals.values())
+
+
+def test_a_missing_file_is_named(scenario: Path):
+    """Without a traceback."""
+    (scenario.parent / "trained" / "policy.pt").unlink()
+    run = CliRunner().invoke(app, ["simulate", str(scenario), "--out", str(scenario.parent / "out")])
+    assert run.exit_code == 2
+    assert "policy.pt" in run.output
+    assert "Traceback" not in run.output
