@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +12,8 @@ import typer
 from cluster.console import INTERRUPTED, clear_errors, output
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from cluster.learning.config import LearningConfig
-    from cluster.learning.evaluation import Evaluation, Interval
+    from cluster.learning.evaluation import Evaluation
     from plb.learning.checkpoints import CurveRow
 
 learn_app = typer.Typer(
@@ -24,9 +22,6 @@ learn_app = typer.Typer(
     add_completion=False,
 )
 EVALUATION = "evaluation.json"
-MOST_DECIMALS = 2
-SHOWN_SINGLY = 2
-"""So many resources have a column of their own in the closing table; more of them share one."""
 
 Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and training, a TOML file.", show_default=False)]
 Jobs = Annotated[
@@ -83,17 +78,18 @@ def train_command(
     curves = training.read_curves(chosen, folder)
     save_curve(folder / training.PLOT, curves, chosen.name)
     rows = [row for curve in curves.values() for row in curve]
-    console = output(quiet=quiet)
-    decisions = sum(row.decisions for row in rows)
-    console.print(
-        f"{chosen.name}: {len(rows)} iterations, {decisions:,} decisions, "
-        f"reward {rows[0].reward:,.1f} in the first and {rows[-1].reward:,.1f} in the last",
-        highlight=False,
+    digest = trained.policy.digest
+    _say(
+        [
+            f"{chosen.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "
+            f"reward {rows[0].reward:,.1f} in the first and {rows[-1].reward:,.1f} in the last",
+            f"Policy: {folder / training.POLICY} (weights {digest[:12]})",
+            f"Curve: {folder / training.PLOT}",
+        ],
+        quiet,
     )
-    console.print(f"Policy: {folder / training.POLICY} (weights {trained.policy.digest[:12]})", highlight=False)
-    console.print(f"Curve: {folder / training.PLOT}", highlight=False)
     if json is not None:
-        figures = {"policy": str(folder / training.POLICY), "policy_sha256": trained.policy.digest}
+        figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest}
         write_json(json, {**figures, "curve": [attrs.asdict(row) for row in rows]})
 
 
@@ -128,7 +124,6 @@ def evaluate_command(
     import attrs
 
     from cluster.learning.evaluation import evaluate
-    from cluster.learning.plots import save_evaluation
     from cluster.learning.training import POLICY
     from cluster.learning.workers import workers
     from cluster.processes import cores
@@ -139,8 +134,8 @@ def evaluate_command(
     chosen = _read(config)
     if sequences is not None:
         chosen = attrs.evolve(chosen, evaluation=attrs.evolve(chosen.evaluation, sequences=sequences))
-    file = policy or Path("results") / chosen.name / POLICY
-    loaded = LearnedPolicy.load(file)
+    trained = policy or Path("results") / chosen.name / POLICY
+    digest = LearnedPolicy.load(trained).digest
     folder = out or Path("results") / chosen.name
     if (folder / EVALUATION).exists() and not force:
         raise ConflictError(f"{folder}: holds an evaluation already; give another directory, or --force")
@@ -149,66 +144,41 @@ def evaluate_command(
     counts = machines or list(chosen.evaluation.machines) or [chosen.machines.machines]
     total = len(counts) * chosen.evaluation.sequences
     with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:
-        found = [evaluate(chosen, str(file), machines=count, over=over, progress=advance) for count in counts]
+        found = [evaluate(chosen, str(trained), machines=count, over=over, progress=advance) for count in counts]
     figures = {
         "name": chosen.name,
-        "policy_sha256": loaded.digest,
+        "policy_sha256": digest,
         "evaluations": [evaluation.as_json() for evaluation in found],
     }
-    write_json(folder / EVALUATION, figures)
-    if json is not None:
-        write_json(json, figures)
-    console = output(quiet=quiet)
+    for file in (folder / EVALUATION, json):
+        if file is not None:
+            write_json(file, figures)
+    _close(chosen, found, folder, quiet)
+
+
+def _close(config: LearningConfig, found: Sequence[Evaluation], folder: Path, quiet: bool) -> None:
+    """Write the plots and print the tables."""
+    from cluster.learning.plots import save_evaluation
+    from cluster.learning.tables import evaluation_table
+
     for evaluation in found:
         picture = folder / f"evaluation-{evaluation.machines}.png"
-        save_evaluation(picture, evaluation, chosen.name)
-        console.print(_table(evaluation, chosen))
-        console.print(f"Plot: {picture}", highlight=False)
-    console.print(f"Figures: {folder / EVALUATION}", highlight=False)
+        save_evaluation(picture, evaluation, config.name)
+        output(quiet=quiet).print(evaluation_table(evaluation, config))
+        _say([f"Plot: {picture}"], quiet)
+    _say([f"Figures: {folder / EVALUATION}"], quiet)
+
+
+def _say(lines: Sequence[str], quiet: bool) -> None:
+    """Print lines as they are."""
+    for line in lines:
+        output(quiet=quiet).print(line, highlight=False, markup=False)
 
 
 def _read(path: Path) -> LearningConfig:
     from cluster.learning.config import read_config
 
     return read_config(path)
-
-
-def _table(evaluation: Evaluation, config: LearningConfig) -> Table:
-    """Return the means of all policies; where the learned one is better or worse for sure, a mark says so."""
-    from rich.box import SIMPLE_HEAVY
-    from rich.table import Table
-
-    from cluster.learning.evaluation import LEARNED
-    from cluster.learning.metrics import UTILISATION, figure
-
-    resources = config.machines.resources
-    used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
-    columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
-    marks = {"better": "<", "worse": ">", "equal": " "}
-    table = Table(
-        title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-back job sequences",
-        caption="± half of the 95 % interval; < the learned policy is better, > worse, sequence by sequence",
-        box=SIMPLE_HEAVY,
-    )
-    table.add_column("policy", no_wrap=True)
-    for name in columns:
-        table.add_column(figure(name).heading, justify="right", no_wrap=True)
-    for policy in evaluation.figures:
-        cells = []
-        for name in columns:
-            mark = " " if policy == LEARNED else marks[evaluation.verdict(policy, name)]
-            cells.append(f"{_cell(evaluation.interval(policy, name))}{mark}")
-        table.add_row(policy, *cells, end_section=policy == LEARNED)
-    return table
-
-
-def _cell(interval: Interval) -> str:
-    """Return a mean and half of its interval, to the first digit of the latter."""
-    from math import floor, log10
-
-    half = interval.half_width
-    decimals = min(MOST_DECIMALS, max(0, -floor(log10(half)))) if half else (1 if interval.mean else 0)
-    return f"{interval.mean:,.{decimals}f}±{half:.{decimals}f}"
 
 
 @contextmanager

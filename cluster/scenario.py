@@ -18,7 +18,7 @@ import attrs
 from cluster.fault_settings import Faults
 from cluster.hardware import Cluster
 from cluster.imports import digests, import_files
-from cluster.sections import Section, count, number, span
+from cluster.sections import Section, check_directory_name, count, number, span
 from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, PlbError, UnknownNameError
 from plb.policies import KNOWN as PLACEMENT_POLICIES
@@ -262,8 +262,7 @@ class Scenario:
         if self.run.fill_hours and self.workload.kind == "plan":
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all stand at once')
         for name in (self.name, *known):
-            if not name.strip() or name in (".", "..") or set(name) & set("/\\\0"):
-                raise InvalidValueError("scenario", "name", name, "a name that a directory can have, without / or \\")
+            check_directory_name("scenario", name)
         for name in self.run.policies:
             if name not in known:
                 raise UnknownNameError("policy", name, known, "run.policies")

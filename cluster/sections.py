@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from plb.errors import PlbError
+from plb.errors import InvalidValueError, PlbError
 from plb.model import check_count, check_number
 
 LONGEST = 1e6
@@ -46,6 +46,12 @@ def span(default: Any, *, low: float = 0.0, low_open: bool = False) -> Any:
 def count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
     """Return a field for a whole number in a range."""
     return attrs.field(default=default, metadata={"range": Range(low, high, whole=True)})
+
+
+def check_directory_name(item: str, name: str) -> None:
+    """Raise `InvalidValueError` if no directory can have this name: results go to one."""
+    if not name.strip() or name in (".", "..") or set(name) & set("/\\\0"):
+        raise InvalidValueError(item, "name", name, "a name that a directory can have, without / or \\")
 
 
 def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:

@@ -22,9 +22,10 @@ from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.rewards import Penalties
 from cluster.learning.sources import Jobs, RegionSource, TraceSource, longest_of
 from cluster.section_file import SectionReader, nearest, read_toml
-from cluster.sections import Section, count
+from cluster.sections import Section, check_directory_name, count
 from plb import InvalidValueError, PlbError, UnknownNameError
 from plb.learning.settings import TrainingSettings
+from plb.validation import check_count
 
 SYNTHETIC = "synthetic"
 JOB_KINDS: Mapping[str, type[Jobs]] = MappingProxyType(
@@ -95,6 +96,10 @@ class LearningConfig:
     training: TrainingSettings = attrs.field(factory=TrainingSettings)
     evaluation: Evaluation = attrs.field(factory=Evaluation)
 
+    def __attrs_post_init__(self) -> None:
+        check_directory_name("learning file", self.name)
+        check_count("bootstrap", "iterations", self.bootstrap_iterations, low=1)
+
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as plain JSON values."""
         return json.loads(json.dumps(attrs.asdict(self)))  # type: ignore[no-any-return]
@@ -145,8 +150,9 @@ class _ConfigReader(SectionReader):
             "jobs": self._jobs("jobs", data.get("jobs", {})),
             "bootstrap": self._jobs("bootstrap", bootstrap) if "bootstrap" in data else None,
         }
-        if not self.problems and iterations < 1:
-            self.add("bootstrap.iterations", f"{iterations} is not allowed: expected a whole number >= 1")
+        if not self.problems:
+            self.attempt("name", lambda: check_directory_name("learning file", name))
+            self.attempt("bootstrap.iterations", lambda: check_count("bootstrap", "iterations", iterations, low=1))
         if self.problems:
             return None
         config = LearningConfig(

@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli import app
-from cluster.cli_learn import _cell
 from cluster.learning.evaluation import Interval
+from cluster.learning.tables import cell
 
 pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize(
-    ("mean", "half", "cell"),
+    ("mean", "half", "text"),
     [
         (-2145.7, 133.2, "-2,146±133"),
         (-105.6, 7.93, "-106±8"),
@@ -28,9 +28,9 @@ pytest.importorskip("torch")
         (0.0, 0.0, "0±0"),
     ],
 )
-def test_cells_of_the_table_go_to_the_first_digit_of_the_interval(mean: float, half: float, cell: str):
+def test_cells_of_the_table_go_to_the_first_digit_of_the_interval(mean: float, half: float, text: str):
     """And to the second decimal at the most."""
-    assert _cell(Interval(mean, half)) == cell
+    assert cell(Interval(mean, half)) == text
 
 
 SMALL = """
