@@ -53,9 +53,7 @@ def test_weights_of_the_guide_are_the_defaults():
 def test_keys_of_the_guide_are_those_of_learning_files():
     """By section."""
     shown = {cells[0]: re.findall(r"`(\w+)`", cells[1]) for cells in rows("section")}
-    assert shown["`[machines]`"] == sorted(
-        [field.name for field in attrs.fields(Dimensions)], key=shown["`[machines]`"].index
-    )
+    assert set(shown["`[machines]`"]) == {field.name for field in attrs.fields(Dimensions)}
     assert shown["`[penalties]`"] == [field.name for field in attrs.fields(Penalties)]
     assert shown["`[training]`"] == list(TRAINING_FIELDS)
     assert shown["`[evaluation]`"] == [field.name for field in attrs.fields(Evaluation)]
