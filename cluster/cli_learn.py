@@ -73,7 +73,8 @@ def train_command(
         with workers(jobs or cores()) as over, _training_progress(quiet) as progress:
             trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
     except KeyboardInterrupt:
-        typer.echo(f"plb: interrupted; go on with --resume --out {folder}", err=True)
+        again = "".join(f" --{name} {value}" for name, value in changes.items())
+        typer.echo(f"plb: interrupted; go on with --resume --out {folder}{again}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     curves = training.read_curves(chosen, folder)
     save_curve(folder / training.PLOT, curves, chosen.name)
@@ -141,7 +142,7 @@ def evaluate_command(
         raise ConflictError(f"{folder}: holds an evaluation already; give another directory, or --force")
     check_file(json)
     folder.mkdir(parents=True, exist_ok=True)
-    counts = machines or list(chosen.evaluation.machines) or [chosen.machines.machines]
+    counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
     total = len(counts) * chosen.evaluation.sequences
     with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:
         found = [evaluate(chosen, str(trained), machines=count, over=over, progress=advance) for count in counts]

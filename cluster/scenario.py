@@ -266,6 +266,18 @@ class Scenario:
         for name in self.run.policies:
             if name not in known:
                 raise UnknownNameError("policy", name, known, "run.policies")
+            search, options = self._search(name)
+            for option in path_options(policies().get(search)):
+                if not options.get(option):
+                    item, allowed = f"policies.{name}", f"the name of a file: policy {search} cannot do without"
+                    raise InvalidValueError(item, f"policy_options.{option}", options.get(option, ""), allowed)
+
+    def _search(self, policy: str) -> tuple[str, Mapping[str, Any]]:
+        """Return which search or placement policy of the engine decides under a policy, and its options."""
+        own, of_engine = self.policies[policy], self.engine
+        search = own.get("policy", of_engine.get("policy", ANNEALING))
+        shared = of_engine.get("policy_options", {}) if search == of_engine.get("policy", ANNEALING) else {}
+        return search, own.get("policy_options", shared)
 
     def config(self, policy: str, metrics: tuple[Metric, ...]) -> PlbConfig:
         """Return the engine's settings under a policy; what it says of metrics prevails over `metrics`.
@@ -275,8 +287,7 @@ class Scenario:
         import_files(self.imports)
         of_engine = {**ENGINE_DEFAULTS, **self.engine}
         fields = {**of_engine, **self.policies[policy]}
-        if fields.get("policy") != of_engine.get("policy"):
-            fields["policy_options"] = self.policies[policy].get("policy_options", {})
+        fields["policy"], fields["policy_options"] = self._search(policy)
         own = fields.pop("metrics", {})
         return PlbConfig(metrics=[attrs.evolve(one, **own.get(one.name, {})) for one in metrics], **fields)
 
@@ -289,9 +300,11 @@ class Scenario:
                 del plain["workload"][name]
         if self.imports:
             plain["imports"] = digests(self.imports)
-        plain["policies"] = {name: with_digests(self.policies[name]) for name in self.run.policies}
+        plain["policies"] = {
+            name: with_digests(self.policies[name], self._search(name)[0]) for name in self.run.policies
+        }
         plain["metrics"] = {name: dict(fields) for name, fields in self.metrics.items()}
-        plain["engine"] = {**ENGINE_DEFAULTS, **with_digests(self.engine)}
+        plain["engine"] = {**ENGINE_DEFAULTS, **with_digests(self.engine, self.engine.get("policy", ANNEALING))}
         return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
 
     def digest(self) -> str:
@@ -300,9 +313,16 @@ class Scenario:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def with_digests(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of an engine with the files that policy options name told by their content, not their place."""
+def with_digests(settings: Mapping[str, Any], search: str) -> dict[str, Any]:
+    """Return settings of an engine with the files that policy options name told by their content, not their place.
+
+    Parameters
+    ----------
+    settings
+        Fields of `plb.PlbConfig`.
+    search
+        The placement policy whose options they have.
+    """
     options = settings.get("policy_options", {})
-    paths = path_options(policies().get(settings.get("policy", ANNEALING)))
-    files = {name: digests([options[name]]) for name in paths if name in options}
+    files = {name: digests([options[name]]) for name in path_options(policies().get(search)) if name in options}
     return {**settings, "policy_options": {**options, **files}} if files else dict(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from cluster.hardware import Cluster
 from cluster.imports import import_files
 from cluster.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenario, Workload
 from cluster.section_file import SectionReader, nearest, read_toml
-from cluster.sections import Section
+from cluster.sections import Section, check_is_file
 from cluster.upgrade_settings import Upgrades
 from plb import Metric, PlbConfig, PlbError
 from plb.policies.interface import ANNEALING
@@ -132,14 +133,20 @@ class _ScenarioReader(SectionReader):
         options = {"policy_options": found.pop("policy_options")} if "policy_options" in found else {}
         fields = self.settings(place, found, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)})
         beside = {"metrics": (Metric("any"),), "policy": fields.get("policy", policy)}
+        before = len(self.problems)
         found = self.settings(place, options, ENGINE_FIELDS, PlbConfig, beside)
-        if "policy_options" in found:
-            paths = path_options(policies().get(beside["policy"]))
-            named = {
-                name: str(self._folder / value) for name, value in found["policy_options"].items() if name in paths
-            }
-            found["policy_options"] = {**found["policy_options"], **named}
+        if "policy_options" in found and len(self.problems) == before:
+            found["policy_options"] = self._placed(f"{place}.policy_options", beside["policy"], found["policy_options"])
         return {**fields, **found}
+
+    def _placed(self, place: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return options of a policy; those that are files count from the folder, and must be there."""
+        placed = dict(options)
+        for name in path_options(policies().get(policy)):
+            if name in placed:
+                placed[name] = str(self._folder / placed[name])
+                self.attempt(f"{place}.{name}", partial(check_is_file, place, name, placed[name]))
+        return placed
 
     def _policy(self, place: str, table: Any, policy: str) -> dict[str, Any]:
         """Return the fields of a policy, with those of its metrics under ``metrics`` if it has any."""

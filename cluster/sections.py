@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -50,8 +51,14 @@ def count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
 
 def check_directory_name(item: str, name: str) -> None:
     """Raise `InvalidValueError` if no directory can have this name: results go to one."""
-    if not name.strip() or name in (".", "..") or set(name) & set("/\\\0"):
+    if not name.strip() or name in (".", "..") or not name.isprintable() or set(name) & set("/\\"):
         raise InvalidValueError(item, "name", name, "a name that a directory can have, without / or \\")
+
+
+def check_is_file(item: str, field: str, path: str) -> None:
+    """Raise `InvalidValueError` if there is no file at this place."""
+    if not Path(path).is_file():
+        raise InvalidValueError(item, field, path, "the name of a file that is there")
 
 
 def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:

@@ -105,9 +105,14 @@ class LearningConfig:
         return json.loads(json.dumps(attrs.asdict(self)))  # type: ignore[no-any-return]
 
     def digest(self) -> str:
-        """Return the SHA-256 of what the trained policy depends on, in hex; what only measures it does not count."""
+        """Return the SHA-256 of what the trained policy depends on, in hex.
+
+        What only measures it does not count, nor where traces are: the same file has the same digest in any folder.
+        """
         plain = self.as_json()
         del plain["evaluation"], plain["name"]
+        for jobs in (plain["jobs"], plain["bootstrap"] or {}):
+            jobs.pop("path", None)
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 

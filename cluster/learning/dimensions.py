@@ -63,8 +63,9 @@ class Dimensions(Section):
 def resource_conflicts(item: str, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
     """Yield what is wrong with the names of resources of a section."""
     names = values.get("resources", RESOURCES)
-    if not names or len(set(names)) < len(names):
-        yield "resources", InvalidValueError(item, "resources", names, "one or more different names")
+    is_names = isinstance(names, tuple) and all(isinstance(name, str) and name for name in names)
+    if not is_names or not names or len(set(names)) < len(names):
+        yield "resources", InvalidValueError(item, "resources", names, "a tuple of one or more different names")
 
 
 def pair_conflicts(item: str, values: Mapping[str, Any], fields: tuple[str, ...]) -> Iterator[tuple[str, PlbError]]:

@@ -12,6 +12,7 @@ from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.metrics import figures
 from cluster.learning.rewards import Penalties
 from cluster.learning.sequence import JobSource
+from plb.errors import InvalidValueError
 from plb.learning.errors import MissingExtraError
 from plb.learning.interface import Float32, Observation, ObservationShape
 
@@ -66,6 +67,8 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
 
     def step(self, action: np.int64) -> tuple[dict[str, Float32], float, bool, bool, dict[str, Any]]:
         """Decide; return the observation, the reward, whether the episode ended or was cut short, and the figures."""
+        if not self.action_space.contains(action):
+            raise InvalidValueError("step", "action", action, f"a whole number from 0 to {self.game.shape.machines}")
         observation, reward, over = self.game.step(int(action))
         episode = self.game.episode
         info: dict[str, Any] = dict(figures(episode.record())) if over else {}

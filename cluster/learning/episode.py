@@ -97,6 +97,10 @@ class Episode:
         if sequence.resources != len(sizes.resources):
             allowed = f"{len(sizes.resources)}, as the machines have"
             raise InvalidValueError(f"job sequence {sequence.name!r}", "resources", sequence.resources, allowed)
+        first = sequence.jobs[0].arrival
+        if self.longest_steps is not None and self.longest_steps <= first:
+            allowed = f"more than {first}, the step in which the first job arrives"
+            raise InvalidValueError("episode", "longest_steps", self.longest_steps, allowed)
         self.jobs: JobArrays = sequence.arrays(sizes.horizon)
         self.name = sequence.name
         self._arrival: list[int] = self.jobs.arrival.tolist()
@@ -104,9 +108,9 @@ class Episode:
         last = self._arrival[-1] + HORIZONS * sizes.horizon
         self.last_step = last if self.longest_steps is None else self.longest_steps
         self._clear()
-        self.time = min(self._arrival[0], self.last_step)
+        self.time = first
         self.decisions = 0
-        self.truncated = self.over = self.time == self.last_step
+        self.truncated = self.over = False
         self._arrive()
 
     def _clear(self) -> None:
@@ -208,7 +212,7 @@ class Episode:
 
     def record(self) -> Record:
         """Return what happened so far; what happens later leaves it as it is."""
-        first = min(self._arrival[0], self.time)
+        first = self._arrival[0]
         return Record(
             dimensions=self.dimensions,
             penalties=self.penalties,

@@ -168,7 +168,7 @@ def evaluate(
             progress()
     names = list(found[0])
     by_policy = {name: {each: tuple(one[name][each] for one in found) for each in found[0][name]} for name in names}
-    return Evaluation(count, by_policy)
+    return Evaluation(int(count), by_policy)
 
 
 def play_task(task: Task) -> dict[str, dict[str, float]]:

@@ -64,7 +64,7 @@ def plot_figure(ax: Axes, evaluation: Evaluation, name: str) -> None:
     ax.barh(place, means, color=colours, height=0.7)
     ax.errorbar(means, place, xerr=halves, fmt="none", ecolor="#222222", elinewidth=1.0, capsize=2.0)
     ax.set_yticks(place, policies)
-    ax.set_title(figure(name).heading)
+    ax.set_title(figure(name).heading, parse_math=False)
     ax.grid(axis="x", alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
 
@@ -76,7 +76,7 @@ def save_curve(path: Path, curves: Mapping[str, Sequence[CurveRow]], title: str)
     picture = Figure(figsize=(8.0, 4.5), layout="constrained")
     ax = picture.subplots()
     plot_curve(ax, curves)
-    ax.set_title(title)
+    ax.set_title(title, parse_math=False)
     picture.savefig(path, dpi=DOTS_PER_INCH)
 
 
@@ -88,5 +88,5 @@ def save_evaluation(path: Path, evaluation: Evaluation, title: str) -> None:
     axes = picture.subplots(2, 3, sharey=True)
     for ax, name in zip(axes.flat, SHOWN, strict=True):
         plot_figure(ax, evaluation, name)
-    picture.suptitle(f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences")
+    picture.suptitle(f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences", parse_math=False)
     picture.savefig(path, dpi=DOTS_PER_INCH)

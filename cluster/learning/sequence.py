@@ -18,12 +18,18 @@ from plb.validation import check_count
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+ALLOWED = "an array of steps by resources, none of them 0"
+MOST_USAGE = 1e6
+"""Machines that a job may use; sums of squares are then exact enough."""
 LATEST = 1_000_000
 """The last step in which a job may arrive; every step up to there takes room."""
 
 
 def _usage(values: npt.ArrayLike) -> Floats:
-    usage = np.array(values, np.float64)
+    try:
+        usage = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidValueError("job", "usage", values, ALLOWED) from None
     usage.flags.writeable = False
     return usage
 
@@ -46,10 +52,11 @@ class Job:
     def __attrs_post_init__(self) -> None:
         check_count("job", "arrival", self.arrival, high=LATEST)
         if self.usage.ndim != 2 or not self.usage.size:
-            raise InvalidValueError("job", "usage", self.usage.shape, "an array of steps by resources, none of them 0")
+            raise InvalidValueError("job", "usage", self.usage.shape, ALLOWED)
         lowest, highest = float(self.usage.min()), float(self.usage.max())
-        if not (lowest >= 0.0 and np.isfinite(highest)):
-            raise InvalidValueError("job", "usage", lowest if np.isfinite(highest) else highest, "finite numbers >= 0")
+        if not (lowest >= 0.0 and highest <= MOST_USAGE):
+            value = highest if lowest >= 0.0 else lowest
+            raise InvalidValueError("job", "usage", value, f"numbers >= 0 and <= {MOST_USAGE:g}")
 
     @property
     def steps(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,8 @@ from cluster.learning.game import JobPlacementGame
 from cluster.learning.rewards import Penalties
 from cluster.learning.sources import Jobs, SourceOf
 from cluster.learning.workers import Map
-from cluster.results import check_free, versions, write_json
+from cluster.results import versions, write_json
+from cluster.streams import stream_seed
 from plb.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ class Stage:
         What is learned from, for how long.
     file
         Of the checkpoint.
+    seed
+        Of everything that is random in it: no two stages share anything.
     start
         File of the policy that it begins with; None: random weights.
     """
@@ -72,15 +76,17 @@ class Stage:
     jobs: Jobs
     iterations: int
     file: Path
+    seed: int
     start: Path | None = None
 
 
 def stages(config: LearningConfig, folder: Path) -> list[Stage]:
     """Return the parts of a training, in their order."""
-    main = Stage("training", config.jobs, config.training.iterations, folder / TRAINING)
+    main = Stage("training", config.jobs, config.training.iterations, folder / TRAINING, config.training.seed)
     if config.bootstrap is None:
         return [main]
-    first = Stage("bootstrap", config.bootstrap, config.bootstrap_iterations, folder / BOOTSTRAP)
+    seed = stream_seed(config.training.seed, "bootstrap")
+    first = Stage("bootstrap", config.bootstrap, config.bootstrap_iterations, folder / BOOTSTRAP, seed)
     return [first, attrs.evolve(main, start=first.file)]
 
 
@@ -90,26 +96,29 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
     Raises
     ------
     ResultsExistError
-        The directory holds files, and neither `resume` nor `force` is given.
+        It is a file.
     ConflictError
-        It holds a training with other settings than those to be gone on with.
+        The directory holds files, and neither `resume` nor `force` is given; or it holds a training that cannot be gone
+        on with: one with other settings, or whose summary is missing or damaged.
     """
-    if resume and (folder / SUMMARY).is_file():
-        import json
-
-        before = json.loads((folder / SUMMARY).read_text(encoding="utf-8")).get("training_sha256")
-        if before != training_digest(config):
-            raise ConflictError(f"{folder}: holds a training with other settings; give another directory, or --force")
+    if folder.exists() and not folder.is_dir():
+        raise ResultsExistError(folder)
+    if force or not folder.exists() or not any(folder.iterdir()):
         return
+    if not resume:
+        raise ConflictError(f"{folder}: holds files already; give another directory, --resume or --force")
+    if _digest_in(folder / SUMMARY) != config.digest():
+        what = "holds no training, or one with other settings"
+        raise ConflictError(f"{folder}: {what}; give another directory, or --force")
+
+
+def _digest_in(path: Path) -> str | None:
+    """Return the digest that the summary of a training tells; None where it tells none."""
     try:
-        check_free(folder, force=force)
-    except ResultsExistError as error:
-        raise ConflictError(f"{folder}: holds files already; give another directory, --resume or --force") from error
-
-
-def training_digest(config: LearningConfig) -> str:
-    """Return the SHA-256 of all that weights depend on, but for the number of iterations: that can be raised."""
-    return attrs.evolve(config, training=attrs.evolve(config.training, iterations=1)).digest()
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return summary.get("config_sha256") if isinstance(summary, dict) else None
 
 
 def train(
@@ -133,6 +142,8 @@ def train(
     from plb.learning.checkpoints import write_checkpoint
     from plb.learning.training import train as train_policy
 
+    for stage in stages(config, folder):
+        SourceOf(stage.jobs).sequence(0)  # where jobs cannot be read, what is in the directory stays
     folder.mkdir(parents=True, exist_ok=True)
     if not resume:
         for name in (POLICY, TRAINING, BOOTSTRAP, CURVE, PLOT, SUMMARY):
@@ -140,8 +151,9 @@ def train(
     write_json(folder / SUMMARY, _summary(config))
     for stage in stages(config, folder):
         trained = train_policy(
-            attrs.evolve(config.training, iterations=stage.iterations),
+            attrs.evolve(config.training, iterations=stage.iterations, seed=stage.seed),
             MakeGame(stage.jobs, config.machines, config.penalties),
+            resources=config.machines.resources,
             checkpoint=stage.file,
             resume=resume,
             start=stage.start,
@@ -173,7 +185,6 @@ def _summary(config: LearningConfig) -> dict[str, Any]:
     return {
         "config": config.as_json(),
         "config_sha256": config.digest(),
-        "training_sha256": training_digest(config),
         "seed": config.training.seed,
         "versions": versions(*PACKAGES),
         "complete": False,

@@ -3,11 +3,12 @@
 In its game the future of jobs is known. Here it is what `plb.risk.expected` expects of past tenants; without a demand
 history, replicas are expected to stay as they are. A time step of the game is `step_minutes` on the host's clock. Usage
 is a share of a node; that of a replica to be placed, of the mean capacity of the nodes that are offered. The past of a
-node is what the policy saw at earlier plans.
+node is what the policy saw at earlier plans. A replica that is to move is not counted where it stands.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ class Learned:
     step_minutes
         Length of a time step of its game, minutes.
     metrics
-        Metrics that stand for the resources of its game, in their order; none: the first ones of the engine.
+        Metrics that stand for the resources of its game, in their order; none: those of the same names.
     may_wait
         True: where the network finds waiting the most likely, the replica is not placed by this plan.
     name
@@ -66,7 +67,7 @@ class Learned:
     name: str = "learned"
     _network: LearnedPolicy | None = attrs.field(init=False, default=None)
     _expected: ExpectedDemand | None = attrs.field(init=False, default=None)
-    _past: list[tuple[float, dict[str, Float]]] = attrs.field(init=False, factory=list)
+    _past: list[tuple[float, Mapping[str, Float]]] = attrs.field(init=False, factory=list)
     _view: _View | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
@@ -94,9 +95,10 @@ class Learned:
     def begin(self, configuration: Configuration, rng: np.random.Generator) -> None:
         """Look at the cluster: what its replicas are expected to demand, and how full its nodes are."""
         network = self._load()
-        columns = self._columns(configuration, network.shape.resources)
+        columns = self._columns(configuration, network)
         self._remember(configuration, network.shape.past)
-        self._view = _View(configuration, columns, self._courses(configuration, network.shape.horizon))
+        past = self._seen(configuration, columns, network.shape.past)
+        self._view = _View(configuration, columns, self._courses(configuration, network.shape.horizon), past)
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int | None:
         """Return the node, or None where the policy would rather wait."""
@@ -120,10 +122,10 @@ class Learned:
             self._network = LearnedPolicy.load(Path(self.checkpoint))
         return self._network
 
-    def _columns(self, configuration: Configuration, resources: int) -> Int:
+    def _columns(self, configuration: Configuration, network: LearnedPolicy) -> Int:
         """Return the columns of the metrics that stand for the resources of the game."""
-        known = [metric.name for metric in configuration.description.metrics]
-        names = self.metrics or tuple(known[:resources])
+        known, resources = [metric.name for metric in configuration.description.metrics], network.shape.resources
+        names = self.metrics or network.resources or tuple(known[:resources])
         for name in names:
             if name not in known:
                 raise UnknownNameError("metric", name, known, f"policy {self.name}: metrics")
@@ -159,21 +161,23 @@ class Learned:
         return self._expected.group_of(configuration.service_of(row).tenant_class, role)
 
     def _remember(self, configuration: Configuration, past: int) -> None:
-        """Keep the present shares of all nodes by name, and forget what is older than the past that is looked at."""
+        """Keep the present shares of all nodes by name, and forget what is no longer looked at."""
         now = configuration.now
         names = [node.name for node in configuration.description.nodes]
         present = dict(zip(names, configuration.shares, strict=False))
-        oldest = now - 60.0 * self.step_minutes * (past + 1)
-        self._past = [*((time, shares) for time, shares in self._past if oldest <= time < now), (now, present)]
+        earlier = [(time, shares) for time, shares in self._past if time < now]
+        oldest = now - 60.0 * self.step_minutes * past
+        first = max(0, sum(time <= oldest for time, _ in earlier) - 1)  # the one that held at the oldest step
+        self._past = [*earlier[first:], (now, present)]
 
     def _observe(self, view: _View, shape: ObservationShape, row: int, nodes: Int) -> Observation:
         configuration = view.configuration
-        machines = np.concatenate([self._history_of(view, shape.past), view.coming()], axis=2)
+        machines = np.concatenate([view.past, view.coming(row)], axis=2)
         waiting = configuration.rows[configuration.solution.node[configuration.rows] == NOWHERE]
         queue_rows = np.concatenate([[row], waiting[waiting != row]])[: shape.visible]
         queue = np.zeros((shape.visible, shape.resources, shape.horizon), np.float32)
         queue[: len(queue_rows)] = view.shares_of(queue_rows, nodes)
-        occupied = np.bincount(view.standing(), minlength=configuration.nodes) / 10.0
+        occupied = np.bincount(view.standing(row)[1], minlength=configuration.nodes) / 10.0
         return Observation(
             machines.astype(np.float32),
             occupied.astype(np.float32),
@@ -183,18 +187,16 @@ class Learned:
             self._arrivals(configuration, shape),
         )
 
-    def _history_of(self, view: _View, past: int) -> Float:
+    def _seen(self, configuration: Configuration, columns: Int, past: int) -> Float:
         """Return the usage of nodes in past steps, (N, D, P): the last one seen at or before each, else the first."""
-        configuration = view.configuration
-        seconds = 60.0 * self.step_minutes
-        seen = np.zeros((configuration.nodes, len(view.columns), past))
         times = np.array([time for time, _ in self._past])
-        for place in range(past):
-            wanted = configuration.now - seconds * (past - place)
-            chosen = self._past[max(0, int(np.searchsorted(times, wanted, side="right")) - 1)][1]
+        wanted = configuration.now - 60.0 * self.step_minutes * np.arange(past, 0, -1)
+        seen = np.zeros((configuration.nodes, len(columns), past))
+        nobody = np.zeros(len(configuration.description.metrics))
+        for place, last in enumerate(np.maximum(0, np.searchsorted(times, wanted, side="right") - 1)):
+            shares = self._past[int(last)][1]
             for node, described in enumerate(configuration.description.nodes):
-                if described.name in chosen:
-                    seen[node, :, place] = chosen[described.name][view.columns]
+                seen[node, :, place] = shares.get(described.name, nobody)[columns]
         return seen
 
     def _arrivals(self, configuration: Configuration, shape: ObservationShape) -> np.ndarray[Any, Any]:
@@ -219,10 +221,12 @@ class _View:
         (D,) metrics that stand for the resources of the game.
     courses
         Expected demand by row, (rows, H, R) in user units.
+    past
+        Usage of nodes in past steps, (N, D, P).
     """
 
-    def __init__(self, configuration: Configuration, columns: Int, courses: Float) -> None:
-        self.configuration, self.columns = configuration, columns
+    def __init__(self, configuration: Configuration, columns: Int, courses: Float, past: Float) -> None:
+        self.configuration, self.past = configuration, past
         self._courses = courses[:, :, columns]
         capacity = configuration.capacities[:, columns]
         self._finite: Bool = np.isfinite(capacity) & (capacity > 0)
@@ -232,17 +236,18 @@ class _View:
         """Tell whether a row was there when the search began."""
         return row < len(self._courses)
 
-    def standing(self) -> Int:
-        """Return the node of each replica that stands."""
-        nodes = self.configuration.solution.node[self.configuration.rows]
-        return np.asarray(nodes[nodes != NOWHERE], np.int64)
+    def standing(self, row: int) -> tuple[Int, Int]:
+        """Return the replicas that stand, `row` aside, and the node of each: a job to be placed is on no machine."""
+        rows = self.configuration.rows
+        nodes = self.configuration.solution.node[rows]
+        others = (nodes != NOWHERE) & (rows != row)
+        return rows[others], np.asarray(nodes[others], np.int64)
 
-    def coming(self) -> Float:
-        """Return the usage to expect of each node, (N, D, H) as a share of its capacity; 0 where it has none."""
-        rows, node = self.configuration.rows, self.configuration.solution.node
-        rows = rows[node[rows] != NOWHERE]
+    def coming(self, row: int) -> Float:
+        """Return the usage to expect of each node without `row`, (N, D, H) by its capacity; 0 where it has none."""
+        rows, nodes = self.standing(row)
         demand = np.zeros((len(self._capacity), *self._courses.shape[1:]))
-        np.add.at(demand, node[rows], self._courses[rows])
+        np.add.at(demand, nodes, self._courses[rows])
         shares = np.where(self._finite[:, np.newaxis], demand / self._capacity[:, np.newaxis], 0.0)
         return np.asarray(shares.transpose(0, 2, 1), np.float64)
 

@@ -34,7 +34,7 @@ class Stub:
     """Stands for a trained network: it takes the allowed node with the least usage to come, and keeps what it saw."""
 
     def __init__(self, shape: ObservationShape = SHAPE, answer: int | None = None) -> None:
-        self.shape, self.answer = shape, answer
+        self.shape, self.answer, self.resources = shape, answer, ()
         self.seen: list[Observation] = []
         self.asked: list[tuple[list[bool], bool]] = []
 
@@ -134,6 +134,35 @@ def test_the_past_is_what_it_saw_at_earlier_plans():
     np.testing.assert_allclose(stub.seen[0].machines[0, 0, :2], [0.5, 0.5])
     later = next(seen for seen in stub.seen[1:] if seen.machines[0, 0, 2] > 0.7)
     np.testing.assert_allclose(later.machines[0, 0, :3], [0.5, 0.5, 0.8])
+
+
+def test_what_was_seen_last_holds_until_something_else_is_seen():
+    """However long ago that was."""
+    stub = Stub()
+    engine = engine_of(learned(stub, name="far_apart"))
+    add(engine, "old", 1.0, "a")
+    add(engine, "new1", 1.0, None)
+    engine.place(now=0.0)
+    engine.report_load("old/0", "a", {"cpu": 5.0})
+    for hours in (12.0, 24.0):
+        add(engine, f"new{hours}", 1.0)
+        engine.place(now=hours * HOUR)
+    at_once, later = (next(seen.machines[0, 0] for seen in stub.seen if seen is one) for one in stub.seen[1:])
+    np.testing.assert_allclose(at_once[:3], [0.1, 0.1, 0.5])
+    np.testing.assert_allclose(later[:3], [0.5, 0.5, 0.5])
+
+
+def test_a_replica_that_is_to_move_counts_nowhere():
+    """Its node is seen as it will be without it."""
+    stub = Stub()
+    engine = engine_of(learned(stub, name="moving"))
+    add(engine, "one", 6.0, "a")
+    add(engine, "two", 6.0, "a")
+    plan = engine.repair()
+    assert len(plan.moves) == 1
+    (seen,) = stub.seen
+    np.testing.assert_allclose(seen.machines[:, 0, 2], [0.6, 0.0, 0.0])
+    np.testing.assert_allclose(seen.occupied, [0.1, 0.0, 0.0])
 
 
 def test_the_future_is_that_of_past_tenants():

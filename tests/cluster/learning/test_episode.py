@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cluster.learning.dimensions import Dimensions
@@ -37,6 +37,7 @@ def assert_seen(episode: Episode, naive: NaiveEpisode) -> None:
 def test_an_episode_follows_the_rules(data, sizes, weights, longest):
     """Whatever is decided, observations, times, rewards by part and the end are those of the rules in plain Python."""
     sequence = data.draw(sequences(sizes))
+    assume(longest is None or sequence.jobs[0].arrival < longest)
     episode, naive = Episode(sizes, weights, longest_steps=longest), NaiveEpisode(sizes, weights, sequence, longest)
     episode.begin(sequence)
     total = 0.0
@@ -205,3 +206,9 @@ def test_jobs_that_the_machines_cannot_show_are_refused():
         begun(1, job(0, *[0.5] * 5))
     with pytest.raises(InvalidValueError, match=r"'jobs': resources = 1"):
         Episode(Dimensions()).begin(JobSequence([job(0, 0.5)]))
+
+
+def test_an_episode_has_a_decision():
+    """One that would end before the first job arrives is refused."""
+    with pytest.raises(InvalidValueError, match="longest_steps = 3 is not allowed; expected more than 5"):
+        begun(1, job(5, 0.5), longest=3)

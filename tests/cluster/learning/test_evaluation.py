@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
 from cluster.learning.evaluation import LEARNED, Evaluation, Interval, evaluate, play_task
 from cluster.learning.jobs import SyntheticJobs
-from cluster.learning.sources import SourceOf
+from cluster.learning.sources import RegionSource, SourceOf
 from cluster.streams import stream_seed
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12)
@@ -72,6 +73,22 @@ def test_every_policy_plays_the_same_sequences():
         seed = stream_seed(CONFIG.evaluation.seed, "evaluation", number)
         episode.begin(SourceOf(CONFIG.jobs, held_back=True).sequence(seed))
         assert play(episode, BASELINES["best-fit-present"])["reward"] == reward
+
+
+@pytest.mark.usefixtures("first_is_learned")
+def test_jobs_are_those_that_are_held_back():
+    """Of tenants from whom nothing is learned."""
+    jobs = RegionSource(tenants=30, jobs=8, steps=(2, 4), sizes=(0.5, 1.0))
+    config = attrs.evolve(CONFIG, jobs=jobs)
+    found = evaluate(config, "none").figures["tetris-mean"]["reward"]
+    episode = Episode(config.machines, config.penalties)
+    for held_back in (True, False):
+        rewards = []
+        for number in range(3):
+            seed = stream_seed(config.evaluation.seed, "evaluation", number)
+            episode.begin(SourceOf(jobs, held_back).sequence(seed))
+            rewards.append(play(episode, BASELINES["tetris-mean"])["reward"])
+        assert (found == tuple(rewards)) is held_back
 
 
 @pytest.mark.usefixtures("first_is_learned")

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli import app
+from cluster.errors import ScenarioError
 from cluster.scenario_file import read_scenario
 
 TRAINED = Path(__file__).parents[3] / "examples" / "learning" / "tenants.pt"
@@ -60,6 +61,43 @@ def test_results_tell_the_content_of_the_file_not_its_place(scenario: Path, tmp_
     assert read_scenario(elsewhere / "scenario.toml").digest() == found.digest()
     (elsewhere / "trained" / "policy.pt").write_bytes(b"other")
     assert read_scenario(elsewhere / "scenario.toml").digest() != found.digest()
+
+
+def test_the_file_is_told_by_its_content_wherever_the_policy_is_named(scenario: Path):
+    """In the section of the engine, too."""
+    text = SCENARIO.replace("[policies.learned]", '[engine]\npolicy = "learned"\n[policies.mine]')
+    scenario.write_text(text.replace('["learned", "chosen"]', '["mine"]'))
+    found = read_scenario(scenario)
+    before = found.digest()
+    assert str(scenario.parent) not in json.dumps(found.as_json()["policies"])
+    (scenario.parent / "trained" / "policy.pt").write_bytes(b"other")
+    assert read_scenario(scenario).digest() != before
+
+
+@pytest.mark.parametrize("section", ["[engine]", "[policies.learned]"])
+@pytest.mark.parametrize(
+    "options", ["5", "[]", '"x"', "true", "{ checkpoint = 5 }", '{ checkpoint = ["a"] }', "{ x = 1 }"]
+)
+def test_options_of_a_wrong_kind_are_refused(scenario: Path, section: str, options: str):
+    """With their place."""
+    scenario.write_text(f"{section}\npolicy = 'learned'\npolicy_options = {options}\n")
+    with pytest.raises(ScenarioError, match="policy_options"):
+        read_scenario(scenario)
+
+
+@pytest.mark.parametrize("value", ["", "none.pt", "trained", "a\\u0000b"])
+def test_a_file_that_is_not_there_is_refused_when_the_scenario_is_read(scenario: Path, value: str):
+    """By the option's name."""
+    scenario.write_text(SCENARIO.replace("trained/policy.pt", value))
+    with pytest.raises(ScenarioError, match=r"policies.learned.policy_options.checkpoint"):
+        read_scenario(scenario)
+
+
+def test_without_its_file_the_policy_cannot_run(scenario: Path):
+    """That is said before anything is simulated."""
+    scenario.write_text("[run]\npolicies = ['learned']\n")
+    with pytest.raises(ScenarioError, match=r"policies.learned: policy_options.checkpoint = '' is not allowed"):
+        read_scenario(scenario)
 
 
 def test_it_runs_beside_others_in_several_processes(scenario: Path, tmp_path: Path):

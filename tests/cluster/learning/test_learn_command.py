@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from cluster.cli import app
+from cluster.learning.config import LearningConfig, read_config
 from cluster.learning.evaluation import Interval
+from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.tables import cell
+from cluster.learning.training import stages
+from cluster.learning.training import train as train_policy
 
 pytest.importorskip("torch")
+
+if TYPE_CHECKING:
+    from plb.learning.checkpoints import CurveRow
 
 
 @pytest.mark.parametrize(
@@ -92,15 +99,81 @@ def test_training_leaves_a_policy_and_its_curve(config: Path, tmp_path: Path):
 
 
 def test_equal_seeds_give_equal_weights_and_curves(config: Path, tmp_path: Path):
-    """For one process and for two, interrupted or not; another seed gives others."""
+    """For one process and for two; another seed gives others."""
     first = train(config, tmp_path / "a")
     second = train(config, tmp_path / "b", "--jobs", 2)
-    train(config, tmp_path / "c", "--iterations", 1)
-    third = train(config, tmp_path / "c", "--resume")
     other = train(config, tmp_path / "d", "--seed", 1)
-    assert first["policy_sha256"] == second["policy_sha256"] == third["policy_sha256"]
-    assert first["curve"] == second["curve"] == third["curve"]
+    assert first["policy_sha256"] == second["policy_sha256"]
+    assert first["curve"] == second["curve"]
     assert other["policy_sha256"] != first["policy_sha256"]
+
+
+@pytest.mark.parametrize("stage", ["bootstrap", "training"])
+def test_a_training_that_was_interrupted_goes_on_as_if_it_had_not_been(config: Path, tmp_path: Path, stage: str):
+    """In either stage, after a checkpoint: weights and curve are those of one that was left alone."""
+    long = SMALL.replace("iterations = 2", "iterations = 12").replace("iterations = 3", "iterations = 12")
+    config.write_text(long.replace("sequences = 2", "sequences = 1", 1))
+
+    def interrupt(reached: str, _iterations: int, row: CurveRow) -> None:
+        if (reached, row.iteration) == (stage, 11):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_policy(read_config(config), tmp_path / "a", progress=interrupt)
+    assert not (tmp_path / "a" / "policy.pt").exists()
+    assert train(config, tmp_path / "a", "--resume") == {
+        **train(config, tmp_path / "b"),
+        "policy": str(tmp_path / "a" / "policy.pt"),
+    }
+
+
+def test_training_begins_with_what_was_learned_before(config: Path, tmp_path: Path):
+    """The bootstrap changes the policy that comes after it, and nothing random is shared with it."""
+    with_bootstrap = train(config, tmp_path / "a")
+    config.write_text(SMALL.replace("[bootstrap]\njobs = 6\nlong_steps = [4, 6]\niterations = 2\n", ""))
+    without = train(config, tmp_path / "b")
+    assert with_bootstrap["policy_sha256"] != without["policy_sha256"]
+    first, second = stages(read_config(config), tmp_path), stages(LearningConfig(bootstrap=SyntheticJobs()), tmp_path)
+    assert [stage.name for stage in (*first, *second)] == ["training", "bootstrap", "training"]
+    assert second[1].start == second[0].file
+    assert second[0].seed != second[1].seed == 0
+
+
+@pytest.mark.parametrize("damage", ["{", "[1]", "", None], ids=repr)
+def test_what_cannot_be_gone_on_with_is_said(config: Path, tmp_path: Path, damage: str | None):
+    """A summary that is damaged or missing; the policy stays."""
+    train(config, tmp_path / "out")
+    summary, policy = tmp_path / "out" / "training.json", (tmp_path / "out" / "policy.pt").read_bytes()
+    summary.unlink()
+    if damage is not None:
+        summary.write_text(damage)
+    run = plb("learn", "train", config, "--out", tmp_path / "out", "--resume")
+    assert run.exit_code == 2
+    assert "holds no training, or one with other settings" in run.output
+    assert (tmp_path / "out" / "policy.pt").read_bytes() == policy
+
+
+def test_a_training_that_cannot_begin_leaves_the_one_before(config: Path, tmp_path: Path):
+    """Even with --force, as where the traces are missing."""
+    train(config, tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    config.write_text(SMALL.replace("[jobs]", '[jobs]\nkind = "traces"\npath = "nowhere"\nsteps = [2, 3]'))
+    run = plb("learn", "train", config, "--out", tmp_path / "out", "--force", "--jobs", 1)
+    assert run.exit_code == 2
+    assert "nowhere" in run.output
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_names_are_printed_and_drawn_as_they_are(config: Path, tmp_path: Path):
+    """Neither as markup nor as formulas."""
+    config.write_text(SMALL.replace('name = "small"', 'name = "[bold]$x^$"'))
+    out = tmp_path / "[red]out"
+    run = plb("learn", "train", config, "--out", out, "--jobs", 1)
+    assert run.exit_code == 0, run.output
+    assert "[bold]$x^$: 5 iterations" in run.output
+    run = plb("learn", "evaluate", config, "--policy", out / "policy.pt", "--out", out, "--machines", 3, "--jobs", 1)
+    assert run.exit_code == 0, run.output
+    assert "[bold]$x^$: 3 machines" in run.output
 
 
 def test_a_training_is_not_overwritten_unasked(config: Path, tmp_path: Path):
@@ -109,9 +182,12 @@ def test_a_training_is_not_overwritten_unasked(config: Path, tmp_path: Path):
     again = plb("learn", "train", config, "--out", tmp_path / "out")
     assert again.exit_code == 2
     assert "--resume or --force" in again.output
-    other = plb("learn", "train", config, "--out", tmp_path / "out", "--resume", "--seed", 5)
-    assert other.exit_code == 2
-    assert "other settings" in other.output
+    for changed in (["--seed", 5], ["--iterations", 2]):
+        other = plb("learn", "train", config, "--out", tmp_path / "out", "--resume", *changed)
+        assert other.exit_code == 2
+        assert "other settings" in other.output
+    (tmp_path / "file").touch()
+    assert "is a file" in plb("learn", "train", config, "--out", tmp_path / "file", "--force").output
     train(config, tmp_path / "out", "--iterations", 1, "--force")
 
 
