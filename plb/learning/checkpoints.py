@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -13,17 +15,34 @@ from typing import Any
 import attrs
 import numpy as np
 
-from plb.errors import PlbError
+from plb.errors import InvalidValueError, PlbError
 from plb.learning.errors import CheckpointError
 from plb.learning.interface import Float32, ObservationShape
 from plb.learning.library import torch
 from plb.learning.networks import empty_network
 from plb.learning.optimiser import OptimiserState
 from plb.learning.settings import TrainingSettings
+from plb.validation import check_count, check_names, check_number
 
-FORMAT, VERSION = "plb policy", 1
+FORMAT, VERSION = "plb policy", 2
+DESCRIBED = ("settings", "shape", "resources", "iteration", "steps", "curve")
+"""What a file says in numbers and text."""
 WEIGHTS, MOMENTS = "weights", ("first", "second")
 """What the tensors of a file are: those of a policy, and those of its optimiser."""
+
+
+def _count() -> Any:
+    def check(value: int, field: attrs.Attribute[int]) -> int:
+        return check_count("curve", field.name, value)
+
+    return attrs.field(converter=attrs.Converter(check, takes_field=True))
+
+
+def _number() -> Any:
+    def check(value: float, field: attrs.Attribute[float]) -> float:
+        return check_number("curve", field.name, value, low=-math.inf)
+
+    return attrs.field(converter=attrs.Converter(check, takes_field=True))
 
 
 @attrs.frozen
@@ -44,13 +63,27 @@ class CurveRow:
         Number of them.
     """
 
-    iteration: int
-    reward: float
-    lowest: float
-    highest: float
-    entropy: float
-    gradient_norm: float
-    decisions: int
+    iteration: int = _count()
+    reward: float = _number()
+    lowest: float = _number()
+    highest: float = _number()
+    entropy: float = _number()
+    gradient_norm: float = _number()
+    decisions: int = _count()
+
+
+def check_resources(names: object, shape: ObservationShape) -> tuple[str, ...]:
+    """Return the names of a game's resources if they are as many as its shape says, or none; else refuse them."""
+    found = _plain(names)
+    if found and len(found) != shape.resources:
+        allowed = f"{shape.resources} names, one for each resource of the game, or none"
+        raise InvalidValueError("policy", "resources", found, allowed)
+    return found
+
+
+def _plain(names: object) -> tuple[str, ...]:
+    """Return names as plain text, whatever kind of string they were: a file takes no other."""
+    return tuple(map(str, check_names("policy", "resources", names)))
 
 
 @attrs.frozen(eq=False)
@@ -71,6 +104,8 @@ class Checkpoint:
         What comes from earlier gradients; None: the policy alone is known, and its training cannot be resumed.
     curve
         A row for each iteration; empty where the policy alone is known.
+    resources
+        Names of the resources of the game, in their order; empty: not said.
     """
 
     settings: TrainingSettings
@@ -79,6 +114,10 @@ class Checkpoint:
     weights: dict[str, Float32]
     optimiser: OptimiserState | None
     curve: tuple[CurveRow, ...]
+    resources: tuple[str, ...] = attrs.field(default=(), converter=_plain)
+
+    def __attrs_post_init__(self) -> None:
+        check_resources(self.resources, self.shape)
 
     def policy_alone(self) -> Checkpoint:
         """Return what deciding takes: a file of it is a third as large, and its training cannot be resumed."""
@@ -94,6 +133,14 @@ def weights_digest(weights: Mapping[str, Float32]) -> str:
     return digest.hexdigest()
 
 
+def content_digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of all that a file says, its numbers and text as well as its tensors."""
+    described = {name: content[name] for name in DESCRIBED}
+    described["tensors"] = weights_digest({name: value.numpy() for name, value in content["tensors"].items()})
+    text = json.dumps(described, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def write_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     """Write a checkpoint; who reads or breaks off meanwhile finds the former file or the new one, both whole."""
     tensors = _tensors(checkpoint)
@@ -102,12 +149,13 @@ def write_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> No
         "version": VERSION,
         "settings": attrs.asdict(checkpoint.settings),
         "shape": attrs.asdict(checkpoint.shape),
+        "resources": list(checkpoint.resources),
         "iteration": checkpoint.iteration,
         "steps": None if checkpoint.optimiser is None else checkpoint.optimiser.steps,
         "curve": [attrs.asdict(row) for row in checkpoint.curve],
         "tensors": {name: torch.from_numpy(value) for name, value in tensors.items()},
-        "digest": weights_digest(tensors),
     }
+    content["digest"] = content_digest(content)
     memory = io.BytesIO()
     torch.save(content, memory)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -126,9 +174,13 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Return the checkpoint in a file, or raise `CheckpointError`; no code in the file is ever run."""
     content = _content(path)
     try:
+        # before anything is made of it: a shape of another size could take all memory
+        if content["digest"] != content_digest(content):
+            raise CheckpointError(path, "is damaged: it does not hold what was written")
         checkpoint = _checkpoint(content)
         expected = _expected_shapes(checkpoint)
-        digest = content["digest"]
+    except CheckpointError:
+        raise
     except PlbError as error:
         raise CheckpointError(path, f"is damaged: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -136,8 +188,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     tensors = _tensors(checkpoint)
     same = {name: tuple(value.shape) for name, value in content["tensors"].items()} == expected
     finite = all(value.dtype == np.float32 and np.isfinite(value).all() for value in tensors.values())
-    if not same or not finite or digest != weights_digest(tensors):
-        raise CheckpointError(path, "is damaged: its weights are not those that were written")
+    if not same or not finite:
+        raise CheckpointError(path, "is damaged: its weights are not those of its network, or not finite")
     if not _agree(checkpoint):
         raise CheckpointError(path, "is damaged: its numbers of iterations contradict one another")
     return checkpoint
@@ -149,6 +201,8 @@ def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
         data = Path(path).read_bytes()
     except OSError as error:
         raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    except ValueError as error:  # no system has a file of such a name
+        raise CheckpointError(path, f"cannot be read: {error}") from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -171,11 +225,12 @@ def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
         optimiser = OptimiserState(first=first, second=second, steps=_whole(content["steps"]))
     return Checkpoint(
         settings=TrainingSettings(**content["settings"]),
-        shape=ObservationShape(**{name: _whole(value) for name, value in content["shape"].items()}),
+        shape=ObservationShape(**content["shape"]),
         iteration=_whole(content["iteration"]),
         weights=_under(WEIGHTS, tensors),
         optimiser=optimiser,
         curve=tuple(CurveRow(**row) for row in content["curve"]),
+        resources=content["resources"],
     )
 
 
@@ -206,6 +261,6 @@ def _under(part: str, tensors: Mapping[str, Float32]) -> dict[str, Float32]:
 
 
 def _whole(value: object) -> int:
-    if not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(value)
     return value

@@ -5,11 +5,13 @@ M machines, D resources, P past and H coming steps, Q visible jobs of the queue,
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import attrs
 import numpy as np
 import numpy.typing as npt
+
+from plb.validation import check_count
 
 Float32 = npt.NDArray[np.float32]
 
@@ -17,9 +19,16 @@ WAIT = 0
 """The action that places nothing now ([4], "Action Space"); action m = 1 … M places the first job on machine m - 1."""
 
 
+def _size(low: int = 1) -> Any:
+    def check(value: int, field: attrs.Attribute[int]) -> int:
+        return check_count("observation shape", field.name, value, low=low)
+
+    return attrs.field(converter=attrs.Converter(check, takes_field=True))
+
+
 @attrs.frozen
 class ObservationShape:
-    """How large an observation is.
+    """How large an observation is: whole numbers of at least 1, but for the past; they are kept as plain `int`.
 
     Parameters
     ----------
@@ -28,19 +37,19 @@ class ObservationShape:
     resources
         D, number of resources.
     past, horizon
-        P and H, steps of the past and of the known future.
+        P and H, steps of the past, which may be 0, and of the known future.
     visible
         Q, jobs of the queue that are shown with their usage.
     arrivals
         A, steps of the arrival pattern.
     """
 
-    machines: int
-    resources: int
-    past: int
-    horizon: int
-    visible: int
-    arrivals: int
+    machines: int = _size()
+    resources: int = _size()
+    past: int = _size(low=0)
+    horizon: int = _size()
+    visible: int = _size()
+    arrivals: int = _size()
 
 
 class Observation(NamedTuple):
@@ -73,7 +82,10 @@ class Observation(NamedTuple):
 
 
 class PlacementGame(Protocol):
-    """A game that is learned. Equal seeds give equal games, whatever was played before."""
+    """A game that is learned. Equal seeds give equal games, whatever was played before.
+
+    A game has at least one decision: it is not over at its beginning, and `step` is called at least once.
+    """
 
     @property
     def shape(self) -> ObservationShape:

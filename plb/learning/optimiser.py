@@ -83,10 +83,7 @@ def updated(
         norm = float(torch.nn.utils.clip_grad_norm_(parameters.values(), settings.gradient_norm))
         if not np.isfinite(norm):
             raise NotFiniteError("the gradient is")
-        try:
-            optimiser.step()
-        except RuntimeError as error:  # PyTorch takes no step that is longer than a float32 can say
-            raise NotFiniteError("a weight is") from error
+        optimiser.step()
     moved = {name: parameter.detach().numpy() for name, parameter in parameters.items()}
     if not all(np.isfinite(value).all() for value in moved.values()):
         raise NotFiniteError("a weight is")

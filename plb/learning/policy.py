@@ -33,6 +33,8 @@ class LearnedPolicy:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.settings: TrainingSettings = checkpoint.settings
         self.shape: ObservationShape = checkpoint.shape
+        self.resources: tuple[str, ...] = checkpoint.resources
+        """Names of the resources of its game, in their order; empty: not said."""
         self.digest = weights_digest(checkpoint.weights)
         """SHA-256 of the weights: equal for policies that decide equally."""
         self._network = empty_network(self.settings.network, self.shape, self.settings.hidden)

@@ -14,11 +14,15 @@ ITEM = "training"
 IMAGE, SCORER = "image", "scorer"
 NETWORKS = (IMAGE, SCORER)
 """What computes a policy: a network over the whole state, as in [4], or one that scores machine by machine."""
+MOST_ITERATIONS, MOST_PLAYED, WIDEST = 10_000_000, 10_000, 4096
+"""Of updates; of job sequences and of times each is played; of hidden layers."""
+HIGHEST_RATE, HIGHEST_ENTROPY = 1e3, 1e6
+"""Of learning, and weight of the entropy."""
 
 
-def _count(default: int, low: int) -> Any:
+def _count(default: int, low: int, high: int | None = None) -> Any:
     def check(value: int, field: attrs.Attribute[int]) -> int:
-        return check_count(ITEM, field.name, value, low=low)
+        return check_count(ITEM, field.name, value, low=low, high=high)
 
     return attrs.field(default=default, converter=attrs.Converter(check, takes_field=True))
 
@@ -34,7 +38,7 @@ def _network(value: object) -> str:
     name = check_text(ITEM, "network", value)
     if name not in NETWORKS:
         raise UnknownNameError("network", name, NETWORKS, context=ITEM)
-    return name
+    return str(name)
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +51,8 @@ class TrainingSettings:
         ``"scorer"``: each machine is scored by the same small network, so the policy takes any number of machines;
         ``"image"``: one network over the whole state, as in [4], for one number of machines.
     iterations
-        Number of updates of the weights.
+        Number of updates of the weights. The entropy's weight falls over all of them, so a training is no
+        beginning of a longer one, unless both weights of the entropy are equal.
     sequences
         Job sequences played for each update.
     trajectories
@@ -68,14 +73,14 @@ class TrainingSettings:
     """
 
     network: str = attrs.field(default=SCORER, converter=_network)
-    iterations: int = _count(200, low=1)
-    sequences: int = _count(8, low=1)
-    trajectories: int = _count(8, low=2)
-    learning_rate: float = _number(1e-3, low_open=True)
-    entropy: float = _number(0.01)
-    entropy_end: float = _number(0.0)
+    iterations: int = _count(200, low=1, high=MOST_ITERATIONS)
+    sequences: int = _count(8, low=1, high=MOST_PLAYED)
+    trajectories: int = _count(8, low=2, high=MOST_PLAYED)
+    learning_rate: float = _number(1e-3, high=HIGHEST_RATE, low_open=True)
+    entropy: float = _number(0.01, high=HIGHEST_ENTROPY)
+    entropy_end: float = _number(0.0, high=HIGHEST_ENTROPY)
     discount: float = _number(1.0, high=1.0)
-    hidden: int = _count(64, low=1)
+    hidden: int = _count(64, low=1, high=WIDEST)
     gradient_norm: float = _number(1.0, low_open=True)
     seed: int = _count(0, low=0)
 

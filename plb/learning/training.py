@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
-from plb.learning.checkpoints import Checkpoint, CurveRow, read_checkpoint, write_checkpoint
+from plb.learning.checkpoints import Checkpoint, CurveRow, check_resources, read_checkpoint, write_checkpoint
 from plb.learning.errors import CheckpointError, DivergedError
 from plb.learning.interface import Float32, ObservationShape, PlacementGame
 from plb.learning.library import one_thread
@@ -21,6 +21,7 @@ from plb.learning.policy import LearnedPolicy
 from plb.learning.reinforce import advantages, gradient
 from plb.learning.settings import TrainingSettings
 from plb.learning.trajectories import NotFiniteError, play
+from plb.validation import check_count
 
 MakeGame = Callable[[], PlacementGame]
 FIRST_WEIGHTS, SEQUENCE, ACTIONS = range(3)
@@ -113,6 +114,7 @@ def train(
     resume: bool = False,
     start: str | os.PathLike[str] | None = None,
     every: int = EVERY,
+    resources: Sequence[str] = (),
     over: Over = map,
     progress: Callable[[CurveRow], object] | None = None,
 ) -> TrainedPolicy:
@@ -129,20 +131,26 @@ def train(
     checkpoint
         File that is written every so often, and at the end; None: none.
     resume
-        Whether to go on from that file if it is there; what comes of it is as if nothing had been interrupted.
+        Whether to go on from that file if it is there. For the same number of iterations, what comes of it is as if
+        nothing had been interrupted; another number is allowed, but the weight of the entropy falls to its end over
+        all iterations, so that what was done with the former number is not done anew.
     start
         File of a policy whose weights are begun with, rather than with random ones.
     every
         Iterations from one checkpoint to the next.
+    resources
+        Names of the resources of the game, in their order, for who uses the policy; empty: not said.
     over
         Plays the job sequences of an iteration: `map`, or the `map` of a pool of workers.
     progress
         Called with each row of the curve.
     """
+    every = check_count("training", "every", every, low=1)
     shape = make_game().shape
-    state = _resumed(settings, shape, checkpoint) if resume and checkpoint is not None else None
+    names = check_resources(resources, shape)
+    state = _resumed(settings, shape, names, checkpoint) if resume and checkpoint is not None else None
     if state is None:
-        state = _beginning(settings, shape, start)
+        state = attrs.evolve(_beginning(settings, shape, start), resources=names)
     for iteration in range(state.iteration + 1, settings.iterations + 1):
         state = _next(state, make_game, over)
         if checkpoint is not None and (iteration % every == 0 or iteration == settings.iterations):
@@ -233,7 +241,9 @@ def _beginning(settings: TrainingSettings, shape: ObservationShape, start: str |
     return Checkpoint(settings=settings, shape=shape, iteration=0, weights=weights, optimiser=optimiser, curve=())
 
 
-def _resumed(settings: TrainingSettings, shape: ObservationShape, path: str | os.PathLike[str]) -> Checkpoint | None:
+def _resumed(
+    settings: TrainingSettings, shape: ObservationShape, resources: tuple[str, ...], path: str | os.PathLike[str]
+) -> Checkpoint | None:
     """Return the state that a file holds; None where there is no file."""
     if not Path(path).exists():
         return None
@@ -244,6 +254,8 @@ def _resumed(settings: TrainingSettings, shape: ObservationShape, path: str | os
         raise CheckpointError(path, "is of a training with other settings, which cannot be resumed with these")
     if found.shape != shape:
         raise CheckpointError(path, "is of a training with a game of another shape")
+    if found.resources != resources:
+        raise CheckpointError(path, f"is of a training with other resources: {found.resources}, not {resources}")
     if found.iteration > settings.iterations:
         raise CheckpointError(path, f"has {found.iteration} iterations already, {settings.iterations} are asked for")
     return attrs.evolve(found, settings=settings)

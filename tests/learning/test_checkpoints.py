@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 from pathlib import Path
@@ -13,9 +14,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from plb.errors import InvalidValueError
 from plb.learning import checkpoints
-from plb.learning.checkpoints import read_checkpoint, weights_digest, write_checkpoint
+from plb.learning.checkpoints import content_digest, read_checkpoint, weights_digest, write_checkpoint
 from plb.learning.errors import CheckpointError
+from plb.learning.interface import ObservationShape
+from plb.learning.policy import LearnedPolicy
 from plb.learning.settings import TrainingSettings
 from plb.learning.training import train
 from tests.learning.games import EmptierMachine
@@ -98,6 +102,8 @@ def test_a_damaged_file_is_refused_or_as_it_was(checkpoint, tmp_path, data):
         assert str(file) in str(error)  # noqa: PT017 - either is right
     else:
         assert weights_digest(read.weights) == weights_digest(checkpoint.weights)
+        for name in ("settings", "shape", "resources", "iteration", "curve"):
+            assert getattr(read, name) == getattr(checkpoint, name)
 
 
 class Evil:
@@ -113,10 +119,10 @@ class Evil:
         lambda path: path.write_bytes(b""),
         lambda path: path.write_text("a policy\n"),
         lambda path: path.write_bytes(pickle.dumps(Evil())),
-        lambda path: torch.save({"format": "plb policy", "version": 1, "settings": Evil()}, path),
+        lambda path: torch.save({"format": "plb policy", "version": checkpoints.VERSION, "settings": Evil()}, path),
         lambda path: torch.save(torch.zeros(3), path),
-        lambda path: torch.save({"format": "plb policy", "version": 2}, path),
         lambda path: torch.save({"format": "plb policy", "version": 1}, path),
+        lambda path: torch.save({"format": "plb policy", "version": checkpoints.VERSION}, path),
         lambda path: path.mkdir(),
         lambda path: path.unlink(missing_ok=True),
     ],
@@ -131,6 +137,78 @@ def test_other_files_are_refused_and_no_code_in_them_runs(write, tmp_path, monke
     assert not Path("evil").exists()
 
 
+def rewrite(file, change, *, sign=True):
+    """Change what a file says; signed, only what it says can betray it."""
+    content = torch.load(file, weights_only=True)
+    change(content)
+    if sign:
+        with contextlib.suppress(AttributeError, KeyError):
+            content["digest"] = content_digest(content)
+    torch.save(content, file)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["settings"].update(seed=6),
+        lambda content: content["settings"].update(learning_rate=0.002),
+        lambda content: content["shape"].update(machines=4),
+        lambda content: content["shape"].update(machines=10**15),
+        lambda content: content.update(resources=["cpu"]),
+        lambda content: content.update(iteration=3),
+        lambda content: content.update(steps=1),
+        lambda content: content["curve"][0].update(reward=-1.25),
+        lambda content: content["curve"][0].update(reward=float("nan")),
+        lambda content: content["curve"][1].update(decisions=7),
+        lambda content: content["tensors"]["weights/own.bias"].add_(1.0),
+        lambda content: content["tensors"]["second/own.bias"].add_(1.0),
+        lambda content: content.update(digest=weights_digest({})),
+    ],
+)
+def test_the_digest_covers_all_that_a_file_says(change, file):
+    """Numbers and text as well as weights: nothing is changed unseen."""
+    rewrite(file, change, sign=False)
+    with pytest.raises(CheckpointError, match=r"is damaged: (it does not hold what was written|it lacks)"):
+        read_checkpoint(file)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800b"])
+def test_a_path_that_no_file_can_have_is_refused(path):
+    """Like one where there is none."""
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        read_checkpoint(path)
+
+
+def test_names_of_resources_are_kept_with_the_policy(checkpoint, tmp_path):
+    """Also alone; as plain text, and as many as there are resources."""
+    named = attrs.evolve(checkpoint, resources=np.array(["cpu"]))
+    write_checkpoint(tmp_path / "named.pt", named.policy_alone())
+    read = read_checkpoint(tmp_path / "named.pt")
+    assert read.resources == LearnedPolicy(read).resources == ("cpu",)
+    assert LearnedPolicy(checkpoint).resources == ()
+    assert weights_digest(read.weights) == weights_digest(checkpoint.weights)
+    with pytest.raises(InvalidValueError, match=r"policy: resources = .* expected 1 names"):
+        attrs.evolve(checkpoint, resources=("cpu", "memory"))
+
+
+class NumbersOfNumPy(EmptierMachine):
+    """Says how large its observations are in numbers of NumPy."""
+
+    @property
+    def shape(self):
+        """How large its observations are."""
+        return ObservationShape(*(np.int64(value) for value in attrs.astuple(super().shape)))
+
+
+def test_a_game_that_counts_with_numpy_leaves_a_file_that_can_be_read(tmp_path):
+    """A file holds plain numbers."""
+    settings_ = attrs.evolve(QUICK, network=np.str_("image"))
+    train(settings_, NumbersOfNumPy, checkpoint=tmp_path / "policy.pt")
+    shape = read_checkpoint(tmp_path / "policy.pt").shape
+    assert shape == EmptierMachine().shape
+    assert {type(value) for value in attrs.astuple(shape)} == {int}
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -138,29 +216,37 @@ def test_other_files_are_refused_and_no_code_in_them_runs(write, tmp_path, monke
         (lambda content: content["settings"].update(hidden=5), "weights are not"),
         (lambda content: content["settings"].update(unknown=5), "lacks"),
         (lambda content: content["shape"].update(horizon=3), "weights are not"),
-        (lambda content: content["shape"].update(horizon=-9), "lacks"),
-        (lambda content: content["shape"].update(horizon="2"), "lacks"),
+        (lambda content: content["shape"].update(horizon=-9), "horizon = -9"),
+        (lambda content: content["shape"].update(horizon="2"), "horizon = '2'"),
+        (lambda content: content["shape"].update(past=-1), "past = -1"),
+        (lambda content: content["shape"].update(past=True), "past = True"),
+        (lambda content: content["shape"].update(machines=3.0), r"machines = 3\.0"),
         (lambda content: content["tensors"]["weights/own.bias"].fill_(float("nan")), "weights are not"),
         (lambda content: content["tensors"].pop("first/own.bias"), "weights are not"),
         (lambda content: content["tensors"].update({"third/own.bias": torch.zeros(4)}), "weights are not"),
-        (lambda content: content["tensors"]["second/own.bias"].add_(1.0), "weights are not"),
         (lambda content: content["tensors"].update({"first/own.bias": torch.zeros(4, dtype=torch.int32)}), "are not"),
         (lambda content: content["tensors"].update({"first/own.bias": 1.0}), "lacks"),
         (lambda content: content["curve"].append({}), "lacks"),
+        (lambda content: content["curve"][0].update(reward="1"), "curve: reward = '1'"),
+        (lambda content: content["curve"][0].update(lowest=None), "curve: lowest = None"),
+        (lambda content: content["curve"][0].update(entropy=True), "curve: entropy = True"),
+        (lambda content: content["curve"][0].update(iteration=1.0), r"curve: iteration = 1\.0"),
+        (lambda content: content["curve"][0].update(decisions=-1), "curve: decisions = -1"),
+        (lambda content: content.update(resources=["cpu", "memory"]), "resources = .*; expected 1 names"),
+        (lambda content: content.update(resources="cpu"), "resources = 'cpu'"),
+        (lambda content: content.update(iteration=True), "lacks"),
         (lambda content: content["curve"].pop(), "iterations contradict"),
         (lambda content: content.update(iteration=3), "iterations contradict"),
         (lambda content: content.update(steps=1), "iterations contradict"),
         (lambda content: content.update(steps=2.0), "lacks"),
         (lambda content: content.update(steps=None), "weights are not"),
         (lambda content: content.pop("steps"), "lacks"),
-        (lambda content: content.update(version="1"), "version '1'; this program reads version 1"),
+        (lambda content: content.update(version="1"), "version '1'; this program reads version 2"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(change, reason, file):
     """Settings out of range, weights of another network, rows that are none."""
-    content = torch.load(file, weights_only=True)
-    change(content)
-    torch.save(content, file)
+    rewrite(file, change)
     with pytest.raises(CheckpointError, match=reason):
         read_checkpoint(file)
 
@@ -170,15 +256,12 @@ def test_a_file_that_contradicts_itself_is_refused(change, reason, file):
     [
         (lambda content: content.update(steps=2), "weights are not"),
         (lambda content: content.update(iteration=-1), "iterations contradict"),
-        (lambda content: content["tensors"]["weights/own.bias"].add_(1.0), "weights are not"),
     ],
 )
 def test_a_policy_alone_that_contradicts_itself_is_refused(change, reason, checkpoint, file):
     """It does not pass for the state of a training either."""
     write_checkpoint(file, checkpoint.policy_alone())
-    content = torch.load(file, weights_only=True)
-    change(content)
-    torch.save(content, file)
+    rewrite(file, change)
     with pytest.raises(CheckpointError, match=reason):
         read_checkpoint(file)
 

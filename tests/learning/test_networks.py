@@ -78,8 +78,8 @@ def test_the_first_policy_takes_all_actions_about_equally_often(kind):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_the_smallest_shape_will_do(kind):
-    """One machine, no past, one step ahead, one visible job, no arrivals shown."""
-    shape = ObservationShape(machines=1, resources=1, past=0, horizon=1, visible=1, arrivals=0)
+    """One machine, no past, one step ahead, one visible job, one step of arrivals."""
+    shape = ObservationShape(machines=1, resources=1, past=0, horizon=1, visible=1, arrivals=1)
     logits = logits_of(network_of(kind, shape), random_observation(np.random.default_rng(0), shape))
     assert logits.shape == (1, 2)
     assert np.isfinite(logits).all()

@@ -22,12 +22,27 @@ from plb.learning.settings import TrainingSettings
         ("gradient_norm", 0.0),
         ("seed", -1),
         ("network", 3),
+        ("iterations", 10_000_001),
+        ("sequences", 10_001),
+        ("trajectories", 10_001),
+        ("hidden", 4097),
+        ("learning_rate", 1001.0),
+        ("entropy", 1e7),
+        ("entropy_end", 1e7),
     ],
 )
 def test_values_out_of_range_are_refused(field, value):
     """The message names the field and what was given."""
     with pytest.raises(InvalidValueError, match=f"training: {field} = {value!r} is not allowed"):
         TrainingSettings(**{field: value})
+
+
+def test_the_range_is_named():
+    """Both ends of it."""
+    with pytest.raises(
+        InvalidValueError, match="hidden = 5000 is not allowed; expected a whole number >= 1 and <= 4096"
+    ):
+        TrainingSettings(hidden=5000)
 
 
 def test_an_unknown_network_is_refused_with_the_nearest_name():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from plb.errors import InvalidValueError
 from plb.learning.checkpoints import read_checkpoint, weights_digest, write_checkpoint
 from plb.learning.errors import CheckpointError, DivergedError
 from plb.learning.policy import LearnedPolicy
@@ -180,12 +181,43 @@ def test_a_number_that_is_not_finite_ends_the_training_with_its_iteration():
     assert "a reward of the game is not finite" in str(caught.value)
 
 
-def test_weights_that_run_away_end_the_training():
+def all_of(weights, value):
+    """Return arrays of the same names and shapes, full of a value."""
+    return {name: np.full_like(each, value) for name, each in weights.items()}
+
+
+def test_weights_that_run_away_end_the_training(tmp_path):
     """No policy comes of numbers that are not finite."""
+    file = tmp_path / "policy.pt"
+    state = train(attrs.evolve(QUICK, iterations=1), EmptierMachine).checkpoint
+    write_checkpoint(file, attrs.evolve(state, weights=all_of(state.weights, 1e30)))
     with pytest.raises(DivergedError, match="in iteration 2: a logit of the network is not finite"):
-        train(attrs.evolve(QUICK, learning_rate=1e37, gradient_norm=1e30), EmptierMachine)
-    with pytest.raises(DivergedError, match="in iteration 1: a weight is not finite"):
-        train(attrs.evolve(QUICK, learning_rate=1e38, gradient_norm=1e30), EmptierMachine)
+        train(QUICK, EmptierMachine, checkpoint=file, resume=True)
+    steep = attrs.evolve(state.optimiser, first=all_of(state.weights, 1e38), second=all_of(state.weights, 0.0))
+    write_checkpoint(file, attrs.evolve(state, settings=attrs.evolve(QUICK, learning_rate=1e3), optimiser=steep))
+    with pytest.raises(DivergedError, match="in iteration 2: a weight is not finite"):
+        train(attrs.evolve(QUICK, learning_rate=1e3), EmptierMachine, checkpoint=file, resume=True)
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5])
+def test_checkpoints_lie_at_least_an_iteration_apart(every):
+    """Said before anything is played."""
+    with pytest.raises(InvalidValueError, match=f"training: every = {every} is not allowed"):
+        train(QUICK, EmptierMachine, every=every)
+
+
+def test_a_training_is_resumed_with_the_same_resources_only(whole, tmp_path):
+    """Their names change no weight."""
+    file = tmp_path / "policy.pt"
+    train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=file, resources=["cpu"])
+    for others in ((), ("memory",)):
+        with pytest.raises(CheckpointError, match="other resources"):
+            train(QUICK, EmptierMachine, checkpoint=file, resume=True, resources=others)
+    resumed = train(QUICK, EmptierMachine, checkpoint=file, resume=True, resources=("cpu",))
+    assert resumed.policy.resources == ("cpu",)
+    assert train(QUICK, EmptierMachine, resources=("cpu",)).policy.digest == whole[0]
+    with pytest.raises(InvalidValueError, match="resources"):
+        train(QUICK, EmptierMachine, resources=("cpu", "memory"))
 
 
 def test_the_curve_says_what_was_played():
