@@ -136,7 +136,10 @@ def evaluate_command(
     if sequences is not None:
         chosen = attrs.evolve(chosen, evaluation=attrs.evolve(chosen.evaluation, sequences=sequences))
     trained = policy or Path("results") / chosen.name / POLICY
-    digest = LearnedPolicy.load(trained).digest
+    loaded = LearnedPolicy.load(trained)
+    if loaded.resources not in ((), chosen.machines.resources):
+        resources = ", ".join(loaded.resources)
+        raise ConflictError(f"{trained}: was trained with {resources}; [machines] has other resources")
     folder = out or Path("results") / chosen.name
     if (folder / EVALUATION).exists() and not force:
         raise ConflictError(f"{folder}: holds an evaluation already; give another directory, or --force")
@@ -148,7 +151,7 @@ def evaluate_command(
         found = [evaluate(chosen, str(trained), machines=count, over=over, progress=advance) for count in counts]
     figures = {
         "name": chosen.name,
-        "policy_sha256": digest,
+        "policy_sha256": loaded.digest,
         "evaluations": [evaluation.as_json() for evaluation in found],
     }
     for file in (folder / EVALUATION, json):

@@ -164,6 +164,16 @@ def test_a_training_that_cannot_begin_leaves_the_one_before(config: Path, tmp_pa
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
+def test_a_policy_of_other_resources_is_refused(config: Path, tmp_path: Path):
+    """By their names, though they are as many."""
+    train(config, tmp_path / "out")
+    other = 'resources = ["gpu", "net"]'
+    config.write_text(SMALL.replace("[machines]", f"[machines]\n{other}").replace("jobs = ", f"{other}\njobs = "))
+    run = plb("learn", "evaluate", config, "--policy", tmp_path / "out" / "policy.pt", "--out", tmp_path)
+    assert run.exit_code == 2
+    assert "was trained with cpu, memory" in run.output
+
+
 def test_names_are_printed_and_drawn_as_they_are(config: Path, tmp_path: Path):
     """Neither as markup nor as formulas."""
     config.write_text(SMALL.replace('name = "small"', 'name = "[bold]$x^$"'))
