@@ -130,16 +130,12 @@ def evaluate_command(
     from cluster.processes import cores
     from cluster.results import check_file, write_json
     from plb.errors import ConflictError
-    from plb.learning.policy import LearnedPolicy
 
     chosen = _read(config)
     if sequences is not None:
         chosen = attrs.evolve(chosen, evaluation=attrs.evolve(chosen.evaluation, sequences=sequences))
     trained = policy or Path("results") / chosen.name / POLICY
-    loaded = LearnedPolicy.load(trained)
-    if loaded.resources not in ((), chosen.machines.resources):
-        resources = ", ".join(loaded.resources)
-        raise ConflictError(f"{trained}: was trained with {resources}; [machines] has other resources")
+    digest = _digest_of(trained, chosen)
     folder = out or Path("results") / chosen.name
     if (folder / EVALUATION).exists() and not force:
         raise ConflictError(f"{folder}: holds an evaluation already; give another directory, or --force")
@@ -151,13 +147,25 @@ def evaluate_command(
         found = [evaluate(chosen, str(trained), machines=count, over=over, progress=advance) for count in counts]
     figures = {
         "name": chosen.name,
-        "policy_sha256": loaded.digest,
+        "policy_sha256": digest,
         "evaluations": [evaluation.as_json() for evaluation in found],
     }
     for file in (folder / EVALUATION, json):
         if file is not None:
             write_json(file, figures)
     _close(chosen, found, folder, quiet)
+
+
+def _digest_of(path: Path, config: LearningConfig) -> str:
+    """Return the SHA-256 of a trained policy; refuse one of other resources."""
+    from plb.errors import ConflictError
+    from plb.learning.policy import LearnedPolicy
+
+    loaded = LearnedPolicy.load(path)
+    if loaded.resources not in ((), config.machines.resources):
+        resources = ", ".join(loaded.resources)
+        raise ConflictError(f"{path}: was trained with {resources}; [machines] has other resources")
+    return loaded.digest
 
 
 def _close(config: LearningConfig, found: Sequence[Evaluation], folder: Path, quiet: bool) -> None:
