@@ -254,6 +254,7 @@ def test_any_name_is_written(tmp_path: Path) -> None:
     assert scenario_from(tables).faults.crashes[0].node == "n0"
 
 
+TRAINED = Path(__file__).parents[2] / "examples" / "learning" / "deepplace.pt"
 FAILING = {
     "faults": {"crashes": [{"node": "n00", "at_hours": 0.3, "hours": 0.2}]},
     "engine": {"repetitions": 20, "chains": 1, "max_simulated_annealing_iterations": 2},
@@ -263,7 +264,11 @@ FAILING = {
 @pytest.mark.parametrize("policy", BUILT_IN_POLICIES)
 def test_every_policy_takes_over_the_plan(curves: Path, policy: str) -> None:
     """A node fails, and each finds places for what stood there."""
-    run = run_of(changed(curves, {**FAILING, "run": {"days": 0.03, "policies": [policy]}}), policy)
+    changes = {**FAILING, "run": {"days": 0.03, "policies": [policy]}}
+    if policy == "learned":
+        pytest.importorskip("torch")
+        changes["policies"] = {"learned": {"policy_options": {"checkpoint": str(TRAINED)}}}
+    run = run_of(changed(curves, changes), policy)
     assert run.totals["moves_by_cause"]["node fault"] == 5
 
 

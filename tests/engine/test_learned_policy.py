@@ -141,15 +141,14 @@ def test_what_was_seen_last_holds_until_something_else_is_seen():
     stub = Stub()
     engine = engine_of(learned(stub, name="far_apart"))
     add(engine, "old", 1.0, "a")
-    add(engine, "new1", 1.0, None)
+    add(engine, "new", 1.0)
     engine.place(now=0.0)
     engine.report_load("old/0", "a", {"cpu": 5.0})
+    past = []
     for hours in (12.0, 24.0):
-        add(engine, f"new{hours}", 1.0)
         engine.place(now=hours * HOUR)
-    at_once, later = (next(seen.machines[0, 0] for seen in stub.seen if seen is one) for one in stub.seen[1:])
-    np.testing.assert_allclose(at_once[:3], [0.1, 0.1, 0.5])
-    np.testing.assert_allclose(later[:3], [0.5, 0.5, 0.5])
+        past.append(stub.seen[-1].machines[0, 0, :3])
+    np.testing.assert_allclose(past, [[0.1, 0.1, 0.5], [0.5, 0.5, 0.5]])
 
 
 def test_a_replica_that_is_to_move_counts_nowhere():
