@@ -13,7 +13,7 @@ from cluster.console import INTERRUPTED, clear_errors, output
 
 if TYPE_CHECKING:
     from cluster.learning.config import LearningConfig
-    from cluster.learning.evaluation import Evaluation
+    from cluster.learning.evaluation import EvaluationResult
     from plb.learning.checkpoints import CurveRow
 
 learn_app = typer.Typer(
@@ -168,7 +168,7 @@ def _digest_of(path: Path, config: LearningConfig) -> str:
     return loaded.digest
 
 
-def _close(config: LearningConfig, found: Sequence[Evaluation], folder: Path, quiet: bool) -> None:
+def _close(config: LearningConfig, found: Sequence[EvaluationResult], folder: Path, quiet: bool) -> None:
     """Write the plots and print the tables."""
     from cluster.learning.plots import save_evaluation
     from cluster.learning.tables import evaluation_table

@@ -74,7 +74,7 @@ class Interval:
 
 
 @attrs.frozen(eq=False)
-class Evaluation:
+class EvaluationResult:
     """The figures of every policy on the same job sequences, for one number of machines.
 
     Parameters
@@ -136,7 +136,7 @@ def evaluate(
     machines: int | None = None,
     over: Map = map,
     progress: Callable[[], object] | None = None,
-) -> Evaluation:
+) -> EvaluationResult:
     """Let the trained policy and the baselines play the same held-back job sequences.
 
     Parameters
@@ -168,7 +168,7 @@ def evaluate(
             progress()
     names = list(found[0])
     by_policy = {name: {each: tuple(one[name][each] for one in found) for each in found[0][name]} for name in names}
-    return Evaluation(int(count), by_policy)
+    return EvaluationResult(int(count), by_policy)
 
 
 def play_task(task: Task) -> dict[str, dict[str, float]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cluster.learning.evaluation import LEARNED, Evaluation
+from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import figure
 from cluster.plots import COLOURS, DOTS_PER_INCH
 
@@ -46,7 +46,7 @@ def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def plot_figure(ax: Axes, evaluation: Evaluation, name: str) -> None:
+def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
     """Draw the mean of one figure for every policy, with its 95 % interval.
 
     Parameters
@@ -80,7 +80,7 @@ def save_curve(path: Path, curves: Mapping[str, Sequence[CurveRow]], title: str)
     picture.savefig(path, dpi=DOTS_PER_INCH)
 
 
-def save_evaluation(path: Path, evaluation: Evaluation, title: str) -> None:
+def save_evaluation(path: Path, evaluation: EvaluationResult, title: str) -> None:
     """Write the figures of all policies side by side as a picture."""
     from matplotlib.figure import Figure
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cluster.learning.config import LearningConfig
-from cluster.learning.evaluation import LEARNED, Evaluation, Interval
+from cluster.learning.evaluation import LEARNED, EvaluationResult, Interval
 from cluster.learning.metrics import UTILISATION, figure
 
 MARKS = {"better": "<", "worse": ">", "equal": " "}
@@ -18,7 +18,7 @@ SHOWN_SINGLY = 2
 """So many resources have a column of their own; more of them share one."""
 
 
-def evaluation_table(evaluation: Evaluation, config: LearningConfig) -> Table:
+def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Table:
     """Return the means of all policies; where the learned one is better or worse for sure, a mark says so."""
     resources = config.machines.resources
     used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]

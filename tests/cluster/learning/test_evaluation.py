@@ -13,7 +13,7 @@ from cluster.learning.baselines import BASELINES, play
 from cluster.learning.config import Evaluation as EvaluationSettings
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
-from cluster.learning.evaluation import LEARNED, Evaluation, Interval, evaluate, play_task
+from cluster.learning.evaluation import LEARNED, EvaluationResult, Interval, evaluate, play_task
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.sources import RegionSource, SourceOf
 from cluster.streams import stream_seed
@@ -41,10 +41,10 @@ def test_intervals_are_those_of_student(values: list[float]):
         assert found.sign == int(low > 0) - int(high < 0)
 
 
-def evaluation(learned: tuple[float, ...], other: tuple[float, ...], figure: str) -> Evaluation:
+def evaluation(learned: tuple[float, ...], other: tuple[float, ...], figure: str) -> EvaluationResult:
     """Return one of two policies and one figure."""
     figures = {LEARNED: {figure: learned}, "other": {figure: other}}
-    return Evaluation(10, figures)
+    return EvaluationResult(10, figures)
 
 
 def test_the_better_of_two_is_told_only_where_it_is_certain():
