@@ -61,6 +61,24 @@ def test_nothing_is_expected_of_an_unknown_class(history: DemandHistory):
     np.testing.assert_array_equal(found, np.repeat([[[1.0, 2.0]], [[3.0, 4.0]]], 3, axis=1))
 
 
+def test_tenants_who_left_at_once_let_expect_nothing():
+    """After the first step; in it they are there."""
+    nothing = [[0.0]]
+    history = DemandHistory.from_columns(
+        ["cpu"],
+        tenant_class=["gold"],
+        role=[Role.PRIMARY],
+        lifetime=[0.0],
+        level=nothing,
+        initial=nothing,
+        growth=nothing,
+        maximum=nothing,
+    )
+    expected = ExpectedDemand(history, 60.0)
+    group = np.array([expected.group_of("gold", Role.PRIMARY)])
+    assert expected.course(group, np.zeros(1), np.ones((1, 1)), 3)[0, :, 0].tolist() == [1.0, 0.0, 0.0]
+
+
 def test_a_story():
     """Two tenants grow from 2 to 6 within two hours; one lives for two hours, the other for four."""
     hour = 3600.0
