@@ -81,10 +81,6 @@ def scenario_from(
 class _ScenarioReader(SectionReader):
     """Reads the tables of a scenario."""
 
-    def __init__(self, text: str, folder: Path) -> None:
-        super().__init__(text)
-        self._folder = folder
-
     def scenario(self, data: Mapping[str, Any]) -> Scenario | None:
         """Return the scenario that the tables describe, or None if something is wrong with them."""
         self.unknown_keys("", data, TOP_LEVEL)
@@ -110,7 +106,7 @@ class _ScenarioReader(SectionReader):
     def _imports(self, names: Any) -> tuple[str, ...]:
         """Run the files that the scenario imports, and return them by their full names."""
         checked: tuple[str, ...] = self.value("imports", names, tuple[str, ...]) or ()
-        files = tuple(str((self._folder / name).resolve()) for name in checked)
+        files = tuple(str((self.folder / name).resolve()) for name in checked)
         try:
             import_files(files)
         except ScenarioError as error:
@@ -144,7 +140,7 @@ class _ScenarioReader(SectionReader):
         placed = dict(options)
         for name in path_options(policies().get(policy)):
             if name in placed:
-                placed[name] = str(self._folder / placed[name])
+                placed[name] = str(self.folder / placed[name])
                 self.attempt(f"{place}.{name}", partial(check_is_file, place, name, placed[name]))
         return placed
 

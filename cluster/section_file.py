@@ -45,10 +45,13 @@ class SectionReader:
     ----------
     text
         The file, in which the lines of problems are looked up.
+    folder
+        From which the paths in it count.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, folder: Path) -> None:
         self.problems: list[ScenarioProblem] = []
+        self.folder = folder
         self._lines = text.splitlines()
         self._converter = _strict_converter()
 

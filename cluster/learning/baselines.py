@@ -9,6 +9,7 @@ Shapes: M machines, D resources.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -64,7 +65,7 @@ def fits(needed: Floats, left: Floats) -> npt.NDArray[np.bool_]:
 
 
 @attrs.frozen
-class Scoring:
+class Scoring(ABC):
     """Takes the machine with the highest score of those on which the job fits.
 
     Parameters
@@ -81,9 +82,9 @@ class Scoring:
         possible = fits(needed, left)
         return int(np.where(possible, self.scores(needed, left), -np.inf).argmax()) + 1 if possible.any() else WAIT
 
+    @abstractmethod
     def scores(self, needed: Floats, left: Floats) -> Floats:
         """Return the score of each machine, (M,), by what the job requires, (D,), and what is left, (M, D)."""
-        raise NotImplementedError
 
 
 class Tetris(Scoring):

@@ -137,10 +137,6 @@ def read_config(path: str | Path) -> LearningConfig:
 class _ConfigReader(SectionReader):
     """Reads the tables of a learning file."""
 
-    def __init__(self, text: str, folder: Path) -> None:
-        super().__init__(text)
-        self._folder = folder
-
     def config(self, data: Mapping[str, Any]) -> LearningConfig | None:
         """Return what the tables describe, or None if something is wrong with them."""
         self.unknown_keys("", data, TOP_LEVEL)
@@ -177,7 +173,7 @@ class _ConfigReader(SectionReader):
         if JOB_KINDS[kind] is not TraceSource:
             found.pop("kind", None)
         jobs = self.section(place, found, JOB_KINDS[kind])
-        return attrs.evolve(jobs, path=str(self._folder / jobs.path)) if isinstance(jobs, TraceSource) else jobs
+        return attrs.evolve(jobs, path=str(self.folder / jobs.path)) if isinstance(jobs, TraceSource) else jobs
 
     def _agree(self, config: LearningConfig) -> None:
         """Note where jobs do not go with the machines."""

@@ -142,8 +142,7 @@ def train(
     from plb.learning.checkpoints import write_checkpoint
     from plb.learning.training import train as train_policy
 
-    for stage in stages(config, folder):
-        SourceOf(stage.jobs).sequence(0)  # where jobs cannot be read, what is in the directory stays
+    list(over(_check_jobs, [stage.jobs for stage in stages(config, folder)]))
     folder.mkdir(parents=True, exist_ok=True)
     if not resume:
         for name in (POLICY, TRAINING, BOOTSTRAP, CURVE, PLOT, SUMMARY):
@@ -164,6 +163,11 @@ def train(
     write_json(folder / SUMMARY, {**_summary(config), "complete": True, "policy_sha256": trained.policy.digest})
     write_curves(folder / CURVE, read_curves(config, folder))
     return trained
+
+
+def _check_jobs(jobs: Jobs) -> None:
+    """Raise an error if the jobs cannot be had; in a worker, which then has their traces."""
+    SourceOf(jobs).sequence(0)
 
 
 def read_curves(config: LearningConfig, folder: Path) -> dict[str, tuple[CurveRow, ...]]:

@@ -31,11 +31,12 @@ def workers(count: int) -> Iterator[Map]:
     context = multiprocessing.get_context("spawn")  # a copy of a process with threads may hang
     with ProcessPoolExecutor(count, context, initializer=begin_process) as pool:
 
-        def over(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        def over(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             with interrupts_held_back():
                 futures = [pool.submit(function, item) for item in items]
             try:
-                return [future.result() for future in futures]
+                for future in futures:
+                    yield future.result()
             except BrokenProcessPool:
                 raise PlbError("a process ended by itself; was memory short? Try fewer --jobs") from None
 
