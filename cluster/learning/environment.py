@@ -14,7 +14,7 @@ from cluster.learning.rewards import Penalties
 from cluster.learning.sequence import JobSource
 from plb.errors import InvalidValueError
 from plb.learning.errors import MissingExtraError
-from plb.learning.interface import Float32, Observation, ObservationShape
+from plb.learning.interface import Float32, Observation, ObservationShape, array_shapes
 
 try:
     import gymnasium
@@ -77,14 +77,6 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
 
 def observation_space(shape: ObservationShape) -> spaces.Dict:
     """Return the space of the observations of this shape."""
-    queue, steps = shape.visible, shape.past + shape.horizon
-    shapes: dict[str, tuple[int, ...]] = {
-        "machines": (shape.machines, shape.resources, steps),
-        "occupied": (shape.machines,),
-        "queue": (queue, shape.resources, shape.horizon),
-        "waited": (queue,),
-        "backlog": (1,),
-        "arrivals": (shape.arrivals,),
-    }
+    shapes = zip(Observation._fields, array_shapes(shape, shape.machines), strict=True)
     largest = float(np.finfo(np.float32).max)
-    return spaces.Dict({name: spaces.Box(0.0, largest, shapes[name], np.float32) for name in Observation._fields})
+    return spaces.Dict({name: spaces.Box(0.0, largest, of, np.float32) for name, of in shapes})

@@ -142,7 +142,7 @@ def train(
     from plb.learning.checkpoints import write_checkpoint
     from plb.learning.training import train as train_policy
 
-    list(over(_check_jobs, [stage.jobs for stage in stages(config, folder)]))
+    list(over(_check_jobs, [stage.jobs for stage in stages(config, folder)]))  # before anything is removed
     folder.mkdir(parents=True, exist_ok=True)
     if not resume:
         for name in (POLICY, TRAINING, BOOTSTRAP, CURVE, PLOT, SUMMARY):

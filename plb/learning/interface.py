@@ -81,6 +81,18 @@ class Observation(NamedTuple):
     arrivals: Float32
 
 
+def array_shapes(shape: ObservationShape, machines: int) -> tuple[tuple[int, ...], ...]:
+    """Return the shape of each array of an observation of so many machines, in the order of `Observation`."""
+    return (
+        (machines, shape.resources, shape.past + shape.horizon),
+        (machines,),
+        (shape.visible, shape.resources, shape.horizon),
+        (shape.visible,),
+        (1,),
+        (shape.arrivals,),
+    )
+
+
 class PlacementGame(Protocol):
     """A game that is learned. Equal seeds give equal games, whatever was played before.
 

@@ -9,11 +9,10 @@ import numpy.typing as npt
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.learning.checkpoints import Checkpoint, read_checkpoint, weights_digest
-from plb.learning.interface import WAIT, Observation, ObservationShape
+from plb.learning.interface import WAIT, Observation, ObservationShape, array_shapes
 from plb.learning.library import one_thread, torch
 from plb.learning.networks import batch_of, empty_network, set_weights
 from plb.learning.settings import SCORER, TrainingSettings
-from plb.learning.trajectories import array_shapes
 
 Bools = npt.NDArray[np.bool_]
 

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.learning.interface import Observation, ObservationShape, PlacementGame
+from plb.learning.interface import Observation, ObservationShape, PlacementGame, array_shapes
 from plb.learning.library import torch
 from plb.learning.networks import batch_of
 
@@ -139,15 +139,3 @@ def _enlarged(array: npt.NDArray[np.float32], room: int) -> npt.NDArray[np.float
     larger = np.empty((room, *array.shape[1:]), dtype=array.dtype)
     larger[: len(array)] = array
     return larger
-
-
-def array_shapes(shape: ObservationShape, machines: int) -> tuple[tuple[int, ...], ...]:
-    """Return the shape of each array of an observation of so many machines, in the order of `Observation`."""
-    return (
-        (machines, shape.resources, shape.past + shape.horizon),
-        (machines,),
-        (shape.visible, shape.resources, shape.horizon),
-        (shape.visible,),
-        (1,),
-        (shape.arrivals,),
-    )
