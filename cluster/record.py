@@ -18,11 +18,15 @@ from cluster.tables import frame_of, frame_of_rows
 from cluster.tenants import TenantSequence
 from cluster.upgrade_record import UpgradeRecord
 from cluster.violations import Outcome, Shortage
+from plb import Node
 from plb.plan import Energy, Move, MoveKind, Phase, Plan
 from plb.unplaced import Unplaced
 
 CAUSES = {"capacity": VIOLATION, "make room": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
 """What moves are made for, by the rule behind them; other rules stand for themselves."""
+
+SLOWEST_PLANS = 20
+"""Plans whose seconds are kept."""
 
 
 @attrs.define(eq=False)
@@ -47,6 +51,22 @@ class MoveRecord:
         return self.move.reason.phase is not Phase.BALANCING
 
 
+@attrs.frozen
+class SlowPlan:
+    """How long a plan took.
+
+    Parameters
+    ----------
+    plan
+        Its row in the run's table of plans, from 0.
+    seconds
+        Wall-clock seconds.
+    """
+
+    plan: int
+    seconds: float
+
+
 @attrs.frozen(eq=False)
 class RunResult:
     """The result of one run of one policy.
@@ -61,6 +81,9 @@ class RunResult:
         Figures of the run, free of timings.
     timings
         Wall-clock seconds by part; not reproducible.
+    slowest
+        Wall-clock seconds of the plans that took longest, the slowest first, by their row in the table of plans; not
+        reproducible either.
     complete
         False if the run was interrupted; tables and totals then cover the time until then.
     """
@@ -70,6 +93,7 @@ class RunResult:
     tables: dict[str, pl.DataFrame]
     totals: dict[str, Any]
     timings: dict[str, float]
+    slowest: tuple[SlowPlan, ...]
     complete: bool
 
 
@@ -78,8 +102,8 @@ class Recorder:
 
     Parameters
     ----------
-    node_names, metric_names
-        Names in the order of all arrays.
+    nodes, metric_names
+        In the order of all arrays.
     capacity
         (H, R) capacities; infinite where there is none.
     sequence
@@ -92,14 +116,15 @@ class Recorder:
 
     def __init__(
         self,
-        node_names: Sequence[str],
+        nodes: Sequence[Node],
         metric_names: Sequence[str],
         capacity: Floats,
         sequence: TenantSequence,
         metering_seconds: int,
         availability: Availability,
     ) -> None:
-        self.node_names, self.metric_names = tuple(node_names), tuple(metric_names)
+        self._nodes = tuple(nodes)
+        self.node_names, self.metric_names = tuple(node.name for node in nodes), tuple(metric_names)
         self.capacity, self._sequence, self._metering_seconds = capacity, sequence, metering_seconds
         tenants = len(sequence.arrival)
         self.availability = availability
@@ -115,6 +140,7 @@ class Recorder:
         self._shortages: list[tuple[Any, ...]] = []
         self._refusals: list[tuple[Any, ...]] = []
         self._plans: list[tuple[Any, ...]] = []
+        self._plan_seconds: list[float] = []
         self._outcomes: dict[Outcome, set[tuple[int, int]]] = {outcome: set() for outcome in Outcome}
 
     def load(self, now: int, metered: Floats) -> None:
@@ -129,8 +155,9 @@ class Recorder:
             self._shortages.append((now, *names, one.standing, one.departing, one.threshold, one.outcome.value))
             self._outcomes[one.outcome].add((now, one.node))
 
-    def plan(self, now: int, occasion: str, plan: Plan) -> None:
-        """Note a plan: its size, its search and its energies."""
+    def plan(self, now: int, occasion: str, plan: Plan, seconds: float) -> None:
+        """Note a plan: its size, its search, its energies, and the wall-clock seconds that it took."""
+        self._plan_seconds.append(seconds)
         counts = plan.proposals
         head = (now, occasion, len(plan.moves), len(plan.unplaced), plan.end_reason)
         search = (counts.drawn, counts.scored, counts.reached_monte_carlo, counts.accepted)
@@ -156,6 +183,7 @@ class Recorder:
         """Return everything as tables and totals, as of `now`."""
         names = self._sequence.traces.tenant_names().tolist()
         rows = {
+            "nodes": [_node_row(node) for node in self._nodes],
             "shortages": self._shortages,
             "moves": [_move_row(record) for record in self.moves],
             "refusals": self._refusals,
@@ -170,7 +198,13 @@ class Recorder:
         tables["node_load"] = self._node_load(policy, repeat)
         downtime = self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
         tables["tenants"] = self._tenants(policy, repeat, now, downtime)
-        return RunResult(policy, repeat, tables, self._totals(now, downtime), timings, complete)
+        totals = self._totals(now, downtime)
+        return RunResult(policy, repeat, tables, totals, timings, self._slowest(), complete)
+
+    def _slowest(self) -> tuple[SlowPlan, ...]:
+        """Return the plans that took longest; of equal ones, the first."""
+        order = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
+        return tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
 
     def _totals(self, now: float, downtime: Floats) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
@@ -254,4 +288,8 @@ def _move_row(record: MoveRecord) -> tuple[Any, ...]:
     move, reason = record.move, record.move.reason
     what = (record.started, move.partition, move.role.name.lower(), move.kind.value, move.source, move.target)
     why = (reason.phase.value, record.cause, reason.rule, record.is_failover, reason.metric)
-    return (*what, *why, record.copied_gb, record.ended, record.outcome)
+    return (*what, *why, record.copied_gb, record.ended, record.outcome, str(reason))
+
+
+def _node_row(node: Node) -> tuple[Any, ...]:
+    return node.name, f"fd:/{'/'.join(node.fault_domain_path)}", node.upgrade_domain_name

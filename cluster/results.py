@@ -3,7 +3,7 @@
 ::
 
     OUT/summary.json      scenario, seed, hash, versions, split of the tenants, totals of every run
-    OUT/timings.json      wall-clock seconds of every run; the only file that differs between two equal runs
+    OUT/timings.json      wall-clock seconds of every run and of its slowest plans; all that differs between equal runs
     OUT/columns.json      type and meaning of every column of every table
     OUT/runs/POLICY-REPEAT/TABLE.parquet
     OUT/*.png             plots
@@ -20,6 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import attrs
 import polars as pl
 
 from cluster.errors import ResultsExistError
@@ -77,7 +78,15 @@ class ResultsFolder:
         complete = len(ordered) == self._wanted and all(run.complete for run in ordered)
         runs = [{"policy": r.policy, "repeat": r.repeat, "complete": r.complete, **r.totals} for r in ordered]
         write_json(self.folder / SUMMARY, {**self._head, "complete": complete, "runs": runs})
-        timings = [{"policy": r.policy, "repeat": r.repeat, "seconds": r.timings} for r in ordered]
+        timings = [
+            {
+                "policy": run.policy,
+                "repeat": run.repeat,
+                "seconds": run.timings,
+                "slowest": [attrs.asdict(one) for one in run.slowest],
+            }
+            for run in ordered
+        ]
         write_json(self.folder / TIMINGS, {"runs": timings})
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,7 @@ class Simulation:
         self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
         capacity, self._threshold = limits_of(cluster, metrics)
         availability = Availability()
-        self.recorder = Recorder(self._node_names, self._metric_names, capacity, sequence, self._interval, availability)
+        self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval, availability)
         self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, availability, cluster)
         self.failover = FailoverManager(
             self.env,
@@ -229,9 +228,7 @@ class Simulation:
 
     def _plan_places(self, names: Mapping[str, int], occasion: str) -> Sequence[Unplaced]:
         """Have places found for tenants, given by partition; return the replicas that there is no place for."""
-        with self._timed("placement"):
-            plan = self.engine.place(list(names), now=self._now)
-        self.recorder.plan(self._now, occasion, plan)
+        plan = self._timed("placement", occasion, lambda: self.engine.place(list(names), now=self._now))
         self._carry_out(plan, names)
         return plan.unplaced
 
@@ -253,9 +250,7 @@ class Simulation:
         changes = len(self.recorder.node_events)
         if needs_repair(metering, self._threshold) or changes > self._events_looked_at:
             self._events_looked_at = changes
-            with self._timed("repair"):
-                plan = self.engine.repair(now=self._now)
-            self.recorder.plan(self._now, "constraint check", plan)
+            plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
         moves = plan.moves if plan is not None else ()
         found = classify(metering, self._threshold, moves, self._node_names, self._metric_names)
         self.recorder.shortages(self._now, found)
@@ -272,10 +267,7 @@ class Simulation:
 
     def _balance(self) -> None:
         self._last_balancing = self._now
-        with self._timed("balancing"):
-            plan = self.engine.balance(now=self._now)
-        self.recorder.plan(self._now, "balancing", plan)
-        self._carry_out(plan)
+        self._carry_out(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
 
     def _retry(self) -> None:
         """Try again to place what found no place."""
@@ -303,11 +295,14 @@ class Simulation:
             else:
                 self._waiting.pop(tenant, None)
 
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
+    def _timed(self, phase: str, occasion: str, search: Callable[[], Plan]) -> Plan:
+        """Have a plan made; note it, and how long that took."""
         began = time.perf_counter()
-        yield
-        self.timings[phase] += time.perf_counter() - began
+        plan = search()
+        seconds = time.perf_counter() - began
+        self.timings[phase] += seconds
+        self.recorder.plan(self._now, occasion, plan, seconds)
+        return plan
 
 
 def _oracle(workload: Workload, sequence: TenantSequence) -> Oracle | None:

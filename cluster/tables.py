@@ -36,6 +36,11 @@ TENANT = Column(pl.String, "name of the tenant")
 ROLE = Column(pl.String, "primary, secondary or instance")
 
 TABLES: Mapping[str, Mapping[str, Column]] = {
+    "nodes": {
+        "node": NODE,
+        "fault_domain": Column(pl.String, "its fault domain"),
+        "upgrade_domain": Column(pl.String, "its upgrade domain"),
+    },
     "shortages": {
         "time_s": TIME,
         "node": NODE,
@@ -71,6 +76,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
             pl.String,
             "completed, departed (the tenant left first), failed (a node was lost) or under way (at the run's end)",
         ),
+        "why": Column(pl.String, "why the engine made it, in words"),
     },
     "refusals": {
         "time_s": TIME,
