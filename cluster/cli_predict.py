@@ -22,6 +22,7 @@ DEFAULT = "max(n-sigma;rc-like)"
 
 @clear_errors
 def predict_command(
+    # long, as most of it are the options, each with its help
     file: Annotated[
         Path,
         typer.Argument(

@@ -20,6 +20,7 @@ def _list_algorithms(wanted: bool) -> None:
 
 @clear_errors
 def provision_command(
+    # long, as most of it are the options, each with its help
     instance: Annotated[
         Path,
         typer.Argument(

@@ -62,6 +62,7 @@ ONLY_OF = {
 
 @clear_errors
 def study_command(
+    # long, as most of it are the options, each with its help
     study: Study,
     quick: Annotated[bool, typer.Option("--quick", help="A small part, in minutes.")] = False,
     full: Annotated[
