@@ -76,7 +76,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
             pl.String,
             "completed, departed (the tenant left first), failed (a node was lost) or under way (at the run's end)",
         ),
-        "why": Column(pl.String, "why the engine made it, in words"),
+        "why": Column(pl.String, "why it was made, in words"),
     },
     "refusals": {
         "time_s": TIME,
