@@ -29,9 +29,7 @@ LISTED: Mapping[str, tuple[tuple[str, type], ...]] = {
     "faults": (("crashes", Crash), ("outages", Outage), ("flapping", Flapping)),
 }
 """Fields of sections that are lists of tables, with what these tables are."""
-OF_METRICS = (
-    "Of a metric of the workload, for all policies; `[policies.NAME.metrics.METRIC]` has the same keys for one."
-)
+OF_METRICS = "Of a metric, for all policies; `[policies.NAME.metrics.METRIC]` has the same keys for one of them."
 
 
 def scenario_keys() -> str:
@@ -45,16 +43,13 @@ def scenario_keys() -> str:
 
 def learning_keys() -> str:
     """Return the sections of a learning file."""
-    sections: list[tuple[str, type, str]] = [("[machines]", Dimensions, "")]
     kinds: dict[type, list[str]] = {}
     for name, jobs in JOB_KINDS.items():
-        kinds.setdefault(jobs, []).append(f"`{name}`")
-    sections += [("[jobs]", jobs, f"With kind = {' or '.join(names)}: ") for jobs, names in kinds.items()]
-    sections += [("[penalties]", Penalties, ""), ("[training]", TrainingSettings, ""), ("[evaluation]", Evaluation, "")]
-    return "\n\n".join(
-        f"## {title}{f' ({kind.__name__})' if before else ''}\n\n{before}{_decapitalised(kind, before)}\n\n{table(kind)}"
-        for title, kind, before in sections
-    )
+        kinds.setdefault(jobs, []).append(f'`"{name}"`')
+    jobs = [(f"[jobs], kind = {' or '.join(names)}", kind) for kind, names in kinds.items()]
+    others = [("[penalties]", Penalties), ("[training]", TrainingSettings), ("[evaluation]", Evaluation)]
+    sections: list[tuple[str, type]] = [("[machines]", Dimensions), *jobs, *others]
+    return "\n\n".join(f"## {title}\n\n{summary(kind)}\n\n{table(kind)}" for title, kind in sections)
 
 
 def table(kind: type[Any], fields: Sequence[attrs.Attribute[Any]] | None = None) -> str:
@@ -126,11 +121,6 @@ def _range(allowed: Range | None) -> str:
             return ", more than 0"
         return f", at least {allowed.low:g}"
     return f", {'more than ' if allowed.low_open else 'from '}{allowed.low:g} up to {allowed.high:,g}"
-
-
-def _decapitalised(kind: type[Any], before: str) -> str:
-    text = summary(kind)
-    return text[:1].lower() + text[1:] if before else text
 
 
 def _cell(text: str) -> str:
