@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -122,15 +123,21 @@ class Workspace:
         if SHARED.exists():
             (folder / "shared").symlink_to(SHARED)
 
-    def run(self, command: str) -> str:
-        """Return what a command prints."""
-        return self._output(["bash", "-c", command], command)
+    def save(self, blocks: Iterable[Block]) -> None:
+        """Save the blocks that the reader is to save."""
+        for block in blocks:
+            if "saved as" in block.markers:
+                (self.folder / block.markers["saved as"]).write_text(block.content)
+
+    def run(self, command: str, *, fails: bool = False) -> str:
+        """Return what a command prints; with `fails` it has to end in an error, and that counts too."""
+        return self._output(["bash", "-c", command], command, fails=fails)
 
     def run_python(self, code: str) -> str:
         """Return what a program prints."""
-        return self._output([sys.executable, "-c", code], "python")
+        return self._output([sys.executable, "-c", code], "python", fails=False)
 
-    def _output(self, call: list[str], name: str) -> str:
+    def _output(self, call: list[str], name: str, *, fails: bool) -> str:
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         env = os.environ | {
             "PYTHONPATH": os.pathsep.join(paths),
@@ -141,8 +148,8 @@ class Workspace:
         run = subprocess.run(
             call, cwd=self.folder, env=env, capture_output=True, text=True, check=False, timeout=LONGEST
         )
-        assert run.returncode == 0, f"{name}\n{run.stdout}{run.stderr}"
-        return run.stdout
+        assert (run.returncode != 0) == fails, f"{name}\n{run.stdout}{run.stderr}"
+        return run.stdout + run.stderr if fails else run.stdout
 
 
 @cache

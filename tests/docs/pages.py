@@ -9,10 +9,14 @@ text that follows is what they print.
     It stands in one of these files of the repository, which other tests run.
 ``<!-- file: FILE -->``
     It is the whole of this file, of the repository or written by the commands of the page.
+``<!-- saved as: FILE -->``
+    The reader saves it under this name; the commands of the page find it.
 ``<!-- setup: CODE -->``
     Code that runs before it and is not shown.
 ``<!-- numbers vary -->``, ``<!-- numbers vary: the last of a line -->``
     What it prints has numbers that are others each time: all of them, or the last one of each line.
+``<!-- fails -->``
+    The command ends in an error, whose message is shown.
 ``<!-- slow -->``
     It is run by `make test-slow` only.
 """
@@ -29,7 +33,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[2]
-MARKERS = ("not run", "excerpt of", "file", "setup", "numbers vary", "slow")
+MARKERS = ("not run", "excerpt of", "file", "saved as", "setup", "numbers vary", "fails", "slow")
 COMMENT = re.compile(r"<!--\s*(.*?)\s*-->", re.DOTALL)
 CONSOLE, TEXT = "console", ("", "text")
 PROGRAMS = (

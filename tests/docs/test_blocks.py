@@ -27,7 +27,7 @@ def place(block: Block) -> str:
 
 def is_run(block: Block) -> bool:
     """Tell whether a block of code is run with its page."""
-    return block.language == "python" and block.reason is None and not block.files
+    return block.language == "python" and not block.markers.keys() & {"not run", "excerpt of", "saved as"}
 
 
 def printed_by(page: str) -> list[tuple[Block, str]]:
@@ -75,7 +75,9 @@ def test_excerpt_stands_in_its_file(block: Block) -> None:
 
 
 @pytest.mark.parametrize(
-    "block", [block for block in BLOCKS if block.language == "toml" and not block.markers], ids=place
+    "block",
+    [block for block in BLOCKS if block.language == "toml" and not block.markers.keys() & {"not run", "excerpt of"}],
+    ids=place,
 )
 def test_scenario_is_read(block: Block) -> None:
     """Beside the examples, so that it may import them; the keys of a learning file are another test's."""
