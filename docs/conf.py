@@ -22,10 +22,11 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "plain_attributes",
     "source_pages",
     "generated_reference",
 ]
-exclude_patterns = ["_ext", "images"]
+exclude_patterns = ["_ext", "_static", "images"]
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_block"]
@@ -40,5 +41,7 @@ toc_object_entries = False
 
 html_theme = "furo"
 html_title = "plb"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_copyright = False

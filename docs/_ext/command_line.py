@@ -41,7 +41,7 @@ def _described(words: tuple[str, ...], command: Any) -> str:
     usage = " ".join([*words, *(_usage(one) for one in arguments), "[OPTIONS]"])
     hints = get_type_hints(inspect.unwrap(command.callback))
     rows = [_row(one, hints[one.name]) for one in shown]
-    table = "\n".join(["| | | default | |", "|---|---|---|---|", *rows]) if rows else ""
+    table = "\n".join(["| name | value | default | meaning |", "|---|---|---|---|", *rows]) if rows else ""
     return f"## {' '.join(words)}\n\n    {usage}\n\n{_text(command.help or '')}\n\n{table}"
 
 
