@@ -111,7 +111,7 @@ def blocks_of(page: str) -> tuple[Block, ...]:
     tokens = tokens_of(page)
     for index, token in enumerate(tokens):
         if token.type == "html_block":
-            markers |= dict(_marker(text) for text in COMMENT.findall(token.content))
+            markers |= dict(marker_of(text) for text in COMMENT.findall(token.content))
         elif token.type in ("fence", "code_block"):
             language = token.info.strip()
             if not language.startswith("{"):
@@ -148,7 +148,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _marker(comment: str) -> tuple[str, str]:
+def marker_of(comment: str) -> tuple[str, str]:
     """Return name and text of a comment; an unknown one is an error, as it would be passed over."""
     name, _, text = comment.partition(":")
     assert name in MARKERS, f"unknown comment {comment!r}; known are {', '.join(MARKERS)}"
