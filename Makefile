@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: run test test-slow test-kernels lint format bench policy clean
+.PHONY: run test test-slow test-kernels lint format bench docs policy clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -40,6 +40,10 @@ test-kernels: .venv/installed
 bench: .venv/learning
 	$(BIN)/plb bench engine
 	$(BIN)/pytest benchmarks
+
+docs: .venv/installed
+	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
+	@echo "The pages are in build/docs; begin with build/docs/index.html"
 
 # the policy that examples/learning brings along, anew: the same weights on the same kind of processor
 policy: .venv/learning

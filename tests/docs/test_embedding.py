@@ -1,26 +1,22 @@
-"""The guide to embedding is true: its code prints what it shows, and its table is the face of the engine."""
+"""The guide to embedding is true: it begins with the first example, and its table is the face of the engine."""
 
 from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import get_type_hints
 
 import pytest
 
 import plb
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
+from tests.docs.pages import ROOT, blocks_of
 
-ROOT = Path(__file__).parent.parent
-GUIDE = (ROOT / "docs" / "embedding.md").read_text()
-CODE = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
+PAGE = "docs/embedding.md"
+GUIDE = (ROOT / PAGE).read_text()
 CALL = re.compile(r"`(\w+)(\(.*\))?`")
 ERROR = re.compile(r"[A-Z][a-z]+[A-Z]?[a-z]*Error")
-SEPARATOR = "=" * 8
 
 MEMBERS = {name: member for name, member in vars(PlacementAndLoadBalancing).items() if not name.startswith("_")}
 METHODS = {name: member for name, member in MEMBERS.items() if inspect.isfunction(member)}
@@ -43,20 +39,6 @@ def takes_numbers(method: object) -> bool:
 
 
 TABLE = table_of(GUIDE)
-QUOTED = re.findall(r"```text\n(.*?)```", CODE.sub("", GUIDE), re.DOTALL)
-
-
-def printed(blocks: list[str]) -> list[str]:
-    """Run the blocks of code one after the other in one fresh interpreter; return what each prints."""
-    code = f"print({SEPARATOR!r})\n".join(blocks)
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return run.stdout.split(f"{SEPARATOR}\n")
-
-
-def in_one_line(text: str) -> str:
-    """Return a text without its line breaks: the guide breaks long lines."""
-    return " ".join(text.split())
 
 
 def call_of(method: object) -> str:
@@ -73,23 +55,11 @@ def errors_in(docstring: str) -> set[str]:
     return set(ERROR.findall(docstring)) | beside
 
 
-def test_code_of_the_guide_prints_what_stands_below_it():
-    """All blocks of code run in order in one program; a block of text below one is what it prints."""
-    blocks = CODE.findall(GUIDE)
-    for (code, shown), output in zip(blocks, printed([code for code, _ in blocks]), strict=True):
-        assert in_one_line(output) == in_one_line(shown), code
-
-
 def test_guide_begins_with_the_first_example():
     """The loop that it shows is the whole of examples/embedding.py."""
     example = (ROOT / "examples" / "embedding.py").read_text()
-    assert CODE.search(GUIDE)[1] == example.split('"""\n\n', 1)[1]
-
-
-@pytest.mark.parametrize("shown", QUOTED, ids=lambda text: text.splitlines()[0])
-def test_guide_quotes_examples_as_they_print(shown):
-    """A block of text that is below no code stands in what one of the examples prints."""
-    assert any(in_one_line(shown) in in_one_line(path.read_text()) for path in (ROOT / "examples").glob("*.out"))
+    first = next(block for block in blocks_of(PAGE) if block.language == "python")
+    assert first.content == example.split('"""\n\n', 1)[1]
 
 
 def test_table_of_the_guide_has_every_public_call_and_none_that_is_gone():

@@ -1,0 +1,157 @@
+"""Commands of the pages: what they call, and a folder in which they run as they are printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from cluster.cli import app
+from tests.docs.pages import ROOT, Block, is_command
+
+PLB = ("plb", ".venv/bin/plb")
+PLACEHOLDER = re.compile(r"[A-Z][A-Z_-]*|.*\.\.\.|…")
+SHARED = ROOT.parent / "shared"
+KEPT = ("examples", "benchmarks", "pyproject.toml", "README.md", "docs")
+FOLDERS = ("examples", "benchmarks", "tests", "docs")
+PLAIN = {"COLUMNS": "200", "NO_COLOR": "1", "MPLBACKEND": "agg"}
+"""How tables and plots are made: wide, without colours, without a screen."""
+LONGEST = 300
+"""Seconds after which a command has failed."""
+
+
+def commands_in(block: Block) -> list[tuple[str, str]]:
+    """Return the commands of a block, each with the lines below it: what it prints."""
+    found: list[tuple[str, list[str]]] = []
+    for line in block.content.splitlines():
+        if is_command(line):
+            found.append((line.removeprefix("$ "), []))
+        elif found:
+            found[-1][1].append(line)
+    return [(command, "\n".join(lines)) for command, lines in found]
+
+
+def simple_commands(line: str) -> list[list[str]]:
+    """Return the words of each command of a line, comments left out."""
+    found: list[list[str]] = [[]]
+    for word in shlex.split(line, comments=True):
+        if word in ("&&", "|", ";"):
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
+
+
+def faults_of(words: list[str], *, whole: bool = True) -> list[str]:
+    """Return what is wrong with the words behind `plb`: commands, options and arguments that there are not.
+
+    Parameters
+    ----------
+    whole
+        Whether all that a command needs has to be there.
+    """
+    command, rest = _tree(), list(words)
+    while rest and (inner := getattr(command, "commands", None)) is not None and not rest[0].startswith("-"):
+        name = rest.pop(0)
+        if PLACEHOLDER.fullmatch(name):
+            return []
+        if name not in inner:
+            return [f"no command {name!r}; there are {', '.join(inner)}"]
+        command = inner[name]
+    options = {name: one for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    given, faults = [], []
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            given.append(word)
+        elif word not in options and word not in ("--help", "-h"):
+            faults.append(f"no option {word}; there are {', '.join(options)}")
+        elif word in options and not options[word].is_flag and rest:
+            rest.pop(0)
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    needed = sum(one.required for one in arguments)
+    most = float("inf") if any(one.nargs == -1 for one in arguments) else len(arguments)
+    is_help = {"--help", "-h", "--list"} & set(words)
+    if whole and not is_help and (len(given) < needed or getattr(command, "commands", None) is not None):
+        faults.append(f"{needed} arguments are needed")
+    if len(given) > most:
+        faults.append(f"at most {most} arguments")
+    return faults
+
+
+def absent_files(words: list[str]) -> list[str]:
+    """Return the files of the repository that a command names and that are not there."""
+    named = [
+        word for word in words if word.split("/")[0] in ("examples", "benchmarks", "tests", "docs") and "/" in word
+    ]
+    return [word for word in named if not (ROOT / word).exists()]
+
+
+def unknown_targets(words: list[str]) -> list[str]:
+    """Return the targets that a call of make names and that the Makefile does not have."""
+    known = re.findall(r"^([\w./-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return [word for word in words if "=" not in word and word not in known]
+
+
+def needs_shared(block: Block) -> bool:
+    """Tell whether commands read data that do not come with the repository."""
+    return "../shared" in block.content
+
+
+class Workspace:
+    """A folder that looks like the root of the repository, in which commands leave what they leave."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "plb"
+        self.folder.mkdir()
+        for name in KEPT:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self.folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.png"))
+            else:
+                shutil.copy(source, self.folder / name)
+        (self.folder / ".venv").symlink_to(sys.prefix)
+        if SHARED.exists():
+            (folder / "shared").symlink_to(SHARED)
+
+    def save(self, blocks: Iterable[Block]) -> None:
+        """Save the blocks that the reader is to save."""
+        for block in blocks:
+            if "saved as" in block.markers:
+                (self.folder / block.markers["saved as"]).write_text(block.content)
+
+    def run(self, command: str, *, fails: bool = False) -> str:
+        """Return what a command prints; with `fails` it has to end in an error, and that counts too."""
+        return self._output(["bash", "-c", command], command, fails=fails)
+
+    def run_python(self, code: str) -> str:
+        """Return what a program prints."""
+        return self._output([sys.executable, "-c", code], "python", fails=False)
+
+    def _output(self, call: list[str], name: str, *, fails: bool) -> str:
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        env = os.environ | {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+            "MPLBACKEND": "agg",
+        }
+        run = subprocess.run(
+            call, cwd=self.folder, env=env, capture_output=True, text=True, check=False, timeout=LONGEST
+        )
+        assert (run.returncode != 0) == fails, f"{name}\n{run.stdout}{run.stderr}"
+        return run.stdout + run.stderr if fails else run.stdout
+
+
+@cache
+def _tree() -> Any:
+    return typer.main.get_command(app)

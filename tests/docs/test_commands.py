@@ -1,0 +1,92 @@
+"""Commands of the pages work as printed: they exist with their options, and those that run print what is shown."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.docs.commands import (
+    PLB,
+    SHARED,
+    Workspace,
+    absent_files,
+    commands_in,
+    faults_of,
+    needs_shared,
+    simple_commands,
+    unknown_targets,
+)
+from tests.docs.pages import CONSOLE, ROOT, Block, all_blocks, blocks_of, inline_of, one_line, pages
+
+CONSOLES = [block for block in all_blocks() if block.language == CONSOLE]
+COMMANDS = [(block.place, command) for block in CONSOLES for command, _ in commands_in(block)]
+NUMBER = re.compile(r"[\d.,]*\d")
+LAST_NUMBER = re.compile(r"[\d.,]*\d(?=\D*$)", re.MULTILINE)
+FRAME = re.compile(r"[─━═]+")
+
+
+def masked(text: str, block: Block) -> str:
+    """Return an output in one line, lines of tables in one length, and those numbers masked that vary."""
+    text = FRAME.sub("─", text)
+    if "numbers vary" in block.markers:
+        text = (LAST_NUMBER if block.markers["numbers vary"] else NUMBER).sub("#", text)
+    return one_line(text)
+
+
+def runnable(page: str) -> list[Block]:
+    """Return the blocks of commands of a page that are run."""
+    return [block for block in blocks_of(page) if block.language == CONSOLE and block.reason is None]
+
+
+def run_blocks(blocks: list[Block], workspace: Workspace) -> None:
+    """Run blocks of one page one after the other; compare what they print, and the files that the page shows."""
+    workspace.save(blocks_of(blocks[0].page))
+    for block in blocks:
+        for command, shown in commands_in(block):
+            told = workspace.run(command, fails="fails" in block.markers)
+            assert masked(shown, block) in masked(told, block), f"{block.place}: {command}"
+    for block in blocks_of(blocks[0].page):
+        path = workspace.folder / block.markers.get("file", "none")
+        if path.is_file() and not (ROOT / block.markers["file"]).exists():
+            assert block.content == path.read_text(), block.place
+
+
+@pytest.mark.parametrize(("place", "command"), COMMANDS, ids=[f"{place} {command}" for place, command in COMMANDS])
+def test_command_exists(place: str, command: str) -> None:
+    """Subcommand and options are those of `plb`, targets those of the Makefile, and files are there."""
+    for words in simple_commands(command):
+        if words[0] in PLB:
+            assert faults_of(words[1:]) == [], place
+        if words[0] == "make":
+            assert unknown_targets(words[1:]) == [], place
+        assert absent_files(words) == [], place
+
+
+@pytest.mark.parametrize("page", pages())
+def test_commands_in_the_text_exist(page: str) -> None:
+    """Pieces of code that begin with `plb`; arguments may be left out."""
+    for token in inline_of(page):
+        if token.type == "code_inline" and token.content.split(" ")[0] in PLB and " " in token.content:
+            assert faults_of(shlex.split(token.content)[1:], whole=False) == [], token.content
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if any("slow" not in b.markers for b in runnable(page))])
+def test_commands_print_what_is_shown(page: str, tmp_path: Path) -> None:
+    """In a copy of the examples; those of a page follow one another. Slow ones are left out here."""
+    blocks = [block for block in runnable(page) if "slow" not in block.markers]
+    if any(map(needs_shared, blocks)) and not SHARED.exists():
+        pytest.skip("the public traces are not here")
+    run_blocks(blocks, Workspace(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in pages() if any("slow" in b.markers for b in runnable(page))])
+def test_slow_commands_print_what_is_shown(page: str, tmp_path: Path) -> None:
+    """All commands of the pages that have slow ones."""
+    blocks = runnable(page)
+    if any(map(needs_shared, blocks)) and not SHARED.exists():
+        pytest.skip("the public traces are not here")
+    run_blocks(blocks, Workspace(tmp_path))

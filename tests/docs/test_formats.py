@@ -1,0 +1,63 @@
+"""The page of file formats has what a run leaves: files, totals, and figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli import app
+from tests.docs.pages import ROOT
+
+PAGE = (ROOT / "docs" / "formats.md").read_text()
+RESULTS = PAGE.split("## Results")[1].split("## What differs")[0]
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a short run."""
+    folder = tmp_path_factory.mktemp("run")
+    scenario = str(ROOT / "examples" / "own_traces.toml")
+    call = [
+        "simulate",
+        scenario,
+        "--days",
+        "0.05",
+        "--out",
+        str(folder / "out"),
+        "--json",
+        str(folder / "figures.json"),
+    ]
+    assert CliRunner().invoke(app, [*call, "--quiet"]).exit_code == 0
+    return folder
+
+
+def read(path: Path) -> Any:
+    """Return a JSON file."""
+    return json.loads(path.read_text())
+
+
+def test_page_has_every_file_of_a_run(left: Path) -> None:
+    """Tables have a page of their own."""
+    names = {path.name for path in (left / "out").iterdir() if path.is_file()}
+    assert [name for name in sorted(names) if f"`{name}`" not in RESULTS] == []
+
+
+def test_page_has_every_key_of_the_summary(left: Path) -> None:
+    """Those of the file, and those of a run in it."""
+    summary = read(left / "out" / "summary.json")
+    named = set(re.findall(r"`(\w+)`", RESULTS))
+    assert set(summary) - named == set()
+    assert set(summary["runs"][0]) - named == {"policy", "repeat"}
+
+
+def test_page_has_the_figures_of_a_run(left: Path) -> None:
+    """In the order of the file."""
+    (row,) = (line for line in PAGE.splitlines() if line.startswith("| `plb simulate` | `policies`"))
+    figures = read(left / "figures.json")
+    assert list(figures) == ["policies"]
+    assert re.findall(r"`(\w+)`", row)[1:] == list(figures["policies"]["original"])

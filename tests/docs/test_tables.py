@@ -1,0 +1,126 @@
+"""Tables and names of the guides are those of the code: estimators, predictors, policies, invariants, algorithms."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+import attrs
+import pytest
+
+import plb.provisioning
+import plb.risk.gaussian
+import workloads.provisioning
+from cluster.scenario_file import read_scenario, scenario_from
+from plb import Metric
+from plb.configuration import Configuration
+from plb.policies import BUILT_IN
+from plb.policies.prv import PrvWorstFit
+from plb.provisioning.names import parse_algorithm
+from plb.registry import own_policy
+from plb.risk.estimators import Gaussian, MonteCarlo
+from plb.risk.peaks import Maximum, PeakOracle
+from plb.risk.peaks.specs import KINDS
+from plb.testing import Invariant
+from plb.testing.invariants import OF_CONSTRAINTS, OF_TERMS
+from tests.docs.pages import ROOT, blocks_of
+
+ESTIMATORS, GAUSSIAN, POLICIES, PREDICTION, PROPERTIES, PROVISIONING = (
+    (ROOT / "docs" / f"{name}.md").read_text()
+    for name in ("estimators", "gaussian", "policies", "prediction", "property-testing", "provisioning")
+)
+ALGORITHMS = re.findall(r"`((?:FF|BF|WF|FFD|BFD|WFD|NCD|SpreadWFD|Match|Medea|LRASched)(?:-[\w.]+)*)`", PROVISIONING)
+
+
+def test_estimators_are_all_there() -> None:
+    """By the names that settings know."""
+    named = {name.removesuffix("(...;...)") for name in re.findall(r"^\| `([^`]+)`", ESTIMATORS, re.MULTILINE)}
+    assert named == {*KINDS, MonteCarlo.kind, Gaussian.kind, Maximum.kind} - {PeakOracle.kind}
+
+
+def test_predictors_have_their_parameters() -> None:
+    """With their defaults."""
+    shown = {}
+    for kind, cells in re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| (`[^|]+`) \|$", PREDICTION, re.MULTILINE):
+        shown[kind] = dict(re.findall(r"`(\w+)=([\w.]+)`", cells))
+    assert shown == {kind: defaults(one) for kind, one in KINDS.items()}
+
+
+def defaults(kind: type[Any]) -> dict[str, str]:
+    """Return the parameters of a predictor, as they are written."""
+    return {field.name: f"{field.default}".removesuffix(".0").lower() for field in attrs.fields(kind)}
+
+
+def test_names_of_gaussian_packing_exist() -> None:
+    """Tests, classes and functions."""
+    named = set(re.findall(r"`([A-Z]\w+)(?:\(|\.|`)", GAUSSIAN)) | {"pack", "observe"}
+    kept = named - {"FitBin"}
+    assert {"GPA", "Cantelli", "MeanTimes", "Percentile", "TaskStatistics", "Total", "FitTest", "Packing"} <= kept
+    assert [name for name in kept if not hasattr(plb.risk.gaussian, name)] == []
+
+
+@pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
+def test_policies_are_all_there(policy: Any) -> None:
+    """In the first table."""
+    assert f"| `{policy.name}` |" in POLICIES
+
+
+def test_policies_have_their_options() -> None:
+    """With their defaults; and the scenario that sets some says what it seems to say."""
+    table = re.findall(r"^\| ([^|]*) \| `(\w+)` \| `?\"?(\w[\w.]*)\"?`? \| ", POLICIES, re.MULTILINE)
+    shown = {(policy, option): value for names, option, value in table for policy in re.findall(r"`(\w+)`", names)}
+    known = {
+        (policy.name, field.alias): str(getattr(field.default, "value", field.default))
+        for policy in BUILT_IN
+        if attrs.has(type(policy))
+        for field in attrs.fields(type(policy))
+        if field.alias != "name"
+    }
+    assert shown == known
+    excerpt = [block.content for block in blocks_of("docs/policies.md") if block.language == "toml"][1]
+    config = scenario_from(tomllib.loads(excerpt)).config("careful", (Metric("cpu"),))
+    assert own_policy(config.policy, config.policy_options) == PrvWorstFit(theta=0.001, held_out=5)
+
+
+def test_policy_of_the_example_is_that_of_the_guide() -> None:
+    """The scenario that the guide quotes runs it."""
+    scenario = read_scenario(ROOT / "examples" / "own_policy.toml")
+    assert scenario.policies["apart"]["policy"] == "apart_by_class"
+
+
+def test_names_that_policies_read_exist() -> None:
+    """The table of what a configuration tells, and the further verbs."""
+    table = POLICIES.split("Of the configuration a policy reads")[1].split("\n\n")[1]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    names = [name for row in rows for name in re.findall(r"`(\w+)(?:\(row\))?`", row.split(" | ")[0])]
+    assert len(names) > 8
+    assert [name for name in names if not hasattr(Configuration, name)] == []
+    for verb in ("begin", "leaving", "make_room"):
+        assert f"- `{verb}(configuration, " in POLICIES
+
+
+def test_invariants_are_all_there() -> None:
+    """Each that a term is asked for; that of constraints is named in their section."""
+    table = set(
+        re.findall(r"`([A-Z]+)`", PROPERTIES.split("Invariants, by name")[1].split("For a term that counts")[0])
+    )
+    assert table == {invariant.name for invariant in OF_TERMS}
+    assert set(OF_CONSTRAINTS) - set(OF_TERMS) == {Invariant.AGREEMENT}
+    assert "Invariant.AGREEMENT" in PROPERTIES
+
+
+def test_algorithms_of_provisioning_exist() -> None:
+    """By the names that the command takes."""
+    assert len(set(ALGORITHMS)) > 12
+    assert [name for name in ALGORITHMS if parse_algorithm(name).name != name] == []
+
+
+def test_names_of_provisioning_exist() -> None:
+    """Classes and functions."""
+    assert "`ProvisioningPlan.faults`" in PROVISIONING
+    assert "`build_instance`" in PROVISIONING
+    for name in ("Instance", "ProvisioningPlan", "provision"):
+        assert f"`{name}" in PROVISIONING
+        assert hasattr(plb.provisioning, name)
+    assert hasattr(workloads.provisioning, "build_instance")
