@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -132,6 +133,7 @@ def _close(
     if scenario.faults.is_any or scenario.upgrades.is_any:
         console.print(outage_table(runs, comparison.policies))
     console.print(f"Tables, summary and plots: {folder}", highlight=False)
+    console.print(f"One page about all of it: plb report {shlex.quote(str(folder))}", highlight=False, markup=False)
 
 
 def _title(scenario: Scenario, experiment: Experiment) -> str:

@@ -87,13 +87,15 @@ class Results:
         """Return the numbers of the runs of a policy."""
         return [run.repeat for run in self.runs if run.policy == policy]
 
-    def table(self, name: str) -> pl.DataFrame:
+    def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
         """Return a table of all runs, by policy and repeat.
 
         Parameters
         ----------
         name
             See `cluster.tables.TABLES`.
+        repeat
+            Leave the other repeats out.
 
         Raises
         ------
@@ -105,7 +107,7 @@ class Results:
         if name not in TABLES:
             raise UnknownNameError("table", name, TABLES, str(self.folder))
         empty = pl.DataFrame(schema={column: spec.dtype for column, spec in columns_of(name).items()})
-        frames = [self._table_of_run(run, name) for run in self.runs]
+        frames = [self._table_of_run(run, name) for run in self.runs if repeat in (None, run.repeat)]
         return pl.concat([empty, *frames]).sort("policy", "repeat", maintain_order=True)
 
     def _table_of_run(self, run: RunSummary, name: str) -> pl.DataFrame:

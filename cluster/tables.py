@@ -38,6 +38,16 @@ METRIC = Column(pl.String, "name of the metric")
 TENANT = Column(pl.String, "name of the tenant")
 ROLE = Column(pl.String, "primary, secondary or instance")
 
+TERMS: Mapping[str, str] = {
+    "energy": "energy, the weighted sum of its terms",
+    "movement": "movement term m, moves",
+    "imbalance": "imbalance term I",
+    "fragmentation": "fragmentation term F",
+    "expected_failovers": "expected failovers V, nodes",
+    "expected_overload": "expected overload O, shares of thresholds; 0 where it weighs nothing",
+}
+"""What the table of plans says of the energy before and after each plan."""
+
 TABLES: Mapping[str, Mapping[str, Column]] = {
     "nodes": {
         "node": NODE,
@@ -66,7 +76,9 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
             "move, swap (of primary and secondary) or promote (as the primary is lost); a tenant that starts anew on "
             "another node is a move with nothing to copy",
         ),
-        "source": Column(pl.String, "node that it leaves"),
+        "source": Column(
+            pl.String, "node that it leaves; null where a secondary becomes the primary", may_be_null=True
+        ),
         "target": Column(pl.String, "node that it moves to"),
         "phase": Column(pl.String, "phase of the engine: placement, repair or balancing"),
         "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade, or the broken constraint"),
@@ -104,14 +116,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         **{
             f"{term}_{when}": Column(pl.Float64, f"{meaning}, {when} the plan")
             for when in ("before", "after")
-            for term, meaning in {
-                "energy": "energy",
-                "movement": "movement term m, moves",
-                "imbalance": "imbalance term I",
-                "fragmentation": "fragmentation term F",
-                "expected_failovers": "expected failovers V, nodes",
-                "expected_overload": "expected overload O, shares of thresholds; 0 where it weighs nothing",
-            }.items()
+            for term, meaning in TERMS.items()
         },
     },
     "interruptions": {
