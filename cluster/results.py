@@ -7,6 +7,7 @@
     OUT/columns.json      type and meaning of every column of every table
     OUT/runs/POLICY-REPEAT/TABLE.parquet
     OUT/*.png             plots
+    OUT/report.html       what `plb report` wrote, if it was asked to
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from errno import EACCES, EISDIR
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import attrs
-import polars as pl
 
 from cluster.errors import ResultsExistError
 from cluster.plots import PLOTS
@@ -30,7 +30,7 @@ from cluster.record import RunResult
 from cluster.scenario import Scenario
 from cluster.tables import TABLES, column_guide, columns_of
 
-SUMMARY, TIMINGS, COLUMNS, RUNS = "summary.json", "timings.json", "columns.json", "runs"
+SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
 PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
 
 
@@ -130,28 +130,16 @@ def versions(*more: str) -> dict[str, str]:
     return found
 
 
-def read_table(folder: str | Path, table: str) -> pl.DataFrame:
-    """Return a table of all runs in a results directory, by policy and repeat.
-
-    Parameters
-    ----------
-    table
-        Its name; see `cluster.tables.TABLES`.
-    """
-    if table not in TABLES:
-        from plb import UnknownNameError
-
-        raise UnknownNameError("table", table, TABLES, str(folder))
-    paths = sorted((Path(folder) / RUNS).glob(f"*/{table}.parquet"))
-    frames: Iterable[pl.DataFrame] = [pl.read_parquet(path) for path in paths]
-    return pl.concat(frames).sort("policy", "repeat", maintain_order=True)
-
-
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write values as JSON, in one piece: a reader sees the old file or the new one, never half of one."""
+    """Write values as JSON, as `write_text` does."""
+    write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in one piece: a reader sees the old file or the new one, never half of one."""
     scratch = path.with_suffix(".part")
     scratch.parent.mkdir(parents=True, exist_ok=True)
-    scratch.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    scratch.write_text(text, encoding="utf-8")
     scratch.replace(path)
 
 
@@ -159,7 +147,7 @@ def _clear(folder: Path) -> None:
     """Remove the results of an earlier run; whatever else is in the directory stays."""
     tables = [path for name in TABLES for path in (folder / RUNS).glob(f"*/{name}.parquet")]
     plots = [folder / f"{name}.png" for name in PLOTS]
-    for path in [folder / SUMMARY, folder / TIMINGS, folder / COLUMNS, *plots, *tables]:
+    for path in [*(folder / name for name in (SUMMARY, TIMINGS, COLUMNS, REPORT)), *plots, *tables]:
         path.unlink(missing_ok=True)
     for emptied in [*{path.parent for path in tables}, folder / RUNS]:
         if emptied.is_dir() and not any(emptied.iterdir()):
