@@ -45,14 +45,6 @@ class Answer:
             return None
         return self.point(question.value(question.place(self.found) - 1))
 
-    def sufficing_beyond(self, question: Question) -> list[Point]:
-        """Return points that suffice though one that is easier does not: signs that chance decides."""
-        places = {question.place(one.value): one for one in self.points}
-        hardest = max((place for place, one in places.items() if not one.suffices), default=None)
-        if hardest is None:
-            return []
-        return [one for place, one in sorted(places.items()) if one.suffices and place < hardest]
-
     def as_json(self, question: Question) -> dict[str, Any]:
         """Return it as plain JSON values, the points by value."""
         failing = self.failing(question)

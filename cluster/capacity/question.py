@@ -161,7 +161,8 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
     _check(scenario, searched)
     of_nodes = searched is Searched.NODES
     own = float(scenario.cluster.nodes) if of_nodes else scenario.workload.density
-    step = given.get("step") or (NODES_STEP if of_nodes else DENSITY_STEP)
+    known = {name: float(value) for name, value in given.items() if value is not None}
+    step = known.get("step", NODES_STEP if of_nodes else DENSITY_STEP)
     least = float(_least_nodes(scenario)) if of_nodes else 0.0
     defaults = {
         "violations": VIOLATIONS_A_DAY,
@@ -170,7 +171,7 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
         "highest": max(FARTHEST * own, step),
         "step": step,
     }
-    chosen = {name: defaults[name] if given.get(name) is None else float(given[name] or 0.0) for name in defaults}
+    chosen = {**defaults, **known}
     if chosen["lowest"] < least:
         allowed = f"at least {least:g}: the nodes in groups stay, and each fault domain that fails needs one"
         raise InvalidValueError("capacity", "lowest", chosen["lowest"], allowed)

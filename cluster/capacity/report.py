@@ -120,10 +120,6 @@ def _doubts(question: Question, answer: Answer, point: Point) -> list[str]:
         doubts.append(
             f"An interval there reaches across {question.violations:g}: more --repeats make the answer surer."
         )
-    beyond = answer.sufficing_beyond(question)
-    if beyond:
-        values = ", ".join(f"{one.value:g}" for one in beyond)
-        doubts.append(f"Not all is in order: {values} sufficed beyond one that did not, which is chance.")
     return doubts
 
 
