@@ -8,8 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from cluster.causes import CAUSES_OF_MOVES
-from cluster.comparison import Comparison, Estimate
-from cluster.record import RunResult
+from cluster.comparison import Comparison, Estimate, Run
 
 HEADINGS = {
     "violations": "violations",
@@ -60,7 +59,7 @@ OUTAGES = {
 }
 
 
-def outage_table(runs: Sequence[RunResult], policies: Sequence[str]) -> Table:
+def outage_table(runs: Sequence[Run], policies: Sequence[str]) -> Table:
     """Return what faults and upgrades did: a column a policy, means over repeats."""
     totals = {policy: [run.totals for run in runs if run.policy == policy] for policy in policies}
     table = Table("", title="faults and upgrades")

@@ -1,6 +1,6 @@
 """Plots of results. Each draws into an `ax` that it is given and can be used alone; `save_plots` writes them all.
 
-All take data frames as `cluster.results.read_table` returns them.
+All take data frames as `cluster.results_reading.Results.table` returns them.
 """
 
 from __future__ import annotations

@@ -14,14 +14,13 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from errno import EACCES, EISDIR
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import attrs
-import polars as pl
 
 from cluster.errors import ResultsExistError
 from cluster.plots import PLOTS
@@ -128,23 +127,6 @@ def versions(*more: str) -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "not installed"
     return found
-
-
-def read_table(folder: str | Path, table: str) -> pl.DataFrame:
-    """Return a table of all runs in a results directory, by policy and repeat.
-
-    Parameters
-    ----------
-    table
-        Its name; see `cluster.tables.TABLES`.
-    """
-    if table not in TABLES:
-        from plb import UnknownNameError
-
-        raise UnknownNameError("table", table, TABLES, str(folder))
-    paths = sorted((Path(folder) / RUNS).glob(f"*/{table}.parquet"))
-    frames: Iterable[pl.DataFrame] = [pl.read_parquet(path) for path in paths]
-    return pl.concat(frames).sort("policy", "repeat", maintain_order=True)
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
