@@ -5,6 +5,8 @@ from __future__ import annotations
 import typer
 
 from cluster.cli_bench import bench_app
+from cluster.cli_capacity import capacity_command
+from cluster.cli_compare import compare_command
 from cluster.cli_learn import learn_app
 from cluster.cli_predict import predict_command
 from cluster.cli_provision import provision_command
@@ -26,6 +28,8 @@ app = typer.Typer(
 )
 app.command("simulate")(simulate_command)
 app.command("report")(report_command)
+app.command("compare")(compare_command)
+app.command("capacity")(capacity_command)
 app.command("predict")(predict_command)
 app.command("provision")(provision_command)
 app.command("replan")(replan_command)

@@ -30,7 +30,7 @@ def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]
         cells = [policy]
         for name in HEADINGS:
             estimate = comparison.figures[policy][name]
-            cells.append(_cell(estimate))
+            cells.append(cell(estimate))
             if name == "violations":
                 cells.append("-" if estimate.ratio is None else f"{estimate.ratio:.2f}")
         rows.append(cells)
@@ -58,9 +58,10 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
     return table
 
 
-def _cell(estimate: Estimate) -> str:
-    digits = 0 if float(estimate.mean).is_integer() or estimate.mean >= 100 else 1
-    text = f"{estimate.mean:,.{digits}f}"
+def cell(estimate: Estimate, *, signed: bool = False) -> str:
+    """Return a mean with its interval, where it has one; `signed`: with a plus, where it is positive."""
+    digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
+    text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{digits}f}"
     return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
 
 

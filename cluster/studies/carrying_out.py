@@ -96,7 +96,7 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
     with Journal(place.folder / JOURNAL) as journal:
         write_json(place.folder / STUDY, {"study": name, "versions": versions(), **described})
         known = sum(task.key in journal.finished for task in tasks)
-        with _progress(name, len(tasks), known, place.quiet) as report:
+        with progress_bar(name, len(tasks), known, place.quiet) as report:
             outcomes = sweep(run, tasks, journal, jobs=place.jobs, scheduler=place.scheduler, progress=report)
     pairs = list(zip(tasks, outcomes, strict=True))
     finished = Finished(
@@ -146,7 +146,7 @@ def _row(task: Task, values: Mapping[str, Any]) -> Row:
 
 
 @contextmanager
-def _progress(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]:
+def progress_bar(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]:
     """Show how many runs are done, how many failed, and the time that is left."""
     from rich.console import Console
     from rich.progress import (
