@@ -1,4 +1,4 @@
-"""The guides are true: what they name exists, all there is is in them, and their figures stand on the pages they cite."""
+"""The guides are true: what they name exists, nothing is missing, and figures stand on the pages that they cite."""
 
 from __future__ import annotations
 
