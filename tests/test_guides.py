@@ -64,7 +64,9 @@ def citing() -> list[str]:
     return [*blocks_of(CHOOSING.read_text()), *rows]
 
 
-@pytest.mark.parametrize("block", [block for block in citing() if NUMBER.search(bare(block))])
+@pytest.mark.parametrize(
+    "block", [block for block in citing() if NUMBER.search(bare(block))], ids=lambda block: block[:40]
+)
 def test_figures_stand_on_a_page_that_is_cited_beside_them(block):
     """Every number of a row, item or paragraph is found on one of the pages that it links to."""
     pages = [(DOCS / page).read_text() for page, _ in LINK.findall(block)]
