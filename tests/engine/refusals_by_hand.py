@@ -73,7 +73,7 @@ class ByHand:
         return Rule.AFFINITY if self.holds(Rule.AFFINITY) and self._leaves_parent(row, target) else NO_REFUSAL
 
     def _excluded(self, row: int, target: int) -> bool:
-        """A replica or its origin is there; with chains, only if following the moves from there leads to its own."""
+        """Tell whether a replica or an origin is there; with chains, whether the moves from there lead to its own."""
         places, origin = self.places, self.problem.origin
         home = origin[row]
         others = [other for other in ring(self.problem, row) if not self.problem.standby[other]]
@@ -120,7 +120,7 @@ class ByHand:
         return self._leaves_too_few(level, row, others, target) or self._too_many(level, row, others, target)
 
     def _leaves_too_few(self, level: int, row: int, others: list[int], target: int) -> bool:
-        """Whether the domain that the replica leaves would come below its rounded-down share."""
+        """Tell whether the domain that the replica leaves would come below its rounded-down share."""
         here = self.places[row]
         usable = self._usable_domains(level, row)
         if here == NOWHERE or here not in usable:
@@ -131,7 +131,7 @@ class ByHand:
         return sum(domain[at] == domain[here] for at in beside) < left // usable[here]
 
     def _too_many(self, level: int, row: int, others: list[int], target: int) -> bool:
-        """Whether a domain with replicas would come above its share, or have it before the others have."""
+        """Tell whether a domain with replicas would come above its share, or have it before the others have."""
         usable = self._usable_domains(level, row)
         domain, parent = self.problem.domain[:, level], self.problem.parent[:, level]
         held = Counter(int(domain[at]) for at in others if at in usable and parent[at] == parent[target])
@@ -272,7 +272,7 @@ class ByHand:
         return NO_REFUSAL
 
     def _swap_needs_order(self, row: int, partner: int) -> bool:
-        """Whether, after the swap, somebody would stand where a sibling stood, other than by one swap of two."""
+        """Tell whether, after the swap, somebody would stand where a sibling stood, other than by one swap of two."""
         origin = self.problem.origin
         now = {row: self.places[row], partner: self.places[partner]}
         homes = [origin[row], origin[partner]]

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from plb.arrays import NOWHERE
 from plb.configuration import Configuration, Proposal
-from plb.constraints import ALL_RULES, NO_REFUSAL, Rule
+from plb.constraints import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.range import LARGEST_SUM
 from plb.search.breaches import find_breaches
 from plb.testing import configuration_of
+from plb.topology import LARGEST_THRESHOLD
 
 from .refusals_by_hand import arrivals, by_hand, departed
 from .ruled_clusters import enforced_rules, exchanges, visited_configurations
@@ -98,6 +99,21 @@ def test_sums_of_peaks_may_reach_the_end_of_their_range_and_no_more(room, partne
     assert configuration.refusal(Proposal(0, 1, partner), 0) is expected
     if partner != NOWHERE:
         assert configuration.refusal(Proposal(partner, 0, 0), 0) is expected
+
+
+def test_largest_sum_is_the_one_below_the_threshold_that_none_reaches():
+    """It is a number of 32 bits, and no violation where nothing limits the node."""
+    assert LARGEST_SUM + 1 == LARGEST_THRESHOLD == np.iinfo(np.int32).max
+
+
+def test_rules_are_numbered_in_the_order_of_looking_and_have_a_bit_each():
+    """Constraints come before budgets; joining a parent is a bit beside them."""
+    assert list(Rule) == list(range(RULES)) == sorted(Rule)
+    assert set(BUDGETS) == {Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES}
+    assert min(BUDGETS) > max(set(Rule) - set(BUDGETS))
+    assert NO_REFUSAL not in list(Rule)
+    assert [ALL_RULES >> rule & 1 for rule in Rule] == [1] * RULES
+    assert ALL_RULES + 1 == JOINING
 
 
 def _two_instances() -> Configuration:
