@@ -40,6 +40,7 @@ def sums_by_hand(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return aggregate, np.array(violating)
 
 
+@pytest.mark.kernels
 @examples(100)
 @given(all_clusters())
 def test_sums_from_scratch_are_sums_over_the_standing_replicas(cluster):
@@ -51,6 +52,7 @@ def test_sums_from_scratch_are_sums_over_the_standing_replicas(cluster):
     assert np.array_equal(sums.violating, violating)
 
 
+@pytest.mark.kernels
 @examples(100)
 @given(clusters(with_history=True), st.data())
 def test_kept_sums_equal_those_from_scratch(cluster, data):
@@ -85,6 +87,7 @@ def problem(small_cluster: Cluster) -> Problem:
     return problem._replace(peak=problem.peak.copy())
 
 
+@pytest.mark.kernels
 def test_only_nodes_on_which_something_changed_are_summed_anew(problem):
     """A peak that changes unannounced shows on its node when, and only when, something announced changes there."""
     kept = KeptPeakSums()
@@ -99,6 +102,7 @@ def test_only_nodes_on_which_something_changed_are_summed_anew(problem):
     assert (after.aggregate[problem.origin[row]] == before.aggregate[problem.origin[row]] + 1).all()
 
 
+@pytest.mark.kernels
 def test_what_a_search_does_to_its_sums_is_not_kept(problem):
     """The sums handed out are a copy."""
     kept = KeptPeakSums()
@@ -107,6 +111,7 @@ def test_what_a_search_does_to_its_sums_is_not_kept(problem):
     assert are_equal(kept.update(problem, nothing), peak_sums(problem, problem.origin))
 
 
+@pytest.mark.kernels
 def test_other_peaks_or_nodes_begin_anew(problem):
     """Peaks in another array, as after a change of settings, and nodes that came or went."""
     kept = KeptPeakSums()
