@@ -29,6 +29,7 @@ from cluster.pools import Source
 from cluster.record import RunResult
 from cluster.scenario import Scenario
 from cluster.tables import TABLES, column_guide, columns_of
+from workloads.writing import in_one_piece, write_parquet
 
 SUMMARY, TIMINGS, COLUMNS, RUNS = "summary.json", "timings.json", "columns.json", "runs"
 PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
@@ -67,10 +68,9 @@ class ResultsFolder:
         """Write the tables of a run, and the summary with it."""
         self._runs[run.policy, run.repeat] = run
         folder = self.folder / RUNS / f"{run.policy}-{run.repeat}"
-        folder.mkdir(parents=True, exist_ok=True)
         for name, frame in run.tables.items():
             meanings = {f"column.{column}": spec.meaning for column, spec in columns_of(name).items()}
-            frame.write_parquet(folder / f"{name}.parquet", metadata=meanings)
+            write_parquet(frame, folder / f"{name}.parquet", meanings)
         self._write_summary()
 
     def _write_summary(self) -> None:
@@ -149,10 +149,9 @@ def read_table(folder: str | Path, table: str) -> pl.DataFrame:
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write values as JSON, in one piece: a reader sees the old file or the new one, never half of one."""
-    scratch = path.with_suffix(".part")
-    scratch.parent.mkdir(parents=True, exist_ok=True)
-    scratch.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    scratch.replace(path)
+    text = json.dumps(values, indent=2, allow_nan=False) + "\n"
+    with in_one_piece(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def _clear(folder: Path) -> None:

@@ -23,6 +23,7 @@ import attrs
 from cluster.results import versions, write_json
 from cluster.sweep import Journal, Outcome, Run, Task, sweep
 from plb import PlbError
+from workloads.writing import write_parquet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,10 +110,15 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
 
 def check_study(path: Path, name: str) -> None:
     """Refuse a directory with the results of another study."""
-    if path.exists():
-        there = json.loads(path.read_text(encoding="utf-8")).get("study")
-        if there != name:
-            raise PlbError(f"{path.parent}: has the results of the study {there!r}; give another directory")
+    if not path.exists():
+        return
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise PlbError(f"{path}: is damaged ({error}); remove it, or give another directory") from None
+    there = described.get("study") if isinstance(described, dict) else None
+    if there != name:
+        raise PlbError(f"{path.parent}: has the results of the study {there!r}; give another directory")
 
 
 def frame_of(rows: Sequence[Row]) -> pl.DataFrame:
@@ -133,8 +139,8 @@ def _write_tables(folder: Path, pairs: Sequence[tuple[Task, Outcome]], finished:
         for task, outcome in pairs
         if outcome.values is not None
     ]
-    frame_of(finished.rows).write_parquet(folder / RUNS)
-    frame_of(timings).write_parquet(folder / TIMINGS)
+    write_parquet(frame_of(finished.rows), folder / RUNS)
+    write_parquet(frame_of(timings), folder / TIMINGS)
     failures = [{"arguments": dict(task.arguments), "error": outcome.error} for task, outcome in finished.failed]
     (folder / FAILURES).unlink(missing_ok=True)
     if failures:
