@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import INTERRUPTED, clear_errors, output
+from cluster.console import clear_errors, output
 
 if TYPE_CHECKING:
     from cluster.learning.config import LearningConfig
@@ -74,8 +74,7 @@ def train_command(
             trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
     except KeyboardInterrupt:
         again = "".join(f" --{name} {value}" for name, value in changes.items())
-        typer.echo(f"plb: interrupted; go on with --resume --out {folder}{again}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise KeyboardInterrupt(f"go on with --resume --out {folder}{again}") from None
     curves = training.read_curves(chosen, folder)
     save_curve(folder / training.PLOT, curves, chosen.name)
     rows = [row for curve in curves.values() for row in curve]

@@ -25,14 +25,17 @@ WIDTH_OF_FILES = 120
 
 
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
-    """Let a command end with a message, not with a traceback, on a `PlbError` or a file that cannot be used."""
+    """Let a command end with a message, not with a traceback, on a `PlbError` or a file that cannot be used.
+
+    After Ctrl-C the message holds what the `KeyboardInterrupt` says of where things are.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return _without_traceback(command, *args, **kwargs)
-        except KeyboardInterrupt:
-            say("interrupted")
+        except KeyboardInterrupt as interrupt:
+            say("; ".join(["interrupted", *map(str, interrupt.args)]))
             raise typer.Exit(INTERRUPTED) from None
 
     return wrapped
@@ -45,6 +48,8 @@ def _without_traceback(command: Callable[P, T], *args: P.args, **kwargs: P.kwarg
         return command(*args, **kwargs)
     except PlbError as error:
         say(str(error))
+    except BrokenPipeError:  # who reads has heard enough; no message
+        raise
     except OSError as error:
         # Polars names the file in the text alone
         say(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cluster.console import FAILED, output
+from cluster.console import FAILED, output, say
 from cluster.results import check_file, write_json
 from plb import ConflictError
 from plb.provisioning import Moves, ProvisioningPlan
@@ -63,7 +63,7 @@ def finish(
     console = output(quiet=quiet)
     console.print(_table(plan, moves, valid=not faults))
     for fault in faults:
-        typer.secho(f"plb: {fault}", err=True, fg=typer.colors.RED)
+        say(fault)
     for what, path in written.items():
         if path is not None:
             console.print(f"{what}: {path}", highlight=False, markup=False)

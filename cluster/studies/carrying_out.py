@@ -3,7 +3,7 @@
 ::
 
     OUT/journal.jsonl     the finished runs, as they came; a sweep goes on from here
-    OUT/study.json        what was run: settings, arms, versions
+    OUT/study.json        what was run: settings, arms, versions; and whether all runs are there
     OUT/runs.parquet      a row a run; the same bytes for any number of processes
     OUT/timings.parquet   seconds of every run
     OUT/failures.json     runs that failed, with their parameters and tracebacks
@@ -90,21 +90,40 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
         All runs. Their arguments that are no tables become columns.
     described
         What is said of the study in ``study.json``.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C; it says where the tables of the finished runs are.
     """
     check_study(place.folder / STUDY, name)
     if place.restart:
         (place.folder / JOURNAL).unlink(missing_ok=True)
+    head = {"study": name, "versions": versions(), **described}
     with Journal(place.folder / JOURNAL) as journal:
-        write_json(place.folder / STUDY, {"study": name, "versions": versions(), **described})
+        write_json(place.folder / STUDY, {**head, "complete": False})
         known = sum(task.key in journal.finished for task in tasks)
-        with _progress(name, len(tasks), known, place.quiet) as report:
-            outcomes = sweep(run, tasks, journal, jobs=place.jobs, scheduler=place.scheduler, progress=report)
-    pairs = list(zip(tasks, outcomes, strict=True))
+        try:
+            with _progress(name, len(tasks), known, place.quiet) as report:
+                outcomes = sweep(run, tasks, journal, jobs=place.jobs, scheduler=place.scheduler, progress=report)
+        except KeyboardInterrupt:
+            _finish(
+                place.folder, [(task, journal.finished[task.key]) for task in tasks if task.key in journal.finished]
+            )
+            told = f"what is finished is in {place.folder}, and the same command goes on from there"
+            raise KeyboardInterrupt(told) from None
+    finished = _finish(place.folder, list(zip(tasks, outcomes, strict=True)))
+    write_json(place.folder / STUDY, {**head, "complete": not finished.failed})
+    return finished
+
+
+def _finish(folder: Path, pairs: Sequence[tuple[Task, Outcome]]) -> Finished:
+    """Write the tables of tasks and their outcomes, and return what came of them."""
     finished = Finished(
         [_row(task, outcome.values["totals"]) for task, outcome in pairs if outcome.values is not None],
         [(task, outcome) for task, outcome in pairs if outcome.values is None],
     )
-    _write_tables(place.folder, pairs, finished)
+    _write_tables(folder, pairs, finished)
     return finished
 
 
