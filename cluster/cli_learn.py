@@ -128,7 +128,6 @@ def evaluate_command(
     from cluster.learning.workers import workers
     from cluster.processes import cores
     from cluster.results import check_file, write_json
-    from plb.errors import ConflictError
 
     chosen = _read(config)
     if sequences is not None:
@@ -136,10 +135,8 @@ def evaluate_command(
     trained = policy or Path("results") / chosen.name / POLICY
     digest = _digest_of(trained, chosen)
     folder = out or Path("results") / chosen.name
-    if (folder / EVALUATION).exists() and not force:
-        raise ConflictError(f"{folder}: holds an evaluation already; give another directory, or --force")
+    check_file(folder / EVALUATION, force=force)
     check_file(json)
-    folder.mkdir(parents=True, exist_ok=True)
     counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
     total = len(counts) * chosen.evaluation.sequences
     with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:

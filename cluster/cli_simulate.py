@@ -58,10 +58,8 @@ def simulate_command(
     if begun:
         _close(chosen, experiment, runs, folder, json, quiet=quiet, write_json=write_json)
     if interrupted:
-        there = (
-            f"what was simulated until then is in {folder}" if begun else f"nothing was metered before; see {folder}"
-        )
-        raise KeyboardInterrupt(there)
+        what = "what was simulated until then is in" if begun else "nothing was metered before; see"
+        raise KeyboardInterrupt(f"{what} {folder}")
 
 
 def _prepare(scenario: Scenario, quiet: bool) -> Experiment:

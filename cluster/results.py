@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping
-from errno import EACCES, EISDIR
+import shutil
+from collections.abc import Mapping
+from errno import EACCES, EISDIR, ENOSPC, ENOTDIR
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,12 @@ from cluster.plots import PLOTS
 from cluster.pools import Source
 from cluster.record import RunResult
 from cluster.scenario import Scenario
-from cluster.tables import TABLES, column_guide, columns_of
+from cluster.tables import TABLES, Column, column_guide, columns_of
+from workloads.checks import Checker
 from workloads.writing import in_one_piece, write_parquet
 
+LEAST_ROOM = 1 << 16
+"""Bytes that a disk must have left for anything to begin."""
 SUMMARY, TIMINGS, COLUMNS, RUNS = "summary.json", "timings.json", "columns.json", "runs"
 PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
 
@@ -91,20 +95,48 @@ class ResultsFolder:
 
 
 def check_free(folder: Path, *, force: bool = False) -> None:
-    """Raise `ResultsExistError` if a directory holds files and may not be overwritten, or is no directory."""
+    """Raise an error if a directory cannot take results.
+
+    Raises
+    ------
+    ResultsExistError
+        It holds files and may not be overwritten, or is no directory.
+    OSError
+        It cannot be written to.
+    """
     if folder.exists() and (not folder.is_dir() or (not force and any(folder.iterdir()))):
         raise ResultsExistError(folder)
+    check_writable(folder)
 
 
-def check_file(path: Path | None) -> None:
-    """Raise `OSError` if a file cannot be written at this place; better before a long run than after it."""
+def check_file(path: Path | None, *, force: bool = True) -> None:
+    """Raise `OSError` if a file cannot be written at this place; better before a long run than after it.
+
+    Parameters
+    ----------
+    path
+        The file; None: none is wanted.
+    force
+        False: one that is there already may not be overwritten, which is a `ResultsExistError`.
+    """
     if path is None:
         return
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "is a directory; give the name of a file", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(EACCES, "cannot be written to", str(path.parent))
+    if path.is_file() and not force:
+        raise ResultsExistError(path, False)
+    check_writable(path.parent)
+
+
+def check_writable(folder: Path) -> None:
+    """Raise `OSError` if no file can be written to a directory, which may be missing: no right to, or no room."""
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(nearest))
+    if not os.access(nearest, os.W_OK):
+        raise PermissionError(EACCES, "cannot be written to", str(nearest))
+    if shutil.disk_usage(nearest).free < LEAST_ROOM:
+        raise OSError(ENOSPC, os.strerror(ENOSPC), str(nearest))
 
 
 def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
@@ -137,14 +169,38 @@ def read_table(folder: str | Path, table: str) -> pl.DataFrame:
     ----------
     table
         Its name; see `cluster.tables.TABLES`.
+
+    Raises
+    ------
+    UnknownNameError
+        There is no such table.
+    TraceError
+        There is no run, or a file is damaged or of other columns.
     """
     if table not in TABLES:
         from plb import UnknownNameError
 
         raise UnknownNameError("table", table, TABLES, str(folder))
     paths = sorted((Path(folder) / RUNS).glob(f"*/{table}.parquet"))
-    frames: Iterable[pl.DataFrame] = [pl.read_parquet(path) for path in paths]
+    if not paths:
+        check = Checker(Path(folder))
+        check.add(f"no file {RUNS}/*/{table}.parquet", "the results of plb simulate")
+        check.raise_problems()
+    frames = [_read(path, columns_of(table)) for path in paths]
     return pl.concat(frames).sort("policy", "repeat", maintain_order=True)
+
+
+def _read(path: Path, columns: Mapping[str, Column]) -> pl.DataFrame:
+    """Return a table of one run, or raise `TraceError` where it has other columns."""
+    check = Checker(path)
+    frame = check.read()
+    for name, column in columns.items():
+        if name not in frame.columns:
+            check.add(f"columns {', '.join(frame.columns)}", "a column of that name", column=name)
+        elif frame[name].dtype != column.dtype:
+            check.add(f"type {frame[name].dtype}", f"type {column.dtype()}", column=name)
+    check.raise_problems()
+    return frame.select(*columns)
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:

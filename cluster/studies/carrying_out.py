@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from cluster.results import versions, write_json
+from cluster.errors import ResultsExistError
+from cluster.results import check_writable, versions, write_json
 from cluster.sweep import Journal, Outcome, Run, Task, sweep
 from plb import PlbError
 from workloads.writing import write_parquet
@@ -128,8 +129,15 @@ def _finish(folder: Path, pairs: Sequence[tuple[Task, Outcome]]) -> Finished:
 
 
 def check_study(path: Path, name: str) -> None:
-    """Refuse a directory with the results of another study."""
+    """Refuse a directory with the results of another study, or of something else, or that cannot be written to."""
+    folder = path.parent
+    if folder.exists() and not folder.is_dir():
+        raise ResultsExistError(folder)
+    check_writable(folder)
     if not path.exists():
+        files = [one for one in folder.iterdir() if one.is_file() and one.name[0] != "."] if folder.exists() else []
+        if files and not (folder / JOURNAL).exists():
+            raise PlbError(f"{folder}: holds files of something else, such as {files[0].name}; give another directory")
         return
     try:
         described = json.loads(path.read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ from cluster.plots import COLOURS, save_figure
 from cluster.results import versions, write_json
 from cluster.studies.carrying_out import STUDY, Place, check_study
 from cluster.studies.peaks import QUANTILES, Panel, panels
+from plb import PlbError
 from workloads.cells import Cell, cell_of_region, read_cell
 from workloads.regions import REGIONS
 from workloads.writing import write_parquet
@@ -52,6 +53,8 @@ def carry_out_peaks(cells: Sequence[Cell], place: Place, seed: int) -> tuple[Ric
     from rich.console import Console
 
     check_study(place.folder / STUDY, "peaks")
+    if (place.folder / CURVES).exists() and not place.restart:
+        raise PlbError(f"{place.folder}: holds the study already; give another directory, or --restart")
     described = [
         {"cell": cell.name, "machines": len(cell.samples.machine), "samples": len(cell.samples)} for cell in cells
     ]

@@ -83,7 +83,7 @@ def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
         ~table[OWNER].is_first_distinct().to_numpy(), "vmid", table[OWNER], "a machine that no row above has"
     )
     check.raise_problems()
-    ended = pl.col("vmdeleted") < table["vmdeleted"].max()
+    ended = pl.col("vmdeleted") < pl.col("vmdeleted").max()
     return table.lazy().select(
         OWNER,
         (pl.col("cores") / 100.0).alias("scale_cpu"),
