@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import typer
 
 from cluster.cli_bench import bench_app
@@ -46,5 +48,6 @@ def _root() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. SIGTERM, with which systems end programs, does what Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     app()

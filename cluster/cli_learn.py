@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import INTERRUPTED, clear_errors, output
+from cluster.console import clear_errors, output
 
 if TYPE_CHECKING:
     from cluster.learning.config import LearningConfig
@@ -74,8 +74,7 @@ def train_command(
             trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
     except KeyboardInterrupt:
         again = "".join(f" --{name} {value}" for name, value in changes.items())
-        typer.echo(f"plb: interrupted; go on with --resume --out {folder}{again}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise KeyboardInterrupt(f"go on with --resume --out {folder}{again}") from None
     curves = training.read_curves(chosen, folder)
     save_curve(folder / training.PLOT, curves, chosen.name)
     rows = [row for curve in curves.values() for row in curve]
@@ -129,7 +128,6 @@ def evaluate_command(
     from cluster.learning.workers import workers
     from cluster.processes import cores
     from cluster.results import check_file, write_json
-    from plb.errors import ConflictError
 
     chosen = _read(config)
     if sequences is not None:
@@ -137,10 +135,8 @@ def evaluate_command(
     trained = policy or Path("results") / chosen.name / POLICY
     digest = _digest_of(trained, chosen)
     folder = out or Path("results") / chosen.name
-    if (folder / EVALUATION).exists() and not force:
-        raise ConflictError(f"{folder}: holds an evaluation already; give another directory, or --force")
+    check_file(folder / EVALUATION, force=force)
     check_file(json)
-    folder.mkdir(parents=True, exist_ok=True)
     counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
     total = len(counts) * chosen.evaluation.sequences
     with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:

@@ -52,6 +52,7 @@ def predict_command(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Results are the same for any number. Default: one a core.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite predictions.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -69,7 +70,7 @@ def predict_command(
     check_number("predict", "step", step, low_open=True)
     check_suffix(out)
     for path in (out, json):
-        check_file(path)
+        check_file(path, force=force or path is json)
         if path is not None and path.resolve() == file.resolve():
             raise ConflictError(f"{path}: is read; give another file to write to")
     with _progress(quiet) as (say, report):

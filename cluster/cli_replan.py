@@ -51,6 +51,7 @@ def replan_command(
     moves_out: Annotated[
         Path | None, typer.Option(help="Write the moves to this CSV file: application, source, target, replicas.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a plan or moves.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -61,7 +62,7 @@ def replan_command(
     from workloads.provisioning.source import parse_nodes
 
     most_moves = _most_moves(moves)
-    check_outputs([instance, plan], [out, moves_out, json])
+    check_outputs([instance, plan], [out, moves_out], json, force=force)
     nodes = None if node is None else parse_nodes(node)
     with progress(quiet) as tell:
         tell(f"reading {instance}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.console import INTERRUPTED, clear_errors, output
+from cluster.console import clear_errors, output
 
 if TYPE_CHECKING:
     from cluster.experiment import Experiment
@@ -55,11 +55,12 @@ def simulate_command(
     experiment = _prepare(chosen, quiet)
     results = ResultsFolder(folder, chosen, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)
-    if runs:
+    begun = any(run.totals["simulated_seconds"] for run in runs)
+    if begun:
         _close(chosen, experiment, runs, folder, json, quiet=quiet, write_json=write_json)
     if interrupted:
-        typer.echo(f"plb: interrupted; what was simulated until then is in {folder}", err=True)
-        raise typer.Exit(INTERRUPTED)
+        what = "what was simulated until then is in" if begun else "nothing was metered before; see"
+        raise KeyboardInterrupt(f"{what} {folder}")
 
 
 def _prepare(scenario: Scenario, quiet: bool) -> Experiment:

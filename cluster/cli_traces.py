@@ -20,6 +20,7 @@ traces_app = typer.Typer(
 )
 
 
+PICTURE = "trace.png"
 FORMATS = (
     "One of alibaba2018, azure2017, azure2019, azure-packing2020, bitbrains, google2011, google2019, planetlab, "
     "tianchi2018."
@@ -110,6 +111,7 @@ def describe_command(
         str | None, typer.Option("--format", help=f"Public format, converted first. {FORMATS}", show_default=False)
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the plot, trace.png, into this directory.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a plot that is there.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
 ) -> None:
     """Print, and with --out plot, what traces are like: span, gaps, lifetimes, usage, growth and daily shape."""
@@ -123,8 +125,7 @@ def describe_command(
 
     reader = None if format_name is None else _reader(format_name)
     check_file(json)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+    check_file(None if out is None else out / PICTURE, force=force)
     title = path.resolve().name
     with TemporaryDirectory(prefix=".converted-", dir=out) as folder:
         if reader is not None:
@@ -134,7 +135,7 @@ def describe_command(
     for table in description_tables(trace, title):
         output().print(table)
     if out is not None:
-        typer.echo(f"Plot: {save_description(out / 'trace.png', trace, title)}")
+        typer.echo(f"Plot: {save_description(out / PICTURE, trace, title)}")
     if json is not None:
         write_json(json, trace.figures())
 

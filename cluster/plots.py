@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from workloads.writing import in_one_piece
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -173,10 +175,10 @@ def save_plots(
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     plot_violations(figure.subplots(), shortages, policies, repeats, days)
     figure.suptitle(f"{title}: resource violations")
-    paths = [_save(figure, folder / "violations.png")]
+    paths = [save_figure(figure, folder / "violations.png")]
     if metrics and shown:
-        paths.append(_save(_bands(first, metrics, shown, threshold, days, title), folder / "load.png"))
-        paths.append(_save(_maps(first, metrics, shown, threshold, days, title), folder / "load_map.png"))
+        paths.append(save_figure(_bands(first, metrics, shown, threshold, days, title), folder / "load.png"))
+        paths.append(save_figure(_maps(first, metrics, shown, threshold, days, title), folder / "load_map.png"))
     return paths
 
 
@@ -219,6 +221,8 @@ def _maps(
     return figure
 
 
-def _save(figure: Figure, path: Path) -> Path:
-    figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure as PNG, in one piece, and return the path; equal figures give equal bytes."""
+    with in_one_piece(path) as partial:
+        figure.savefig(partial, dpi=DOTS_PER_INCH, format="png", metadata={"Software": None})
     return path

@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 from collections.abc import Mapping
-from errno import EACCES, EISDIR
+from errno import EACCES, EISDIR, ENOSPC, ENOTDIR
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,10 @@ from cluster.pools import Source
 from cluster.record import RunResult
 from cluster.scenario import Scenario
 from cluster.tables import TABLES, column_guide, columns_of
+from workloads.writing import in_one_piece, write_parquet
 
+LEAST_ROOM = 1 << 16
+"""Bytes that a disk must have left for anything to begin."""
 SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
 PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
 
@@ -67,10 +71,9 @@ class ResultsFolder:
         """Write the tables of a run, and the summary with it."""
         self._runs[run.policy, run.repeat] = run
         folder = self.folder / RUNS / f"{run.policy}-{run.repeat}"
-        folder.mkdir(parents=True, exist_ok=True)
         for name, frame in run.tables.items():
             meanings = {f"column.{column}": spec.meaning for column, spec in columns_of(name).items()}
-            frame.write_parquet(folder / f"{name}.parquet", metadata=meanings)
+            write_parquet(frame, folder / f"{name}.parquet", meanings)
         self._write_summary()
 
     def _write_summary(self) -> None:
@@ -91,20 +94,48 @@ class ResultsFolder:
 
 
 def check_free(folder: Path, *, force: bool = False) -> None:
-    """Raise `ResultsExistError` if a directory holds files and may not be overwritten, or is no directory."""
+    """Raise an error if a directory cannot take results.
+
+    Raises
+    ------
+    ResultsExistError
+        It holds files and may not be overwritten, or is no directory.
+    OSError
+        It cannot be written to.
+    """
     if folder.exists() and (not folder.is_dir() or (not force and any(folder.iterdir()))):
         raise ResultsExistError(folder)
+    check_writable(folder)
 
 
-def check_file(path: Path | None) -> None:
-    """Raise `OSError` if a file cannot be written at this place; better before a long run than after it."""
+def check_file(path: Path | None, *, force: bool = True) -> None:
+    """Raise `OSError` if a file cannot be written at this place; better before a long run than after it.
+
+    Parameters
+    ----------
+    path
+        The file; None: none is wanted.
+    force
+        False: one that is there already may not be overwritten, which is a `ResultsExistError`.
+    """
     if path is None:
         return
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "is a directory; give the name of a file", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(EACCES, "cannot be written to", str(path.parent))
+    if path.is_file() and not force:
+        raise ResultsExistError(path, False)
+    check_writable(path.parent)
+
+
+def check_writable(folder: Path) -> None:
+    """Raise `OSError` if no file can be written to a directory, which may be missing: no right to, or no room."""
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(nearest))
+    if not os.access(nearest, os.W_OK):
+        raise PermissionError(EACCES, "cannot be written to", str(nearest))
+    if shutil.disk_usage(nearest).free < LEAST_ROOM:
+        raise OSError(ENOSPC, os.strerror(ENOSPC), str(nearest))
 
 
 def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
@@ -137,10 +168,8 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text in one piece: a reader sees the old file or the new one, never half of one."""
-    scratch = path.with_suffix(".part")
-    scratch.parent.mkdir(parents=True, exist_ok=True)
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
+    with in_one_piece(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def _clear(folder: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import figure
-from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.plots import COLOURS, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +77,7 @@ def save_curve(path: Path, curves: Mapping[str, Sequence[CurveRow]], title: str)
     ax = picture.subplots()
     plot_curve(ax, curves)
     ax.set_title(title, parse_math=False)
-    picture.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(picture, path)
 
 
 def save_evaluation(path: Path, evaluation: EvaluationResult, title: str) -> None:
@@ -89,4 +89,4 @@ def save_evaluation(path: Path, evaluation: EvaluationResult, title: str) -> Non
     for ax, name in zip(axes.flat, SHOWN, strict=True):
         plot_figure(ax, evaluation, name)
     picture.suptitle(f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences", parse_math=False)
-    picture.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(picture, path)

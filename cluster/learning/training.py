@@ -20,6 +20,7 @@ from cluster.learning.workers import Map
 from cluster.results import versions, write_json
 from cluster.streams import stream_seed
 from plb.errors import ConflictError
+from workloads.writing import write_csv
 
 if TYPE_CHECKING:
     from plb.learning.checkpoints import CurveRow
@@ -182,7 +183,7 @@ def write_curves(path: Path, curves: dict[str, tuple[CurveRow, ...]]) -> None:
     import polars as pl
 
     rows = [{"stage": stage, **attrs.asdict(row)} for stage, curve in curves.items() for row in curve]
-    pl.DataFrame(rows).write_csv(path)
+    write_csv(pl.DataFrame(rows), path)
 
 
 def _summary(config: LearningConfig) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from workloads.readers.base import Options, Part, Reader
 from workloads.readers.files import check_readable
 from workloads.readers.report import Report, Tally
 from workloads.trace import TraceSet, concatenate
+from workloads.writing import in_one_piece, write_parquet
 
 
 def convert(reader: Reader, source: str | Path, out: str | Path, options: Options | None = None) -> Report:
@@ -54,8 +55,8 @@ def convert(reader: Reader, source: str | Path, out: str | Path, options: Option
         scratch.mkdir()
         parts.mkdir()
         for number, part in enumerate(_parts(reader, source, options, tally, scratch)):
-            samples_frame(part.traces).write_parquet(parts / f"traces-{number:05}.parquet")
-            _tenants(part).write_parquet(parts / f"tenants-{number:05}.parquet")
+            write_parquet(samples_frame(part.traces), parts / f"traces-{number:05}.parquet")
+            write_parquet(_tenants(part), parts / f"tenants-{number:05}.parquet")
         report = tally.report()
         _join(parts, folder, reader, _provenance(reader, source, options, report))
     return report
@@ -122,7 +123,6 @@ def _join(parts: Path, folder: Path, reader: Reader, provenance: dict[str, Any])
     """Write the two files from the parts, in order, as a stream; each appears in one piece."""
     for name, kind in ((TRACES_FILE, "traces"), (TENANTS_FILE, "tenants")):
         header = Header(kind=kind, metrics=reader.metrics, step_seconds=reader.step_seconds, provenance=provenance)
-        whole = parts.parent / name
         pieces = sorted(parts.glob(f"{kind}-*.parquet"))
-        pl.scan_parquet(pieces, glob=False).sink_parquet(whole, metadata=header.metadata(), engine="streaming")
-        whole.replace(folder / name)
+        with in_one_piece(folder / name) as partial:
+            pl.scan_parquet(pieces, glob=False).sink_parquet(partial, metadata=header.metadata(), engine="streaming")
