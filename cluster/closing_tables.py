@@ -8,7 +8,8 @@ import numpy as np
 from rich.table import Table
 
 from cluster.causes import CAUSES_OF_MOVES
-from cluster.comparison import Comparison, Estimate, Run
+from cluster.comparison import Comparison, Run
+from cluster.intervals import Interval
 
 HEADINGS = {
     "violations": "violations",
@@ -58,7 +59,7 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
     return table
 
 
-def cell(estimate: Estimate, *, signed: bool = False) -> str:
+def cell(estimate: Interval, *, signed: bool = False) -> str:
     """Return a mean with its interval, where it has one; `signed`: with a plus, where it is positive."""
     digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
     text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{digits}f}"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 import numpy as np
 
+from cluster.intervals import Interval, half_width
+
 FIGURES = ("violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds")
 """What is compared; also the keys of ``plb simulate --json``."""
-CONFIDENCE = 0.95
 
 
 class Run(Protocol):
@@ -39,21 +39,15 @@ class Run(Protocol):
 
 
 @attrs.frozen
-class Estimate:
-    """A mean over repeats.
+class Estimate(Interval):
+    """A mean over repeats with its interval, beside the first policy.
 
     Parameters
     ----------
-    mean
-        The mean.
-    half_width
-        Half the width of its 95 % interval (Student's t); None for a single repeat.
     ratio
         The mean by that of the first policy; None where that is 0.
     """
 
-    mean: float
-    half_width: float | None
     ratio: float | None
 
 
@@ -106,16 +100,6 @@ def compare(runs: Iterable[Run], policies: Sequence[str]) -> Comparison:
         for policy in named
     }
     return Comparison(named, {policy: len(values[policy]) for policy in named}, figures)
-
-
-def half_width(values: Sequence[float]) -> float | None:
-    """Return half the width of the 95 % interval of the mean; None for fewer than two values."""
-    if len(values) < 2:
-        return None
-    from scipy.stats import t  # type: ignore[import-untyped]
-
-    quantile = float(t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
-    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def _ratio(value: float, first: float) -> float | None:

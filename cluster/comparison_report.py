@@ -9,7 +9,6 @@ from typing import Any
 from rich.table import Table
 
 from cluster.closing_tables import HEADINGS, cell
-from cluster.comparison import Estimate
 from cluster.results_comparison import ResultsComparison
 
 LONGEST_VALUE = 60
@@ -50,7 +49,7 @@ def table_of_differences(found: ResultsComparison, figures: Sequence[str]) -> Ta
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
     for row in rows:
         differences = [row.differences[name] for name in figures]
-        cells = [cell(Estimate(one.mean, one.half_width, None), signed=True) for one in differences]
+        cells = [cell(one, signed=True) for one in differences]
         table.add_row(row.directory, row.policy, f"{row.pairs}", *cells)
     return table
 

@@ -6,28 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-import numpy as np
 
-from cluster.comparison import FIGURES, Estimate, compare, half_width
+from cluster.comparison import FIGURES, Estimate, compare
+from cluster.intervals import Interval
 from cluster.results_reading import Results, RunSummary
 from cluster.scenario_differences import same_tenants, scenario_differences, version_differences
 from plb import ConflictError
-
-
-@attrs.frozen
-class Difference:
-    """A mean difference to the first row, over the repeats in which both faced the same tenants.
-
-    Parameters
-    ----------
-    mean
-        The mean.
-    half_width
-        Half the width of its 95 % interval (Student's t); None for a single repeat.
-    """
-
-    mean: float
-    half_width: float | None
 
 
 @attrs.frozen
@@ -53,7 +37,7 @@ class Row:
     repeats: int
     figures: Mapping[str, Estimate]
     pairs: int
-    differences: Mapping[str, Difference]
+    differences: Mapping[str, Interval]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -161,9 +145,9 @@ def _row(
     return Row(str(results[number].folder), policy, len(runs), figures, len(pairs), differences)
 
 
-def _difference(name: str, pairs: Sequence[tuple[RunSummary, RunSummary]]) -> Difference:
+def _difference(name: str, pairs: Sequence[tuple[RunSummary, RunSummary]]) -> Interval:
     values = [float(_figure(other, name)) - float(_figure(one, name)) for one, other in pairs]
-    return Difference(float(np.mean(values)), half_width(values))
+    return Interval.of(values)
 
 
 def _figure(run: RunSummary, name: str) -> float:

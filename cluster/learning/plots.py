@@ -60,7 +60,7 @@ def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
     intervals = [evaluation.interval(policy, name) for policy in policies]
     place = np.arange(len(policies))[::-1]
     colours = [COLOURS[0] if policy == LEARNED else COLOURS[1] for policy in policies]
-    means, halves = [one.mean for one in intervals], [one.half_width for one in intervals]
+    means, halves = [one.mean for one in intervals], [one.half_width or 0.0 for one in intervals]
     ax.barh(place, means, color=colours, height=0.7)
     ax.errorbar(means, place, xerr=halves, fmt="none", ecolor="#222222", elinewidth=1.0, capsize=2.0)
     ax.set_yticks(place, policies)
