@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from cluster.cli_bench import bench_app
+from cluster.cli_explain import explain_command
 from cluster.cli_learn import learn_app
 from cluster.cli_predict import predict_command
 from cluster.cli_provision import provision_command
@@ -16,7 +17,7 @@ from cluster.cli_warmup import warmup_command
 
 app = typer.Typer(
     name="plb",
-    help="Placement and load balancing for over-subscribed clusters: simulate, plan nodes, predict peaks, "
+    help="Placement and load balancing for over-subscribed clusters: simulate, explain, plan nodes, predict peaks, "
     "learn to place, check traces, repeat studies, time it.",
     no_args_is_help=True,
     add_completion=False,
@@ -24,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("simulate")(simulate_command)
+app.command("explain")(explain_command)
 app.command("predict")(predict_command)
 app.command("provision")(provision_command)
 app.command("replan")(replan_command)
