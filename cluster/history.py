@@ -15,7 +15,7 @@ from cluster.replay import Look
 from plb import UnknownNameError
 from plb.words import counted, rule_in_words
 
-ORDER = ("arrival", "refusal", "placement", "move", "interruption", "departure")
+ORDER = ("arrival", "placement", "refusal", "move", "interruption", "departure")
 """Kinds of events, in the order in which those of one time are told."""
 
 

@@ -179,7 +179,7 @@ class Alternatives:
         best = self.others[0]
         change = best.energy.total - self.standing.energy.total
         way = f"raise the energy by {amount(change)}" if change >= 0 else f"lower the energy by {amount(-change)}"
-        return f"{text}; of {counted(len(self.others), 'other node')} that fit, {best.node} would {way}"
+        return f"{text}; {counted(len(self.others), 'other node')} would take it, the best, {best.node}, would {way}"
 
 
 def by_distance(closed: Sequence[ClosedNode]) -> tuple[ClosedNode, ...]:
