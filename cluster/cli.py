@@ -9,6 +9,7 @@ import typer
 from cluster.cli_bench import bench_app
 from cluster.cli_capacity import capacity_command
 from cluster.cli_compare import compare_command
+from cluster.cli_explain import explain_command
 from cluster.cli_learn import learn_app
 from cluster.cli_predict import predict_command
 from cluster.cli_provision import provision_command
@@ -21,7 +22,7 @@ from cluster.cli_warmup import warmup_command
 
 app = typer.Typer(
     name="plb",
-    help="Placement and load balancing for over-subscribed clusters: simulate, plan nodes, predict peaks, "
+    help="Placement and load balancing for over-subscribed clusters: simulate, explain, plan nodes, predict peaks, "
     "learn to place, check traces, repeat studies, time it.",
     no_args_is_help=True,
     add_completion=False,
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command("simulate")(simulate_command)
 app.command("report")(report_command)
+app.command("explain")(explain_command)
 app.command("compare")(compare_command)
 app.command("capacity")(capacity_command)
 app.command("predict")(predict_command)
