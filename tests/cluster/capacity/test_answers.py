@@ -192,6 +192,7 @@ def test_what_cannot_be_asked_is_refused(sections, searched, words):
         ({"step": 7.0, "lowest": 8.0, "highest": 13.0}, "a multiple of the step 7"),
         ({"lowest": 0.0}, "lowest = 0.0"),
         ({"step": 0.0}, "step = 0.0"),
+        ({"highest": 1e7}, "highest = 10000000.0"),
     ],
 )
 def test_values_out_of_range_are_refused(given, words):

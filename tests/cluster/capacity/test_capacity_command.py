@@ -241,6 +241,10 @@ def test_command_takes_traces(tmp_path):
     run = plb("capacity", path, *chosen, "--out", tmp_path / "more")
     assert run.exit_code == 2
     assert "cannot be reached" in run.stderr
+    path.write_text(path.read_text().replace('path = "traces"\n', ""))
+    run = plb("capacity", path, *chosen, "--out", tmp_path / "more")
+    assert run.exit_code == 2
+    assert "workload.path" in run.stderr
 
 
 @pytest.mark.parametrize(
