@@ -72,12 +72,12 @@ def capacity_command(
     from cluster.capacity.question import LEAST_REPEATS, Searched, ask
     from cluster.capacity.running import CapacitySearch
     from cluster.results import check_file
+    from cluster.scenario_file import read_scenario
 
-    given: dict[str, Any] = {"policy": policy, "seed": seed, "repeats": repeats, "days": days}
+    chosen = repeats or max(read_scenario(scenario).run.repeats, LEAST_REPEATS)
+    given: dict[str, Any] = {"policy": policy, "seed": seed, "repeats": chosen, "days": days}
     given |= {"density": None, "traces": None if traces is None else str(traces)}
     subject = Subject.read(scenario, given)
-    if repeats is None and subject.scenario.run.repeats < LEAST_REPEATS:
-        subject = Subject.read(scenario, {**given, "repeats": LEAST_REPEATS})
     limits = {"violations": violations, "refused": refused, "lowest": lowest, "highest": highest, "step": step}
     question = ask(subject.scenario, Searched.NODES if nodes else Searched.DENSITY, limits)
     folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,8 +22,10 @@ def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
     caption = f"ratio: {HEADINGS[figures[0]]} by those of the first row"
     if max(row.repeats for row in found.rows) > 1:
         caption += "; means over repeats with 95 % intervals"
-    table = _table(f"{len(found.results)} results, compared with {first.policy} of {first.directory}", caption)
-    table.add_column("repeats", justify="right")
+    labels = _labels(found)
+    where = f"{len(found.results)} results, compared with {first.policy} of {labels[first.directory]}"
+    table = _table(where, caption)
+    table.add_column("repeats", justify="right", no_wrap=True)
     for name in figures:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
         if name == figures[0]:
@@ -31,7 +34,7 @@ def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
         cells = [cell(row.figures[name]) for name in figures]
         ratio = row.figures[figures[0]].ratio
         cells.insert(1, "-" if ratio is None else f"{ratio:.2f}")
-        table.add_row(row.directory, row.policy, f"{row.repeats}", *cells)
+        table.add_row(labels[row.directory], row.policy, f"{row.repeats}", *cells)
     return table
 
 
@@ -43,14 +46,14 @@ def table_of_differences(found: ResultsComparison, figures: Sequence[str]) -> Ta
     caption = "repeat by repeat, where both faced the same tenants"
     if max(row.pairs for row in rows) > 1:
         caption += "; means with 95 % intervals"
-    table = _table("difference to the first row", caption)
+    labels, table = _labels(found), _table("difference to the first row", caption)
     table.add_column("pairs", justify="right")
     for name in figures:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
     for row in rows:
         differences = [row.differences[name] for name in figures]
         cells = [cell(one, signed=True) for one in differences]
-        table.add_row(row.directory, row.policy, f"{row.pairs}", *cells)
+        table.add_row(labels[row.directory], row.policy, f"{row.pairs}", *cells)
     return table
 
 
@@ -78,6 +81,13 @@ def _differing(heading: str, values: Mapping[str, Sequence[Any]]) -> Iterator[st
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+
+
+def _labels(found: ResultsComparison) -> dict[str, str]:
+    """Return what tells the directories apart: their paths below the directory that has them all."""
+    places = {str(one.folder): one.folder.resolve() for one in found.results}
+    common = os.path.commonpath([place.parent for place in places.values()])
+    return {name: place.relative_to(common).as_posix() for name, place in places.items()}
 
 
 def _table(title: str, caption: str) -> Table:

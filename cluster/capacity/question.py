@@ -20,6 +20,7 @@ VIOLATIONS_A_DAY = 1.0
 LEAST_REPEATS = 3
 """Without ``--repeats``: two give an interval so wide that it says nothing."""
 NODES_STEP, DENSITY_STEP = 1.0, 0.05
+LEAST_STEP, MOST_NODES = 1e-6, 1e6
 FARTHEST = 4
 """Unless told otherwise, a search ends at so many times the nodes or the density of the scenario."""
 FIRST_STEP_SHARE = 16
@@ -70,9 +71,10 @@ class Question:
     def __attrs_post_init__(self) -> None:
         check_number("capacity", "violations", self.violations)
         check_number("capacity", "refused", self.refused, high=1.0)
-        check_number("capacity", "step", self.step, low_open=True)
+        check_number("capacity", "step", self.step, low=LEAST_STEP)
         check_number("capacity", "lowest", self.lowest, low_open=True)
-        check_number("capacity", "highest", self.highest, low=self.lowest, high=MOST_DENSITY)
+        most = MOST_NODES if self.searched is Searched.NODES else MOST_DENSITY
+        check_number("capacity", "highest", self.highest, low=self.lowest, high=most)
         if self.searched is Searched.NODES and not float(self.step).is_integer():
             raise InvalidValueError("capacity", "step", self.step, "a whole number of nodes")
         first, last = self._multiples
@@ -168,7 +170,7 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
         "violations": VIOLATIONS_A_DAY,
         "refused": 0.0,
         "lowest": max(least, step),
-        "highest": max(FARTHEST * own, step),
+        "highest": max(min(FARTHEST * own, MOST_NODES if of_nodes else MOST_DENSITY), step),
         "step": step,
     }
     chosen = {**defaults, **known}

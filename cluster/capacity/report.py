@@ -15,7 +15,8 @@ from cluster.scenario import Scenario
 def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str, Answer]) -> Table:
     """Return all that was tried, a row a policy and value, marked where it suffices and where it is the answer."""
     run = scenario.run
-    title = f"{scenario.name}: {question.searched} for at most {question.violations:g} violations a day"
+    violations = f"{question.violations:g} {'violation' if question.violations == 1 else 'violations'}"
+    title = f"{scenario.name}: {question.searched} for at most {violations} a day"
     caption = f"{run.days:g} days, seed {run.seed}"
     if run.repeats > 1:
         caption += f"; means of {run.repeats} repeats with 95 % intervals"
@@ -57,7 +58,7 @@ def in_words(question: Question, point: Point) -> str:
 
 
 def sentence(question: Question, answer: Answer) -> str:
-    """Return the answer of a policy in words."""
+    """Return the answer of a policy in words: what suffices; in a second line, what that means and how sure it is."""
     if not answer.complete:
         return f"{answer.policy}: the search is not at its end"
     if answer.found is None:
@@ -72,7 +73,8 @@ def sentence(question: Question, answer: Answer) -> str:
         parts.append("that is the end of the search")
     else:
         parts.append(f"{_value(question, failing.value)} {_fails(question, failing)}")
-    return "; ".join(parts) + ". " + " ".join([_change(question, answer.found), *_doubts(question, answer, point)])
+    more = [_change(question, answer.found), *_doubts(question, answer, point)]
+    return f"{'; '.join(parts)}.\n  {' '.join(more)}"
 
 
 def _suffices(question: Question, point: Point) -> str:

@@ -146,9 +146,9 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
 def digests_of_inputs(scenario: Scenario) -> dict[str, str]:
     """Return the SHA-256 of every file that a scenario without a plan reads, by its name, and of its region."""
     workload = scenario.workload
-    if workload.kind == "region":
-        read, region = [], {"region": workload.parameters_of_region().digest()}
-    else:
-        read, region = [file for file in sorted(Path(workload.path or "").rglob("*")) if file.is_file()], {}
+    region = {"region": workload.parameters_of_region().digest()} if workload.kind == "region" else {}
+    read: list[Path] = []
+    if workload.kind != "region" and workload.path is not None:
+        read = [file for file in sorted(Path(workload.path).rglob("*")) if file.is_file()]
     files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *read)}
     return files | region

@@ -87,7 +87,7 @@ def test_value_without_a_run_does_not_suffice():
 @pytest.mark.parametrize(
     ("edge", "words"),
     [
-        (36, "36 nodes suffice, with 0.00 ± 0.00 violations a day; 35 nodes do not, with 2.00 ± 0.00. "),
+        (36, "36 nodes suffice, with 0.00 ± 0.00 violations a day; 35 nodes do not, with 2.00 ± 0.00.\n"),
         (36, "The scenario has 40 nodes: 4 nodes can go."),
         (41, "The scenario has 40 nodes: add 1 node."),
         (40, "The scenario has 40 nodes: add none."),
@@ -192,6 +192,7 @@ def test_what_cannot_be_asked_is_refused(sections, searched, words):
         ({"step": 7.0, "lowest": 8.0, "highest": 13.0}, "a multiple of the step 7"),
         ({"lowest": 0.0}, "lowest = 0.0"),
         ({"step": 0.0}, "step = 0.0"),
+        ({"highest": 1e7}, "highest = 10000000.0"),
     ],
 )
 def test_values_out_of_range_are_refused(given, words):

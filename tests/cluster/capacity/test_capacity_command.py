@@ -241,6 +241,10 @@ def test_command_takes_traces(tmp_path):
     run = plb("capacity", path, *chosen, "--out", tmp_path / "more")
     assert run.exit_code == 2
     assert "cannot be reached" in run.stderr
+    path.write_text(path.read_text().replace('path = "traces"\n', ""))
+    run = plb("capacity", path, *chosen, "--out", tmp_path / "more")
+    assert run.exit_code == 2
+    assert "workload.path" in run.stderr
 
 
 @pytest.mark.parametrize(
@@ -283,4 +287,17 @@ def test_plot_can_be_used_alone(made_up, scenario, tmp_path):
     plot_capacity(ax, search.question, list(search.answers.values()))
     labels = ax.get_legend_handles_labels()[1]
     assert set(labels) == {"original (29)", "modified (25)", "limit 1"}
-    assert ax.get_xlabel() == "nodes"
+    assert (ax.get_xlabel(), ax.get_yscale()) == ("nodes", "linear")
+
+
+def test_plot_of_very_many_violations_is_logarithmic(made_up, scenario, tmp_path):
+    """So that what is near the limit can be seen."""
+    from matplotlib.figure import Figure
+
+    from cluster.capacity.plots import plot_capacity
+
+    search = made_up(scenario, tmp_path / "out", Counting(lambda *which: 0.0 if which[1] > 20 else 400.0))
+    search.run()
+    ax = Figure().subplots()
+    plot_capacity(ax, search.question, list(search.answers.values()))
+    assert ax.get_yscale() == "symlog"
