@@ -5,7 +5,7 @@ All take data frames as `cluster.results_reading.Results.table` returns them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,15 @@ PLOTS = ("violations", "load", "load_map")
 """Names of the plots that `save_plots` writes."""
 COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a")
 DOTS_PER_INCH = 130
+
+
+MOST_LETTERS = 28
+"""Of a name beside an axis."""
+
+
+def shortened(names: Iterable[str]) -> list[str]:
+    """Return names as they fit beside an axis: of long ones, the beginning."""
+    return [name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…" for name in names]
 
 
 def plot_violations(

@@ -24,7 +24,8 @@ def picture(
 ) -> Picture:
     """Return what `draw` draws into the axes that it is given; what it returns, if that is an image, gets a colour bar.
 
-    Names in the plots are never read as formulas, and letters that the font lacks are drawn as boxes.
+    Names in the plots are never read as formulas; letters that the font lacks are drawn as boxes, and what long names
+    leave no room for is cut.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -33,6 +34,7 @@ def picture(
     target = io.BytesIO()
     with rc_context({"text.parse_math": False, "font.family": "DejaVu Sans"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)
         figure = Figure(figsize=(width, height), layout="constrained")
         ax = figure.subplots()
         drawn = draw(ax)
