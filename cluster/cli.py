@@ -17,7 +17,7 @@ from cluster.cli_warmup import warmup_command
 
 app = typer.Typer(
     name="plb",
-    help="Placement and load balancing for over-subscribed clusters: simulate, plan nodes, predict peaks, "
+    help="Placement and load balancing for over-subscribed clusters: simulate, report, plan nodes, predict peaks, "
     "learn to place, check traces, repeat studies, time it.",
     no_args_is_help=True,
     add_completion=False,

@@ -126,6 +126,7 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
     Parameters are those of `plot_load_bands`. Returns the image, for a colour bar.
     """
     from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import MaxNLocator
 
     table = node_load.filter(pl.col("metric") == metric).pivot("node", index="time_s", values="share").sort("time_s")
     nodes = sorted(name for name in table.columns if name != "time_s")
@@ -143,6 +144,7 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
         extent=(0.0, days, -0.5, len(nodes) - 0.5),
     )
     ax.set(xlabel="simulated time (days)", ylabel="node")
+    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     return image
 
 

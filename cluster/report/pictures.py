@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DOTS_PER_INCH = 150
-"""Twice what a common screen has at the width at which the page shows a picture."""
+"""Sharp on screens with small dots, too."""
+PIXELS_PER_INCH = 100
+"""At which the letters of a picture are about as large as those of the page."""
 WIDE, HIGH = 6.0, 3.2
 """Inches of a picture, unless it is given others."""
 
@@ -42,4 +44,4 @@ def picture(
             figure.colorbar(drawn, ax=ax, extend="max").set_label("load (% of capacity)")
         figure.savefig(target, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     source = "data:image/png;base64," + base64.b64encode(target.getvalue()).decode("ascii")
-    return Picture(source, caption, alternative)
+    return Picture(source, caption, alternative, round(PIXELS_PER_INCH * width), round(PIXELS_PER_INCH * height))

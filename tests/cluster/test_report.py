@@ -461,7 +461,7 @@ def test_interrupted_runs_are_reported_as_such(eventful: Path, tmp_path: Path):
     (folder / "summary.json").write_text(json.dumps(summary))
     (folder / "timings.json").write_text(json.dumps(timings))
     page = Page(report_page(read_results(folder)))
-    assert page.paragraphs[0] == ("Interrupted: 1 runs are there; cut short: original, repeat 2; no run of: modified.")
+    assert page.paragraphs[0] == ("Interrupted: one run is there; cut short: original, repeat 2; no run of: modified.")
     assert any("original, repeat 2, covers 0.04 days only" in paragraph for paragraph in page.paragraphs)
     assert {row[0] for row in page.table("moved")[1:]} == {"original"}
 
