@@ -22,8 +22,8 @@ from cluster.cli_warmup import warmup_command
 
 app = typer.Typer(
     name="plb",
-    help="Placement and load balancing for over-subscribed clusters: simulate, explain, plan nodes, predict peaks, "
-    "learn to place, check traces, repeat studies, time it.",
+    help="Placement and load balancing for over-subscribed clusters: simulate, report, explain, compare, plan nodes, "
+    "predict peaks, learn to place, check traces, repeat studies, time it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from cluster.causes import CAUSES_OF_MOVES
-from cluster.plots import COLOURS, plot_counts
+from cluster.plots import COLOURS, plot_counts, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,9 +81,11 @@ def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats:
     left = np.zeros(len(policies))
     for number, (cause, means) in enumerate(failovers_by_cause(moves, policies, repeats).items()):
         widths = np.array([means[policy] for policy in policies])
-        ax.barh(places, widths, left=left, height=0.6, color=COLOURS[number % len(COLOURS)], label=cause)
+        ax.barh(
+            places, widths, left=left, height=0.6, color=COLOURS[number % len(COLOURS)], label=shortened([cause])[0]
+        )
         left += widths
-    ax.set_yticks(places, list(policies))
+    ax.set_yticks(places, shortened(policies))
     ax.set(xlabel="failovers a run", ylim=(-0.6, len(policies) - 0.4), xlim=(0.0, max(1.0, 1.05 * left.max())))
     if left.any():
         ax.legend(title="cause", frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -125,7 +127,7 @@ def plot_domain_moves(ax: Axes, moves: pl.DataFrame, nodes: pl.DataFrame) -> Non
         for (row, column), count in np.ndenumerate(between.counts):
             colour = "white" if count > 0.6 * most else "black"
             ax.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=9)
-    names = [name.removeprefix("fd:/") for name in between.domains]
+    names = shortened(name.removeprefix("fd:/") for name in between.domains)
     ax.set_xticks(np.arange(size), names, rotation=45 if size > 6 else 0)
     ax.set_yticks(np.arange(size), names)
     ax.set(xlabel="to fault domain", ylabel="from fault domain")

@@ -5,7 +5,7 @@ All take data frames as `cluster.results_reading.Results.table` returns them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,15 @@ PLOTS = ("violations", "load", "load_map")
 """Names of the plots that `save_plots` writes."""
 COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a")
 DOTS_PER_INCH = 130
+
+
+MOST_LETTERS = 28
+"""Of a name beside an axis."""
+
+
+def shortened(names: Iterable[str]) -> list[str]:
+    """Return names as they fit beside an axis: of long ones, the beginning."""
+    return [name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…" for name in names]
 
 
 def plot_violations(
@@ -119,6 +128,7 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
     Parameters are those of `plot_load_bands`. Returns the image, for a colour bar.
     """
     from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import MaxNLocator
 
     table = node_load.filter(pl.col("metric") == metric).pivot("node", index="time_s", values="share").sort("time_s")
     nodes = sorted(name for name in table.columns if name != "time_s")
@@ -136,6 +146,7 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
         extent=(0.0, days, -0.5, len(nodes) - 0.5),
     )
     ax.set(xlabel="simulated time (days)", ylabel="node")
+    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     return image
 
 

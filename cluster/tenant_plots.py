@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from cluster.plots import COLOURS
+from cluster.plots import COLOURS, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def plot_availability(ax: Axes, classes: pl.DataFrame, policies: Sequence[str]) 
         offset = ((len(policies) - 1) / 2 - number) * height
         widths = [minutes.get((policy, name), 0.0) for name in shown]
         ax.barh(places + offset, widths, height, color=COLOURS[number % len(COLOURS)], label=policy)
-    ax.set_yticks(places, shown, fontsize=8)
+    ax.set_yticks(places, shortened(shown), fontsize=8)
     ax.set(xlabel="downtime of a tenant in a year (minutes)")
     ax.set_xlim(0.0, max(1.0, ax.get_xlim()[1]))
     ax.legend(frameon=False, loc="lower right")

@@ -44,11 +44,15 @@ class Picture:
         What stands under it.
     alternative
         What it shows, for those who do not see it.
+    width, height
+        Pixels at which it is well to see; it is made narrower where there is no room.
     """
 
     source: str
     caption: str
     alternative: str
+    width: int
+    height: int
 
 
 @attrs.frozen

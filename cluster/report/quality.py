@@ -95,8 +95,8 @@ def load_section(material: Material) -> Section:
         )
     ]
     for metric in load["metric"].unique(maintain_order=True):
-        of_metric = [_load_pictures(material, metric, policy) for policy in material.shown_policies]
-        blocks += [Gallery(tuple(pictures[kind] for pictures in of_metric)) for kind in (0, 1)]
+        bands, maps = zip(*(_load_pictures(material, metric, one) for one in material.shown_policies), strict=True)
+        blocks += [Gallery((*bands, *maps))] if len(maps) == 1 else [Gallery(bands), Gallery(maps)]
     return Section("load", "Load of the nodes", tuple(blocks))
 
 

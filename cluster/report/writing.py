@@ -81,7 +81,7 @@ def _interrupted(material: Material) -> str:
         return ""
     cut = [f"{run.policy}, repeat {run.repeat + 1}" for run in results.runs if not run.complete]
     missing = [policy for policy in results.policies if policy not in material.policies]
-    told = [f"{len(results.runs)} runs are there"]
+    told = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
     if cut:
         told.append(f"cut short: {'; '.join(cut)}")
     if missing:
