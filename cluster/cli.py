@@ -11,6 +11,7 @@ from cluster.cli_learn import learn_app
 from cluster.cli_predict import predict_command
 from cluster.cli_provision import provision_command
 from cluster.cli_replan import replan_command
+from cluster.cli_report import report_command
 from cluster.cli_simulate import simulate_command
 from cluster.cli_studies import study_app
 from cluster.cli_traces import traces_app
@@ -26,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("simulate")(simulate_command)
+app.command("report")(report_command)
 app.command("predict")(predict_command)
 app.command("provision")(provision_command)
 app.command("replan")(replan_command)

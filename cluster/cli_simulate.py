@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,19 +113,20 @@ def _close(
     from cluster.closing_tables import comparison_table, outage_table
     from cluster.comparison import compare
     from cluster.plots import save_plots
-    from cluster.results import read_table
+    from cluster.results_reading import read_results
 
+    results = read_results(folder)
     comparison = compare(runs, scenario.run.policies)
     if json is not None:
         write_json(json, comparison.as_json())
     save_plots(
         folder,
-        read_table(folder, "shortages"),
-        read_table(folder, "node_load"),
+        results.table("shortages"),
+        results.table("node_load"),
         policies=comparison.policies,
-        repeats={policy: [run.repeat for run in runs if run.policy == policy] for policy in comparison.policies},
+        repeats={policy: results.repeats(policy) for policy in comparison.policies},
         threshold=scenario.cluster.violation_threshold,
-        days=max(run.totals["simulated_seconds"] for run in runs) / 86400.0,
+        days=results.days,
         title=scenario.name,
     )
     console = output(quiet=quiet)
@@ -132,6 +134,7 @@ def _close(
     if scenario.faults.is_any or scenario.upgrades.is_any:
         console.print(outage_table(runs, comparison.policies))
     console.print(f"Tables, summary and plots: {folder}", highlight=False)
+    console.print(f"One page about all of it: plb report {shlex.quote(str(folder))}", highlight=False, markup=False)
 
 
 def _title(scenario: Scenario, experiment: Experiment) -> str:

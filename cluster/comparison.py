@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
 
-from cluster.record import RunResult
-
 FIGURES = ("violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds")
 """What is compared; also the keys of ``plb simulate --json``."""
 CONFIDENCE = 0.95
+
+
+class Run(Protocol):
+    """What is compared: a run, or what a results directory says of one."""
+
+    @property
+    def policy(self) -> str:
+        """Its policy."""
+
+    @property
+    def repeat(self) -> int:
+        """Its repeat, from 0."""
+
+    @property
+    def totals(self) -> Mapping[str, Any]:
+        """Its figures."""
+
+    @property
+    def timings(self) -> Mapping[str, float]:
+        """Its wall-clock seconds by part, ``"total"`` among them."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it was not interrupted."""
 
 
 @attrs.frozen
@@ -63,7 +85,7 @@ class Comparison:
         }
 
 
-def compare(runs: Iterable[RunResult], policies: Sequence[str]) -> Comparison:
+def compare(runs: Iterable[Run], policies: Sequence[str]) -> Comparison:
     """Compare the policies over their runs; policies without a run are left out."""
     found = list(runs)
     values = {

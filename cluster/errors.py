@@ -74,3 +74,20 @@ class ResultsExistError(PlbError, FileExistsError):
             self._message = f"{folder}: holds files already; give another directory, or --force to overwrite it"
         else:
             self._message = f"{folder}: is a file; give a directory"
+
+
+class ResultsError(PlbError, ValueError):
+    """A file of a results directory is missing or damaged; `problems` holds everything that is wrong with it.
+
+    Parameters
+    ----------
+    path
+        The file, or the directory where it is none of results.
+    problems
+        At least one problem.
+    """
+
+    def __init__(self, path: Path, problems: Sequence[str]) -> None:
+        super().__init__(path, tuple(problems))
+        self.path, self.problems = path, tuple(problems)
+        self._message = "\n".join(f"{path}: {problem}" for problem in self.problems)

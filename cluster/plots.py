@@ -1,6 +1,6 @@
 """Plots of results. Each draws into an `ax` that it is given and can be used alone; `save_plots` writes them all.
 
-All take data frames as `cluster.results.read_table` returns them.
+All take data frames as `cluster.results_reading.Results.table` returns them.
 """
 
 from __future__ import annotations
@@ -43,18 +43,37 @@ def plot_violations(
         Length of the runs.
     """
     violated = shortages.filter(pl.col("outcome") == "violation").unique(["policy", "repeat", "time_s", "node"])
-    violated = violated.with_columns(pl.col("time_s") / DAY).sort("time_s")
+    plot_counts(ax, violated, policies, repeats, days)
+    ax.set_ylabel("violations so far")
+
+
+def plot_counts(
+    ax: Axes, events: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Sequence[int]], days: float
+) -> None:
+    """Draw how many events there were until then, a line a policy; mean and range over repeats.
+
+    Parameters
+    ----------
+    events
+        A row an event, with ``policy``, ``repeat`` and ``time_s``.
+    policies, repeats, days
+        As in `plot_violations`.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    ordered = events.with_columns(pl.col("time_s") / DAY).sort("time_s")
     grid = np.linspace(0.0, days, 500)
     for policy, colour in zip(policies, COLOURS * len(policies), strict=False):
-        of_policy = violated.filter(pl.col("policy") == policy)
+        of_policy = ordered.filter(pl.col("policy") == policy)
         times = [of_policy.filter(pl.col("repeat") == r)["time_s"].to_numpy() for r in repeats[policy]]
         counts = np.array([np.searchsorted(found, grid, "right") for found in times])
         mean = counts.mean(axis=0)
         ax.step(grid, mean, where="post", color=colour, linewidth=1.8, label=f"{policy} ({mean[-1]:.3g})")
         if len(counts) > 1:
             ax.fill_between(grid, counts.min(axis=0), counts.max(axis=0), step="post", color=colour, alpha=0.15)
-    ax.set(xlabel="simulated time (days)", ylabel="violations so far", xlim=(0.0, days))
+    ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0)
+    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     ax.legend(title="policy (total)", frameon=False, loc="upper left")
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
@@ -120,6 +139,18 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
     return image
 
 
+def first_common(repeats: Mapping[str, Sequence[int]]) -> int:
+    """Return the first repeat that all policies have run, or the first of any where there is none.
+
+    Parameters
+    ----------
+    repeats
+        Numbers of the runs of each policy.
+    """
+    common = set.intersection(*(set(of_policy) for of_policy in repeats.values()))
+    return min(common or {min(of_policy) for of_policy in repeats.values()})
+
+
 def save_plots(
     folder: Path,
     shortages: pl.DataFrame,
@@ -138,9 +169,7 @@ def save_plots(
     """
     from matplotlib.figure import Figure
 
-    common = set.intersection(*(set(of_policy) for of_policy in repeats.values()))
-    shown_repeat = min(common or {min(of_policy) for of_policy in repeats.values()})
-    first = node_load.filter((pl.col("repeat") == shown_repeat) & pl.col("share").is_not_null())
+    first = node_load.filter((pl.col("repeat") == first_common(repeats)) & pl.col("share").is_not_null())
     metrics = first["metric"].unique(maintain_order=True).to_list()
     shown = [policy for policy in policies if policy in set(first["policy"].to_list())]
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")

@@ -7,6 +7,7 @@
     OUT/columns.json      type and meaning of every column of every table
     OUT/runs/POLICY-REPEAT/TABLE.parquet
     OUT/*.png             plots
+    OUT/report.html       what `plb report` wrote, if it was asked to
 """
 
 from __future__ import annotations
@@ -22,20 +23,18 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import polars as pl
 
 from cluster.errors import ResultsExistError
 from cluster.plots import PLOTS
 from cluster.pools import Source
 from cluster.record import RunResult
 from cluster.scenario import Scenario
-from cluster.tables import TABLES, Column, column_guide, columns_of
-from workloads.checks import Checker
+from cluster.tables import TABLES, column_guide, columns_of
 from workloads.writing import in_one_piece, write_parquet
 
 LEAST_ROOM = 1 << 16
 """Bytes that a disk must have left for anything to begin."""
-SUMMARY, TIMINGS, COLUMNS, RUNS = "summary.json", "timings.json", "columns.json", "runs"
+SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
 PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
 
 
@@ -162,50 +161,13 @@ def versions(*more: str) -> dict[str, str]:
     return found
 
 
-def read_table(folder: str | Path, table: str) -> pl.DataFrame:
-    """Return a table of all runs in a results directory, by policy and repeat.
-
-    Parameters
-    ----------
-    table
-        Its name; see `cluster.tables.TABLES`.
-
-    Raises
-    ------
-    UnknownNameError
-        There is no such table.
-    TraceError
-        There is no run, or a file is damaged or of other columns.
-    """
-    if table not in TABLES:
-        from plb import UnknownNameError
-
-        raise UnknownNameError("table", table, TABLES, str(folder))
-    paths = sorted((Path(folder) / RUNS).glob(f"*/{table}.parquet"))
-    if not paths:
-        check = Checker(Path(folder))
-        check.add(f"no file {RUNS}/*/{table}.parquet", "the results of plb simulate")
-        check.raise_problems()
-    frames = [_read(path, columns_of(table)) for path in paths]
-    return pl.concat(frames).sort("policy", "repeat", maintain_order=True)
-
-
-def _read(path: Path, columns: Mapping[str, Column]) -> pl.DataFrame:
-    """Return a table of one run, or raise `TraceError` where it has other columns."""
-    check = Checker(path)
-    frame = check.read()
-    for name, column in columns.items():
-        if name not in frame.columns:
-            check.add(f"columns {', '.join(frame.columns)}", "a column of that name", column=name)
-        elif frame[name].dtype != column.dtype:
-            check.add(f"type {frame[name].dtype}", f"type {column.dtype()}", column=name)
-    check.raise_problems()
-    return frame.select(*columns)
-
-
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write values as JSON, in one piece: a reader sees the old file or the new one, never half of one."""
-    text = json.dumps(values, indent=2, allow_nan=False) + "\n"
+    """Write values as JSON, as `write_text` does."""
+    write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in one piece: a reader sees the old file or the new one, never half of one."""
     with in_one_piece(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
@@ -214,7 +176,7 @@ def _clear(folder: Path) -> None:
     """Remove the results of an earlier run; whatever else is in the directory stays."""
     tables = [path for name in TABLES for path in (folder / RUNS).glob(f"*/{name}.parquet")]
     plots = [folder / f"{name}.png" for name in PLOTS]
-    for path in [folder / SUMMARY, folder / TIMINGS, folder / COLUMNS, *plots, *tables]:
+    for path in [*(folder / name for name in (SUMMARY, TIMINGS, COLUMNS, REPORT)), *plots, *tables]:
         path.unlink(missing_ok=True)
     for emptied in [*{path.parent for path in tables}, folder / RUNS]:
         if emptied.is_dir() and not any(emptied.iterdir()):
