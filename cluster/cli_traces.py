@@ -129,6 +129,8 @@ def describe_command(
     reader = None if format_name is None else _reader(format_name)
     check_file(json)
     check_file(None if out is None else out / PICTURE, force=force)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     title = path.resolve().name
     with TemporaryDirectory(prefix=".converted-", dir=out) as folder:
         if reader is not None:

@@ -130,7 +130,7 @@ COMMANDS = (
     ),
     Command(
         "traces generate",
-        lambda given, out: ("traces", "generate", "region1", out, "--tenants", 10),
+        lambda _, out: ("traces", "generate", "region1", out, "--tenants", 10),
         ("traces.parquet",),
     ),
     Command(

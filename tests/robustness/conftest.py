@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.robustness.commands import write_inputs
 
-settings.register_profile("long", deadline=None, max_examples=5000, suppress_health_check=list(HealthCheck))
+settings.register_profile("long", deadline=None, max_examples=7000, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="session")
