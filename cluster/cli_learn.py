@@ -60,7 +60,7 @@ def train_command(
     from cluster.learning.plots import save_curve
     from cluster.learning.workers import workers
     from cluster.processes import cores
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file, stamped, write_json
 
     chosen = _read(config)
     given = {"iterations": iterations, "seed": seed}
@@ -89,8 +89,9 @@ def train_command(
         quiet,
     )
     if json is not None:
-        figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest}
-        write_json(json, {**figures, "curve": [attrs.asdict(row) for row in rows]})
+        curve = [attrs.asdict(row) for row in rows]
+        figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest, "curve": curve}
+        write_json(json, stamped(figures, chosen.digest(), chosen.training.seed))
 
 
 @learn_app.command("evaluate")
@@ -127,7 +128,7 @@ def evaluate_command(
     from cluster.learning.training import POLICY
     from cluster.learning.workers import workers
     from cluster.processes import cores
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file, stamped, write_json
 
     chosen = _read(config)
     if sequences is not None:
@@ -146,9 +147,10 @@ def evaluate_command(
         "policy_sha256": digest,
         "evaluations": [evaluation.as_json() for evaluation in found],
     }
+    configuration = {"config": chosen.as_json(), "policy": digest, "machines": counts}
     for file in (folder / EVALUATION, json):
         if file is not None:
-            write_json(file, figures)
+            write_json(file, stamped(figures, configuration, chosen.evaluation.seed))
     _close(chosen, found, folder, quiet)
 
 

@@ -57,7 +57,8 @@ def predict_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Predict the peak usage of machines (Bashir et al., EuroSys 2021), and compare predictors with an oracle."""
-    from cluster.results import check_file, write_json
+    from cluster.digests import digest_of_files
+    from cluster.results import check_file, stamped, write_json
     from plb.errors import ConflictError
     from plb.risk.peaks import parse, predict
     from plb.validation import check_number
@@ -89,7 +90,8 @@ def predict_command(
     console.print(f"{len(table.samples):,} samples of {machines}; {len(frame):,} rows: {out}", highlight=False)
     if json is not None:
         counts = {"samples": len(table.samples), "machines": len(table.machines), "rows": len(frame)}
-        write_json(json, {**counts, "predictors": figures})
+        configuration = {"samples": digest_of_files(file), "predictors": specs, "step": step}
+        write_json(json, stamped({**counts, "predictors": figures}, configuration, None))
 
 
 def _figures(specs: Sequence[str], tellers: Sequence[Teller], found: Predictions) -> dict[str, Any]:

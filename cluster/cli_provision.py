@@ -69,6 +69,7 @@ def provision_command(
     ] = False,
 ) -> None:
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
+    from cluster.digests import digest_of_files
     from cluster.planned_scenario import PLAN, SCENARIO, write_scenario
     from cluster.provisioning_output import check_outputs, finish, progress
     from plb.provisioning import provision
@@ -89,4 +90,13 @@ def provision_command(
     told = None
     if scenario is not None and not faults:
         told = write_scenario(scenario, plan, instance, node)
-    finish(plan, faults, {"Plan": out, "Scenario": told}, json, quiet=quiet)
+    configuration = {
+        "instance": digest_of_files(instance),
+        "nodes": node,
+        "algorithm": algorithm,
+        "rules": rules,
+        "time_limit": time_limit,
+        "seed": seed,
+    }
+    written = {"Plan": out, "Scenario": told}
+    finish(plan, faults, written, json, configuration=configuration, seed=seed, quiet=quiet)

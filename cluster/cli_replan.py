@@ -56,6 +56,7 @@ def replan_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Plan anew from where replicas stand, with few moves: for applications that came, went or changed."""
+    from cluster.digests import digest_of_files
     from cluster.provisioning_output import check_outputs, finish, progress
     from plb.provisioning import moves_between, replan
     from workloads.provisioning import read_instance, write_moves, write_plan
@@ -76,7 +77,16 @@ def replan_command(
         write_plan(out, after)
     if moves_out is not None:
         write_moves(moves_out, problem, changes)
-    finish(after, faults, {"Plan": out, "Moves": moves_out}, json, moves=changes, quiet=quiet)
+    configuration = {
+        "instance": digest_of_files(instance),
+        "plan": digest_of_files(plan),
+        "nodes": node,
+        "moves": most_moves,
+        "time_limit": time_limit,
+        "seed": seed,
+    }
+    written = {"Plan": out, "Moves": moves_out}
+    finish(after, faults, written, json, configuration=configuration, seed=seed, moves=changes, quiet=quiet)
 
 
 def _most_moves(text: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -43,7 +43,7 @@ def simulate_command(
     columns.json and plots. Ctrl-C ends a run early and keeps what there is.
     """
     from cluster.overriding import override
-    from cluster.results import ResultsFolder, check_file, check_free, write_json
+    from cluster.results import ResultsFolder, check_file, check_free
     from cluster.scenario_file import read_scenario
 
     chosen = override(
@@ -57,7 +57,7 @@ def simulate_command(
     runs, interrupted = _run(experiment, results, jobs, quiet)
     begun = any(run.totals["simulated_seconds"] for run in runs)
     if begun:
-        _close(chosen, experiment, runs, folder, json, quiet=quiet, write_json=write_json)
+        _close(chosen, experiment, runs, folder, json, quiet=quiet)
     if interrupted:
         what = "what was simulated until then is in" if begun else "nothing was metered before; see"
         raise KeyboardInterrupt(f"{what} {folder}")
@@ -107,18 +107,18 @@ def _close(
     json: Path | None,
     *,
     quiet: bool,
-    write_json: Any,
 ) -> None:
     """Compare the runs: the table, the figures as JSON, the plots."""
     from cluster.closing_tables import comparison_table, outage_table
     from cluster.comparison import compare
     from cluster.plots import save_plots
+    from cluster.results import stamped, write_json
     from cluster.results_reading import read_results
 
     results = read_results(folder)
     comparison = compare(runs, scenario.run.policies)
     if json is not None:
-        write_json(json, comparison.as_json())
+        write_json(json, stamped(comparison.as_json(), scenario.digest(), scenario.run.seed))
     save_plots(
         folder,
         results.table("shortages"),

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cluster.console import FAILED, output, say
-from cluster.results import check_file, write_json
+from cluster.results import check_file, stamped, write_json
 from plb import ConflictError
 from plb.provisioning import Moves, ProvisioningPlan
 from plb.provisioning.workbench import Tell
@@ -56,6 +56,8 @@ def finish(
     written: Mapping[str, Path | None],
     json: Path | None,
     *,
+    configuration: Mapping[str, Any],
+    seed: int,
     moves: Moves | None = None,
     quiet: bool,
 ) -> None:
@@ -69,6 +71,8 @@ def finish(
         Files by what they hold; None: not wanted.
     json
         Takes the figures.
+    configuration, seed
+        What the plan depends on, for the stamp of the figures; plain JSON values.
     moves
         That lead to the plan from another one.
     quiet
@@ -82,7 +86,7 @@ def finish(
         if path is not None:
             console.print(f"{what}: {path}", highlight=False, markup=False)
     if json is not None:
-        write_json(json, _figures(plan, moves, valid=not faults))
+        write_json(json, stamped(_figures(plan, moves, valid=not faults), configuration, seed))
     if faults:
         raise typer.Exit(FAILED)
 

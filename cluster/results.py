@@ -24,6 +24,7 @@ from typing import Any
 
 import attrs
 
+from cluster.digests import digest_of
 from cluster.errors import ResultsExistError
 from cluster.plots import PLOTS
 from cluster.pools import Source
@@ -148,6 +149,24 @@ def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
         "split": dict(source.split),
         "metrics": {metric.name: metric.unit for metric in source.metrics},
     }
+
+
+def stamped(
+    figures: Mapping[str, Any], configuration: Mapping[str, Any] | str | None, seed: int | None
+) -> dict[str, Any]:
+    """Return figures with what they were made with under ``stamp``: seed, SHA-256 of the configuration, versions.
+
+    Parameters
+    ----------
+    figures
+        Plain JSON values.
+    configuration
+        All that they depend on, plain JSON values, or its SHA-256; None: nothing.
+    seed
+        Of all that is random; None: nothing is.
+    """
+    digest = digest_of(configuration) if isinstance(configuration, Mapping) else configuration
+    return {**figures, "stamp": {"seed": seed, "configuration_sha256": digest, "versions": versions()}}
 
 
 def versions(*more: str) -> dict[str, str]:

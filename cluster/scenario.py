@@ -7,7 +7,6 @@ Every field stands in the scenario file under the same name, in the section name
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 import attrs
 
+from cluster.digests import digest_of
 from cluster.fault_settings import Faults
 from cluster.hardware import Cluster
 from cluster.imports import digests, import_files
@@ -310,8 +310,7 @@ class Scenario:
 
     def digest(self) -> str:
         """Return the SHA-256 of the scenario as canonical JSON, in hex."""
-        text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest_of(self.as_json())
 
 
 def with_digests(settings: Mapping[str, Any], search: str) -> dict[str, Any]:

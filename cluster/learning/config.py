@@ -6,7 +6,6 @@ Every field stands in the file under the same name, in the section named like th
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from cluster.digests import digest_of
 from cluster.errors import ScenarioError
 from cluster.learning.baselines import BASELINES
 from cluster.learning.dimensions import MOST_CELLS, Dimensions
@@ -116,8 +116,7 @@ class LearningConfig:
         del plain["evaluation"], plain["name"]
         for jobs in (plain["jobs"], plain["bootstrap"] or {}):
             jobs.pop("path", None)
-        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest_of(plain)
 
 
 def _too_large(

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from cluster.digests import digest_of
 from cluster.errors import ResultsExistError
-from cluster.results import check_writable, versions, write_json
+from cluster.results import check_writable, stamped, versions, write_json
 from cluster.sweep import Journal, Outcome, Run, Task, sweep
 from plb import PlbError
 from workloads.writing import write_parquet
@@ -100,7 +101,7 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
     check_study(place.folder / STUDY, name)
     if place.restart:
         (place.folder / JOURNAL).unlink(missing_ok=True)
-    head = {"study": name, "versions": versions(), **described}
+    head = head_of(name, described)
     with Journal(place.folder / JOURNAL) as journal:
         write_json(place.folder / STUDY, {**head, "complete": False})
         known = sum(task.key in journal.finished for task in tasks)
@@ -126,6 +127,21 @@ def _finish(folder: Path, pairs: Sequence[tuple[Task, Outcome]]) -> Finished:
     )
     _write_tables(folder, pairs, finished)
     return finished
+
+
+def head_of(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stands in the ``study.json`` of a study beside whether it is complete."""
+    configuration = {"study": name, **described}
+    return {**configuration, "configuration_sha256": digest_of(configuration), "versions": versions()}
+
+
+def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return figures of a study with the stamp of its directory; some studies consist of several others."""
+    paths = sorted(folder.rglob(STUDY))
+    heads = {str(path.parent.relative_to(folder)): json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    digests = {place: head.get("configuration_sha256") for place, head in heads.items()}
+    seed = next((head["seed"] for head in heads.values() if "seed" in head), None)
+    return stamped(figures, digests, seed)
 
 
 def check_study(path: Path, name: str) -> None:

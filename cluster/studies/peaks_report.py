@@ -17,8 +17,8 @@ import polars as pl
 from rich.table import Table as RichTable
 
 from cluster.plots import COLOURS, save_figure
-from cluster.results import versions, write_json
-from cluster.studies.carrying_out import STUDY, Place, check_study
+from cluster.results import write_json
+from cluster.studies.carrying_out import STUDY, Place, check_study, head_of
 from cluster.studies.peaks import QUANTILES, Panel, panels
 from plb import PlbError
 from workloads.cells import Cell, cell_of_region, read_cell
@@ -58,7 +58,7 @@ def carry_out_peaks(cells: Sequence[Cell], place: Place, seed: int) -> tuple[Ric
     described = [
         {"cell": cell.name, "machines": len(cell.samples.machine), "samples": len(cell.samples)} for cell in cells
     ]
-    write_json(place.folder / STUDY, {"study": "peaks", "seed": seed, "cells": described, "versions": versions()})
+    write_json(place.folder / STUDY, head_of("peaks", {"seed": seed, "cells": described}))
     with Console(stderr=True, quiet=place.quiet).status("peaks") as status:
         found = list(panels(cells, status.update))
     write_parquet(_frame(found), place.folder / CURVES)

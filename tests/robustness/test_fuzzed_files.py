@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from plb.errors import PlbError
 from tests.robustness.targets import Target, own_formats, provisioning, public_formats
 
+PART = 7
+"""One in so many of the examples of the profile for each kind of file; ``--hypothesis-profile=long`` has many."""
+
 with TemporaryDirectory() as _scratch:
     TARGETS: dict[str, Target] = {}
     for _of in (own_formats, provisioning, public_formats):
@@ -31,7 +34,9 @@ def test_damaged_files_are_refused_in_words(name: str):
     """Never with an error of a library, nor with a warning."""
     target = TARGETS[name]
 
-    @settings(deadline=None, suppress_health_check=list(HealthCheck))
+    examples = max(1, settings.default.max_examples // PART)  # type: ignore[union-attr]
+
+    @settings(deadline=None, max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(contents=target.damage)
     def damage(contents: bytes) -> None:
         with TemporaryDirectory() as folder:

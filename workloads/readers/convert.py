@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,13 @@ from workloads.trace import TraceSet, concatenate
 from workloads.writing import in_one_piece, write_parquet
 
 
-def convert(reader: Reader, source: str | Path, out: str | Path, options: Options | None = None) -> Report:
+def convert(
+    reader: Reader,
+    source: str | Path,
+    out: str | Path,
+    options: Options | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Report:
     """Convert a public trace into a directory in the project's own format.
 
     What does not fit into memory goes through files in a scratch directory inside `out`, which is removed at the end.
@@ -36,6 +42,8 @@ def convert(reader: Reader, source: str | Path, out: str | Path, options: Option
         The directory; made where it is missing, and removed again where the conversion made it and fails.
     options
         How to convert.
+    provenance
+        What the files are to say of their making beside the source, such as versions; plain JSON values.
 
     Returns
     -------
@@ -58,7 +66,8 @@ def convert(reader: Reader, source: str | Path, out: str | Path, options: Option
             write_parquet(samples_frame(part.traces), parts / f"traces-{number:05}.parquet")
             write_parquet(_tenants(part), parts / f"tenants-{number:05}.parquet")
         report = tally.report()
-        _join(parts, folder, reader, _provenance(reader, source, options, report))
+        told = {**_provenance(reader, source, options, report), **(provenance or {})}
+        _join(parts, folder, reader, told)
     return report
 
 
