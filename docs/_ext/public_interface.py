@@ -17,9 +17,10 @@ from plb import PlbError
 
 
 def interface(module: str, *names: str) -> str:
-    """Return the names that a module exports, or those that are given, each with its docstring."""
+    """Return names of a module with their docstrings: those that are given, then the others that it exports."""
     found = import_module(module)
-    return "\n\n".join(_documented(module, name, getattr(found, name)) for name in names or found.__all__)
+    wanted = dict.fromkeys([*names, *getattr(found, "__all__", ())])
+    return "\n\n".join(_documented(module, name, getattr(found, name)) for name in wanted)
 
 
 def errors() -> str:

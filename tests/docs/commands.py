@@ -19,6 +19,7 @@ from cluster.cli import app
 from tests.docs.pages import ROOT, Block, is_command
 
 PLB = ("plb", ".venv/bin/plb")
+VARIABLE = re.compile(r"[A-Z_]+=")
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_-]*|.*\.\.\.|…")
 SHARED = ROOT.parent / "shared"
 KEPT = ("examples", "benchmarks", "pyproject.toml", "README.md", "docs")
@@ -41,12 +42,12 @@ def commands_in(block: Block) -> list[tuple[str, str]]:
 
 
 def simple_commands(line: str) -> list[list[str]]:
-    """Return the words of each command of a line, comments left out."""
+    """Return the words of each command of a line; comments and variables in front are left out."""
     found: list[list[str]] = [[]]
     for word in shlex.split(line, comments=True):
         if word in ("&&", "|", ";"):
             found.append([])
-        else:
+        elif found[-1] or not VARIABLE.match(word):
             found[-1].append(word)
     return found
 
@@ -88,12 +89,13 @@ def faults_of(words: list[str], *, whole: bool = True) -> list[str]:
     return faults
 
 
-def absent_files(words: list[str]) -> list[str]:
-    """Return the files of the repository that a command names and that are not there."""
+def absent_files(words: list[str], block: Block) -> list[str]:
+    """Return the files of the repository that a command of a block names, and that no change brings that it applies."""
+    changes = "".join((ROOT / name).read_text() for name in re.findall(r"git apply (\S+)", block.content))
     named = [
         word for word in words if word.split("/")[0] in ("examples", "benchmarks", "tests", "docs") and "/" in word
     ]
-    return [word for word in named if not (ROOT / word).exists()]
+    return [word for word in named if not (ROOT / word).exists() and word not in changes]
 
 
 def unknown_targets(words: list[str]) -> list[str]:

@@ -19,6 +19,8 @@ text that follows is what they print.
     The command ends in an error, whose message is shown.
 ``<!-- slow -->``
     It is run by `make test-slow` only.
+
+Text below a heading ``Formula`` is a formula.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import attrs
 from markdown_it import MarkdownIt
@@ -34,6 +37,7 @@ from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[2]
 MARKERS = ("not run", "excerpt of", "file", "saved as", "setup", "numbers vary", "fails", "slow")
+VARIABLES = re.compile(r"^(?:[A-Z_]+=\S* )+")
 COMMENT = re.compile(r"<!--\s*(.*?)\s*-->", re.DOTALL)
 CONSOLE, TEXT = "console", ("", "text")
 PROGRAMS = (
@@ -62,6 +66,8 @@ class Block:
         Whether nothing but comments stands between it and the block before.
     around
         The text of the paragraphs before and after it.
+    heading
+        The last heading before it.
     section
         The number of headings before it.
     """
@@ -73,6 +79,7 @@ class Block:
     markers: Mapping[str, str]
     follows: bool
     around: str
+    heading: str
     section: int
 
     @property
@@ -107,23 +114,23 @@ def tokens_of(page: str) -> list[Token]:
 @cache
 def blocks_of(page: str) -> tuple[Block, ...]:
     """Return the blocks of a page, directives for the site aside."""
-    found, markers, follows, before, section = [], {}, False, "", 0
+    found: list[Block] = []
+    markers: dict[str, str] = {}
+    follows, before, heading, section = False, "", "", 0
     tokens = tokens_of(page)
     for index, token in enumerate(tokens):
         if token.type == "html_block":
             markers |= dict(marker_of(text) for text in COMMENT.findall(token.content))
         elif token.type in ("fence", "code_block"):
-            language = token.info.strip()
-            if not language.startswith("{"):
-                is_console = language in TEXT and any(map(is_command, token.content.splitlines()))
+            if not token.info.startswith("{"):
                 after = next((one.content for one in tokens[index + 1 :] if one.type == "inline"), "")
-                line = (token.map or [0])[0] + 1
-                kind = CONSOLE if is_console else language
-                found.append(Block(page, line, kind, token.content, markers, follows, f"{before}\n{after}", section))
+                where = {"follows": follows, "around": f"{before}\n{after}", "heading": heading, "section": section}
+                found.append(_block(page, token, markers, **where))
             markers, follows = {}, True
+        elif token.type == "heading_open":
+            heading, section = tokens[index + 1].content, section + 1
         elif token.type == "inline":
             follows, before = False, token.content
-        section += token.type == "heading_open"
     return tuple(found)
 
 
@@ -140,12 +147,20 @@ def inline_of(page: str) -> Iterator[Token]:
 
 def is_command(line: str) -> bool:
     """Tell whether a line is a command and not what one prints."""
-    return line.removeprefix("$ ").split(" ")[0] in PROGRAMS
+    return VARIABLES.sub("", line.removeprefix("$ ")).split(" ")[0] in PROGRAMS
 
 
 def one_line(text: str) -> str:
     """Return a text without its line breaks: pages break long lines."""
     return " ".join(text.split())
+
+
+def _block(page: str, token: Token, markers: Mapping[str, str], **where: Any) -> Block:
+    language = token.info.strip()
+    if language in TEXT and any(map(is_command, token.content.splitlines())):
+        language = CONSOLE
+    line = (token.map or [0])[0] + 1
+    return Block(page=page, line=line, language=language, content=token.content, markers=markers, **where)
 
 
 def marker_of(comment: str) -> tuple[str, str]:

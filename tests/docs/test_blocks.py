@@ -17,6 +17,7 @@ from tests.docs.excerpts import missing
 from tests.docs.pages import CONSOLE, ROOT, TEXT, Block, all_blocks, blocks_of, one_line, pages
 
 SEPARATOR = "=" * 8
+FORMULA = "Formula"
 BLOCKS = all_blocks()
 
 
@@ -42,7 +43,9 @@ def printed_by(page: str) -> list[tuple[Block, str]]:
 
 
 def is_output(block: Block) -> bool:
-    """Tell whether a block is what code right above it prints, or a command of its section that nobody runs."""
+    """Tell whether a block is a formula, or what code above it prints, or a command of its section that is not run."""
+    if block.heading == FORMULA:
+        return True
     before = [one for one in blocks_of(block.page) if one.line < block.line and one.section == block.section]
     if not before:
         return False

@@ -22,7 +22,7 @@ from tests.docs.commands import (
 from tests.docs.pages import CONSOLE, ROOT, Block, all_blocks, blocks_of, inline_of, one_line, pages
 
 CONSOLES = [block for block in all_blocks() if block.language == CONSOLE]
-COMMANDS = [(block.place, command) for block in CONSOLES for command, _ in commands_in(block)]
+COMMANDS = [(block, command) for block in CONSOLES for command, _ in commands_in(block)]
 NUMBER = re.compile(r"[\d.,]*\d")
 LAST_NUMBER = re.compile(r"[\d.,]*\d(?=\D*$)", re.MULTILINE)
 FRAME = re.compile(r"[─━═]+")
@@ -54,15 +54,17 @@ def run_blocks(blocks: list[Block], workspace: Workspace) -> None:
             assert block.content == path.read_text(), block.place
 
 
-@pytest.mark.parametrize(("place", "command"), COMMANDS, ids=[f"{place} {command}" for place, command in COMMANDS])
-def test_command_exists(place: str, command: str) -> None:
+@pytest.mark.parametrize(
+    ("block", "command"), COMMANDS, ids=[f"{block.place} {command}" for block, command in COMMANDS]
+)
+def test_command_exists(block: Block, command: str) -> None:
     """Subcommand and options are those of `plb`, targets those of the Makefile, and files are there."""
     for words in simple_commands(command):
         if words[0] in PLB:
-            assert faults_of(words[1:]) == [], place
+            assert faults_of(words[1:]) == []
         if words[0] == "make":
-            assert unknown_targets(words[1:]) == [], place
-        assert absent_files(words) == [], place
+            assert unknown_targets(words[1:]) == []
+        assert absent_files(words, block) == []
 
 
 @pytest.mark.parametrize("page", pages())

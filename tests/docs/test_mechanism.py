@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from tests.docs.commands import faults_of, simple_commands
@@ -61,17 +62,16 @@ def test_wrong_commands_are_noticed(command: str, fault: str | None) -> None:
 
 def test_commands_of_a_line_are_taken_apart() -> None:
     """Joined ones are several; what is behind a number sign is a comment."""
+    assert simple_commands("A_B=1 plb warmup") == [["plb", "warmup"]]
     assert simple_commands("make docs && plb warmup  # ahead") == [["make", "docs"], ["plb", "warmup"]]
     assert is_command("$ .venv/bin/plb warmup")
+    assert is_command("NUMBA_DISABLE_JIT=1 .venv/bin/pytest tests")
     assert not is_command("plbx: wrong")
 
 
 def block_with(**markers: str) -> Block:
     """Return some block with other markers."""
-    first = all_blocks()[0]
-    return Block(
-        first.page, 1, "console", "", {name.replace("_", " "): one for name, one in markers.items()}, False, "", 0
-    )
+    return attrs.evolve(all_blocks()[0], markers={name.replace("_", " "): one for name, one in markers.items()})
 
 
 def test_numbers_count_unless_they_vary() -> None:
