@@ -78,7 +78,7 @@ def test_parameters_are_fields_with_their_defaults(page):
     """Class, field, default, and for a setting its unit and its name in Service Fabric, are those of the code."""
     rows = parameters_of(page)
     assert rows
-    for field, original, default, unit, _ in rows:
+    for field, default, unit, _, original in rows:
         kind, name = field.strip("`").split(".")
         fields = attrs.fields_dict(KINDS[kind])
         assert name in fields, field
