@@ -1,30 +1,13 @@
-"""What pages of the documentation show: their examples, run; their tables; the changes that they walk through."""
+"""What pages of the documentation show: their headings, their tables, and the changes that they walk through."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import attrs
 
 ROOT = Path(__file__).parent.parent
-SEPARATOR = "=" * 8
-_CODE = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
-
-
-def examples_of(page: Path) -> list[tuple[str, str]]:
-    """Return the blocks of code of a page, each with the output that stands below it."""
-    return _CODE.findall(page.read_text())
-
-
-def printed(blocks: list[str]) -> list[str]:
-    """Run the blocks of code one after the other in one fresh interpreter; return what each prints."""
-    code = f"print({SEPARATOR!r})\n".join(blocks)
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return run.stdout.split(f"{SEPARATOR}\n")
 
 
 def headings_of(page: Path) -> list[str]:
@@ -32,9 +15,14 @@ def headings_of(page: Path) -> list[str]:
     return re.findall(r"^## (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
 
 
+def section_of(page: Path, heading: str) -> str:
+    """Return what stands below a heading of the second level."""
+    return page.read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+
+
 def parameters_of(page: Path) -> list[list[str]]:
     """Return the rows of the first table below Parameters, without its head: five cells each."""
-    table = page.read_text().split("## Parameters")[1].split("##")[0].strip().split("\n\n")[0]
+    table = section_of(page, "Parameters").strip().split("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
