@@ -93,7 +93,7 @@ def test_machines_of_the_guide_find_nothing(name, tmp_path):
     """Its code is a test file as it stands, with two state machines that run to their ends."""
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "extending" / f"{name}.md").read_text(), re.DOTALL)
     (tmp_path / "test_guide.py").write_text("\n".join(blocks))
-    assert "2 passed" in tests_pass(["test_guide.py"], tmp_path, {})
+    assert "2 passed" in run_tests(["test_guide.py"], tmp_path, {})
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=name_of)
@@ -121,11 +121,11 @@ def test_change_passes_its_own_tests(change, tmp_path):
     tests = [name for name in changed if Path(name).name.startswith("test_")]
     pages = ["tests/test_constraint_and_term_pages.py", "tests/docs/test_blocks.py", "-k", "crowding"]
     for arguments in (tests, pages):
-        assert "passed" in tests_pass(arguments, tmp_path, {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(tmp_path)})
+        assert "passed" in run_tests(arguments, tmp_path, {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(tmp_path)})
 
 
-def tests_pass(arguments: list[str], folder: Path, environment: dict[str, str]) -> str:
-    """Run tests in a folder, which have to pass; return what is printed."""
+def run_tests(arguments: list[str], folder: Path, environment: dict[str, str]) -> str:
+    """Run tests in a folder, which have to pass; return what they print."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     setting = {**os.environ, **environment}
     run = subprocess.run(command, cwd=folder, env=setting, capture_output=True, text=True, check=False)
