@@ -241,13 +241,12 @@ def main() -> None:
         module: mutants_of(module, group["tests"])
         for group in settings["group"]
         for module in group["modules"]
-        if chosen.only in module
     }
     population = Counter({module: len(mutants) for module, mutants in every.items()})
     sample = []
-    for mutants in every.values():
+    for module, mutants in every.items():
         size = max(settings["least_of_a_module"], round(chosen.sample * len(mutants) / population.total()))
-        sample += sample_of(mutants, size, same, settings["seed"])
+        sample += sample_of(mutants, size, same, settings["seed"]) if chosen.only in module else []
     chosen.kept.parent.mkdir(parents=True, exist_ok=True)
     lines = chosen.kept.read_text().splitlines() if chosen.kept.exists() else []
     known = {one["mutant"]: one["outcome"] for one in map(json.loads, lines)}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.arrays import NOWHERE, Problem
 from plb.energy.peaks import KeptPeakSums, PeakSums, peak_sums
+from plb.energy.score import W_OVERLOAD
 from plb.risk import DemandHistory
 from plb.search.checks import compare_with_fresh
 from plb.testing import all_clusters, clusters, configuration_of
@@ -56,7 +57,7 @@ def test_sums_from_scratch_are_sums_over_the_standing_replicas(cluster):
 @examples(100)
 @given(clusters(with_history=True), st.data())
 def test_kept_sums_equal_those_from_scratch(cluster, data):
-    """Whatever rows moved, began to leave or got other peaks, and whatever nodes count or bear."""
+    """Whatever rows moved, began to leave or got other peaks, what nodes count or bear, and whether overload weighs."""
     problem = configuration_of(cluster.engine(w_failovers=0.1)).problem
     problem = problem._replace(peak=problem.peak.copy(), peak_ceiling=problem.peak_ceiling.copy())
     rows, nodes = len(problem.origin), len(problem.limit)
@@ -73,10 +74,17 @@ def test_kept_sums_equal_those_from_scratch(cluster, data):
             changed[row] = True
         problem = problem._replace(origin=origin, leaving=leaving)
         if data.draw(st.booleans()):
-            counted, threshold = problem.counted.copy(), problem.threshold.copy()
+            counted = problem.counted.copy()
             counted[data.draw(st.integers(0, nodes - 1))] ^= True
+            problem = problem._replace(counted=counted)
+        if data.draw(st.booleans()):
+            threshold = problem.threshold.copy()
             threshold[data.draw(st.integers(0, nodes - 1))] = data.draw(st.integers(1, 40))
-            problem = problem._replace(counted=counted, threshold=threshold)
+            problem = problem._replace(threshold=threshold)
+        if data.draw(st.booleans()):
+            weights = problem.weights.copy()
+            weights[W_OVERLOAD] = data.draw(st.sampled_from([0.0, 1.0]))
+            problem = problem._replace(weights=weights)
         assert are_equal(kept.update(problem, changed), peak_sums(problem, origin))
 
 
