@@ -237,11 +237,7 @@ def main() -> None:
     chosen = parser.parse_args()
     prepare()
     same = [re.compile(one["change"]) for one in settings["equivalent"]]
-    every = {
-        module: mutants_of(module, group["tests"])
-        for group in settings["group"]
-        for module in group["modules"]
-    }
+    every = {module: mutants_of(module, group["tests"]) for group in settings["group"] for module in group["modules"]}
     population = Counter({module: len(mutants) for module, mutants in every.items()})
     sample = []
     for module, mutants in every.items():
