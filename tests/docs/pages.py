@@ -42,7 +42,7 @@ COMMENT = re.compile(r"<!--\s*(.*?)\s*-->", re.DOTALL)
 CONSOLE, TEXT = "console", ("", "text")
 PROGRAMS = (
     *(f".venv/bin/{name}" for name in ("plb", "python", "pip", "pytest", "sphinx-build")),
-    *("plb", "make", "pip", "python3", "git", "cd"),
+    *("plb", "make", "pip", "python3", "git", "cd", "sed"),
 )
 
 
