@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: run test test-slow test-kernels lint format bench docs policy clean
+.PHONY: run test test-slow test-kernels coverage mutants lint format bench docs policy clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -36,6 +36,15 @@ test-slow: .venv/learning
 # kernels as plain Python, where an index out of range is an error
 test-kernels: .venv/installed
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m kernels
+
+# branches that the compiled suite and the kernels as plain Python reach together
+coverage: .venv/learning
+	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m kernels --cov --cov-append --cov-report=term-missing:skip-covered --cov-fail-under=95
+
+# a seeded sample of mutants of accumulators, constraints and eligibility, tried by the kernel tests: a quarter of an hour
+mutants: .venv/installed
+	$(BIN)/python benchmarks/mutants.py
 
 bench: .venv/learning
 	$(BIN)/plb bench engine

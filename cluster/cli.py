@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+
 import typer
 
 from cluster.cli_bench import bench_app
+from cluster.cli_capacity import capacity_command
+from cluster.cli_compare import compare_command
+from cluster.cli_explain import explain_command
 from cluster.cli_learn import learn_app
 from cluster.cli_predict import predict_command
 from cluster.cli_provision import provision_command
 from cluster.cli_replan import replan_command
+from cluster.cli_report import report_command
 from cluster.cli_simulate import simulate_command
 from cluster.cli_studies import study_app
 from cluster.cli_traces import traces_app
@@ -16,14 +22,18 @@ from cluster.cli_warmup import warmup_command
 
 app = typer.Typer(
     name="plb",
-    help="Placement and load balancing for over-subscribed clusters: simulate, plan nodes, predict peaks, "
-    "learn to place, check traces, repeat studies, time it.",
+    help="Placement and load balancing for over-subscribed clusters: simulate, report, explain, compare, plan nodes, "
+    "predict peaks, learn to place, check traces, repeat studies, time it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("simulate")(simulate_command)
+app.command("report")(report_command)
+app.command("explain")(explain_command)
+app.command("compare")(compare_command)
+app.command("capacity")(capacity_command)
 app.command("predict")(predict_command)
 app.command("provision")(provision_command)
 app.command("replan")(replan_command)
@@ -40,5 +50,6 @@ def _root() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. SIGTERM, with which systems end programs, does what Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     app()

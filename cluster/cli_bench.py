@@ -35,7 +35,7 @@ def engine_command(
     """
     from cluster.bench import QUALITY_SECONDS, SIZES, bench_engine
     from cluster.bench_table import table_of
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file, stamped, write_json
 
     check_file(json)
     sizes = tuple(nodes) if nodes else SIZES[:1] if quick else SIZES
@@ -44,4 +44,5 @@ def engine_command(
         figures = bench_engine(sizes, seconds=seconds, cold=not quick, report=status.update)
     output().print(table_of(figures))
     if json is not None:
-        write_json(json, figures.as_json())
+        configuration = {"sizes": list(sizes), "seconds": list(seconds)}
+        write_json(json, stamped(figures.as_json(), configuration, 0))

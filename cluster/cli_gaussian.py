@@ -13,6 +13,7 @@ from cluster.study_options import Jobs, Json, Quiet, Restart, Scheduler, Seed
 
 @clear_errors
 def gaussian_command(
+    # long, as most of it are the options, each with its help
     traces: Annotated[
         Path,
         typer.Option(

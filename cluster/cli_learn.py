@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import INTERRUPTED, clear_errors, output
+from cluster.console import clear_errors, output
 
 if TYPE_CHECKING:
     from cluster.learning.config import LearningConfig
@@ -60,7 +60,7 @@ def train_command(
     from cluster.learning.plots import save_curve
     from cluster.learning.workers import workers
     from cluster.processes import cores
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file, stamped, write_json
 
     chosen = _read(config)
     given = {"iterations": iterations, "seed": seed}
@@ -74,8 +74,7 @@ def train_command(
             trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
     except KeyboardInterrupt:
         again = "".join(f" --{name} {value}" for name, value in changes.items())
-        typer.echo(f"plb: interrupted; go on with --resume --out {folder}{again}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise KeyboardInterrupt(f"go on with --resume --out {folder}{again}") from None
     curves = training.read_curves(chosen, folder)
     save_curve(folder / training.PLOT, curves, chosen.name)
     rows = [row for curve in curves.values() for row in curve]
@@ -90,8 +89,9 @@ def train_command(
         quiet,
     )
     if json is not None:
-        figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest}
-        write_json(json, {**figures, "curve": [attrs.asdict(row) for row in rows]})
+        curve = [attrs.asdict(row) for row in rows]
+        figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest, "curve": curve}
+        write_json(json, stamped(figures, chosen.digest(), chosen.training.seed))
 
 
 @learn_app.command("evaluate")
@@ -128,8 +128,7 @@ def evaluate_command(
     from cluster.learning.training import POLICY
     from cluster.learning.workers import workers
     from cluster.processes import cores
-    from cluster.results import check_file, write_json
-    from plb.errors import ConflictError
+    from cluster.results import check_file, stamped, write_json
 
     chosen = _read(config)
     if sequences is not None:
@@ -137,10 +136,8 @@ def evaluate_command(
     trained = policy or Path("results") / chosen.name / POLICY
     digest = _digest_of(trained, chosen)
     folder = out or Path("results") / chosen.name
-    if (folder / EVALUATION).exists() and not force:
-        raise ConflictError(f"{folder}: holds an evaluation already; give another directory, or --force")
+    check_file(folder / EVALUATION, force=force)
     check_file(json)
-    folder.mkdir(parents=True, exist_ok=True)
     counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
     total = len(counts) * chosen.evaluation.sequences
     with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:
@@ -150,9 +147,10 @@ def evaluate_command(
         "policy_sha256": digest,
         "evaluations": [evaluation.as_json() for evaluation in found],
     }
+    configuration = {"config": chosen.as_json(), "policy": digest, "machines": counts}
     for file in (folder / EVALUATION, json):
         if file is not None:
-            write_json(file, figures)
+            write_json(file, stamped(figures, configuration, chosen.evaluation.seed))
     _close(chosen, found, folder, quiet)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cluster.console import clear_errors
-from cluster.study_options import Json, Quiet, Regions, Seed
+from cluster.study_options import Json, Quiet, Regions, Restart, Seed
 
 
 @clear_errors
@@ -23,6 +23,7 @@ def peaks_command(
     out: Annotated[
         Path | None, typer.Option(help="Directory of the results. Default: results/study-peaks.", show_default=False)
     ] = None,
+    restart: Restart = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -37,7 +38,7 @@ def peaks_command(
     if region and traces is not None:
         raise typer.BadParameter("the traces say what the tasks are", param_hint="--region")
     check_file(json)
-    place = Place(out or Path("results") / "study-peaks", quiet=quiet)
+    place = Place(out or Path("results") / "study-peaks", restart=restart, quiet=quiet)
     cells = cells_of(traces, regions(region or ()).workloads, quick=quick, seed=seed)
     table, figures = carry_out_peaks(cells, place, seed)
     show(Report((table,), figures, ()), place, json)

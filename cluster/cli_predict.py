@@ -22,6 +22,7 @@ DEFAULT = "max(n-sigma;rc-like)"
 
 @clear_errors
 def predict_command(
+    # long, as most of it are the options, each with its help
     file: Annotated[
         Path,
         typer.Argument(
@@ -51,11 +52,13 @@ def predict_command(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Results are the same for any number. Default: one a core.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite predictions.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Predict the peak usage of machines (Bashir et al., EuroSys 2021), and compare predictors with an oracle."""
-    from cluster.results import check_file, write_json
+    from cluster.digests import digest_of_files
+    from cluster.results import check_file, stamped, write_json
     from plb.errors import ConflictError
     from plb.risk.peaks import parse, predict
     from plb.validation import check_number
@@ -68,7 +71,7 @@ def predict_command(
     check_number("predict", "step", step, low_open=True)
     check_suffix(out)
     for path in (out, json):
-        check_file(path)
+        check_file(path, force=force or path is json)
         if path is not None and path.resolve() == file.resolve():
             raise ConflictError(f"{path}: is read; give another file to write to")
     with _progress(quiet) as (say, report):
@@ -87,7 +90,8 @@ def predict_command(
     console.print(f"{len(table.samples):,} samples of {machines}; {len(frame):,} rows: {out}", highlight=False)
     if json is not None:
         counts = {"samples": len(table.samples), "machines": len(table.machines), "rows": len(frame)}
-        write_json(json, {**counts, "predictors": figures})
+        configuration = {"samples": digest_of_files(file), "predictors": specs, "step": step}
+        write_json(json, stamped({**counts, "predictors": figures}, configuration, None))
 
 
 def _figures(specs: Sequence[str], tellers: Sequence[Teller], found: Predictions) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def _list_algorithms(wanted: bool) -> None:
 
 @clear_errors
 def provision_command(
+    # long, as most of it are the options, each with its help
     instance: Annotated[
         Path,
         typer.Argument(
@@ -60,7 +61,7 @@ def provision_command(
             "for plb simulate FOLDER/scenario.toml.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a scenario in that folder.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a plan, or a scenario in that folder.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     _list: Annotated[
@@ -68,16 +69,15 @@ def provision_command(
     ] = False,
 ) -> None:
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
-    from cluster.errors import ResultsExistError
+    from cluster.digests import digest_of_files
     from cluster.planned_scenario import PLAN, SCENARIO, write_scenario
     from cluster.provisioning_output import check_outputs, finish, progress
     from plb.provisioning import provision
     from workloads.provisioning import read_instance, write_plan
     from workloads.provisioning.source import parse_nodes
 
-    check_outputs([instance], [out, json, *(() if scenario is None else (scenario / SCENARIO, scenario / PLAN))])
-    if scenario is not None and not force and (scenario / SCENARIO).exists():
-        raise ResultsExistError(scenario)
+    of_scenario = () if scenario is None else (scenario / SCENARIO, scenario / PLAN)
+    check_outputs([instance], [out, *of_scenario], json, force=force)
     nodes = None if node is None else parse_nodes(node)
     with progress(quiet) as tell:
         tell(f"reading {instance}")
@@ -90,4 +90,13 @@ def provision_command(
     told = None
     if scenario is not None and not faults:
         told = write_scenario(scenario, plan, instance, node)
-    finish(plan, faults, {"Plan": out, "Scenario": told}, json, quiet=quiet)
+    configuration = {
+        "instance": digest_of_files(instance),
+        "nodes": node,
+        "algorithm": algorithm,
+        "rules": rules,
+        "time_limit": time_limit,
+        "seed": seed,
+    }
+    written = {"Plan": out, "Scenario": told}
+    finish(plan, faults, written, json, configuration=configuration, seed=seed, quiet=quiet)

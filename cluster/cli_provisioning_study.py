@@ -13,6 +13,7 @@ from cluster.study_options import Jobs, Json, Quiet, Restart, Scheduler, Seed
 
 @clear_errors
 def provisioning_command(
+    # long, as most of it are the options, each with its help
     base: Annotated[
         Path | None,
         typer.Option(help="CSV file of the paper's authors: constant demand, figures 3 to 5.", show_default=False),

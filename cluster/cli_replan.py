@@ -51,17 +51,19 @@ def replan_command(
     moves_out: Annotated[
         Path | None, typer.Option(help="Write the moves to this CSV file: application, source, target, replicas.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a plan or moves.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Plan anew from where replicas stand, with few moves: for applications that came, went or changed."""
+    from cluster.digests import digest_of_files
     from cluster.provisioning_output import check_outputs, finish, progress
     from plb.provisioning import moves_between, replan
     from workloads.provisioning import read_instance, write_moves, write_plan
     from workloads.provisioning.source import parse_nodes
 
     most_moves = _most_moves(moves)
-    check_outputs([instance, plan], [out, moves_out, json])
+    check_outputs([instance, plan], [out, moves_out], json, force=force)
     nodes = None if node is None else parse_nodes(node)
     with progress(quiet) as tell:
         tell(f"reading {instance}")
@@ -75,7 +77,16 @@ def replan_command(
         write_plan(out, after)
     if moves_out is not None:
         write_moves(moves_out, problem, changes)
-    finish(after, faults, {"Plan": out, "Moves": moves_out}, json, moves=changes, quiet=quiet)
+    configuration = {
+        "instance": digest_of_files(instance),
+        "plan": digest_of_files(plan),
+        "nodes": node,
+        "moves": most_moves,
+        "time_limit": time_limit,
+        "seed": seed,
+    }
+    written = {"Plan": out, "Moves": moves_out}
+    finish(after, faults, written, json, configuration=configuration, seed=seed, moves=changes, quiet=quiet)
 
 
 def _most_moves(text: str) -> int | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import INTERRUPTED, clear_errors, output
+from cluster.console import clear_errors, output
 
 if TYPE_CHECKING:
     from cluster.experiment import Experiment
@@ -42,7 +43,7 @@ def simulate_command(
     columns.json and plots. Ctrl-C ends a run early and keeps what there is.
     """
     from cluster.overriding import override
-    from cluster.results import ResultsFolder, check_file, check_free, write_json
+    from cluster.results import ResultsFolder, check_file, check_free
     from cluster.scenario_file import read_scenario
 
     chosen = override(
@@ -54,11 +55,12 @@ def simulate_command(
     experiment = _prepare(chosen, quiet)
     results = ResultsFolder(folder, chosen, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)
-    if runs:
-        _close(chosen, experiment, runs, folder, json, quiet=quiet, write_json=write_json)
+    begun = any(run.totals["simulated_seconds"] for run in runs)
+    if begun:
+        _close(chosen, experiment, runs, folder, json, quiet=quiet)
     if interrupted:
-        typer.echo(f"plb: interrupted; what was simulated until then is in {folder}", err=True)
-        raise typer.Exit(INTERRUPTED)
+        what = "what was simulated until then is in" if begun else "nothing was metered before; see"
+        raise KeyboardInterrupt(f"{what} {folder}")
 
 
 def _prepare(scenario: Scenario, quiet: bool) -> Experiment:
@@ -105,25 +107,26 @@ def _close(
     json: Path | None,
     *,
     quiet: bool,
-    write_json: Any,
 ) -> None:
     """Compare the runs: the table, the figures as JSON, the plots."""
     from cluster.closing_tables import comparison_table, outage_table
     from cluster.comparison import compare
     from cluster.plots import save_plots
-    from cluster.results import read_table
+    from cluster.results import stamped, write_json
+    from cluster.results_reading import read_results
 
+    results = read_results(folder)
     comparison = compare(runs, scenario.run.policies)
     if json is not None:
-        write_json(json, comparison.as_json())
+        write_json(json, stamped(comparison.as_json(), scenario.digest(), scenario.run.seed))
     save_plots(
         folder,
-        read_table(folder, "shortages"),
-        read_table(folder, "node_load"),
+        results.table("shortages"),
+        results.table("node_load"),
         policies=comparison.policies,
-        repeats={policy: [run.repeat for run in runs if run.policy == policy] for policy in comparison.policies},
+        repeats={policy: results.repeats(policy) for policy in comparison.policies},
         threshold=scenario.cluster.violation_threshold,
-        days=max(run.totals["simulated_seconds"] for run in runs) / 86400.0,
+        days=results.days,
         title=scenario.name,
     )
     console = output(quiet=quiet)
@@ -131,6 +134,7 @@ def _close(
     if scenario.faults.is_any or scenario.upgrades.is_any:
         console.print(outage_table(runs, comparison.policies))
     console.print(f"Tables, summary and plots: {folder}", highlight=False)
+    console.print(f"One page about all of it: plb report {shlex.quote(str(folder))}", highlight=False, markup=False)
 
 
 def _title(scenario: Scenario, experiment: Experiment) -> str:

@@ -62,6 +62,7 @@ ONLY_OF = {
 
 @clear_errors
 def study_command(
+    # long, as most of it are the options, each with its help
     study: Study,
     quick: Annotated[bool, typer.Option("--quick", help="A small part, in minutes.")] = False,
     full: Annotated[
@@ -137,12 +138,13 @@ def study_command(
 def show(report: Report, place: Place, json: Path | None) -> None:
     """Print the tables of a study and write its figures; end with exit code 1 if a run failed."""
     from cluster.results import write_json
+    from cluster.studies.carrying_out import stamped_as
 
     console = output(quiet=place.quiet)
     for table in report.tables:
         console.print(table)
     if json is not None:
-        write_json(json, report.figures)
+        write_json(json, stamped_as(report.figures, place.folder))
     console.print(f"Runs, timings and plots: {place.folder}", highlight=False)
     if not report.failed:
         return

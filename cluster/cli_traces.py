@@ -20,6 +20,7 @@ traces_app = typer.Typer(
 )
 
 
+PICTURE = "trace.png"
 FORMATS = (
     "One of alibaba2018, azure2017, azure2019, azure-packing2020, bitbrains, google2011, google2019, planetlab, "
     "tianchi2018."
@@ -38,7 +39,7 @@ def check_command(
     """Print the statistics of synthetic regions beside the published ones; exit code 1 if one is missed."""
     import attrs
 
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file, stamped, write_json
     from plb.errors import UnknownNameError
     from workloads.regions import REGIONS
     from workloads.statistics import check_region
@@ -53,7 +54,9 @@ def check_command(
         found[name] = check_region(REGIONS[name], tenants, seed)
         output().print(statistics_table(name, found[name]))
     if json is not None:
-        write_json(json, {"regions": {name: [attrs.asdict(row) for row in rows] for name, rows in found.items()}})
+        rows = {name: [attrs.asdict(row) for row in rows] for name, rows in found.items()}
+        configuration = {"regions": {name: REGIONS[name].digest() for name in names}, "tenants": tenants}
+        write_json(json, stamped({"regions": rows}, configuration, seed))
     if any(row.within is False for rows in found.values() for row in rows):
         raise typer.Exit(1)
 
@@ -81,7 +84,7 @@ def convert_command(
     """Convert public traces into the project's own format, and say what became of their rows."""
     import attrs
 
-    from cluster.results import check_file, check_free, write_json
+    from cluster.results import check_file, check_free, stamped, versions, write_json
     from workloads.readers import Options, convert
 
     reader = _reader(format_name)
@@ -94,10 +97,11 @@ def convert_command(
         min_hours=min_hours,
         rows_in_memory=rows_in_memory,
     )
-    report = convert(reader, source, out, options)
+    report = convert(reader, source, out, options, {"versions": versions()})
     typer.echo(f"{report}\nWritten to {out}")
     if json is not None:
-        write_json(json, attrs.asdict(report))
+        configuration = {"format": format_name, "options": attrs.asdict(options)}
+        write_json(json, stamped(attrs.asdict(report), configuration, None))
 
 
 @traces_app.command("describe")
@@ -110,12 +114,13 @@ def describe_command(
         str | None, typer.Option("--format", help=f"Public format, converted first. {FORMATS}", show_default=False)
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the plot, trace.png, into this directory.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a plot that is there.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
 ) -> None:
     """Print, and with --out plot, what traces are like: span, gaps, lifetimes, usage, growth and daily shape."""
     from tempfile import TemporaryDirectory
 
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file, stamped, write_json
     from cluster.trace_plots import save_description
     from cluster.trace_tables import description_tables
     from workloads.describe import describe
@@ -123,6 +128,7 @@ def describe_command(
 
     reader = None if format_name is None else _reader(format_name)
     check_file(json)
+    check_file(None if out is None else out / PICTURE, force=force)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     title = path.resolve().name
@@ -134,9 +140,9 @@ def describe_command(
     for table in description_tables(trace, title):
         output().print(table)
     if out is not None:
-        typer.echo(f"Plot: {save_description(out / 'trace.png', trace, title)}")
+        typer.echo(f"Plot: {save_description(out / PICTURE, trace, title)}")
     if json is not None:
-        write_json(json, trace.figures())
+        write_json(json, stamped(trace.figures(), None, None))
 
 
 def _reader(name: str) -> PublicReader:
@@ -159,7 +165,7 @@ def generate_command(
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
 ) -> None:
     """Write tenants of a synthetic region in the project's own format."""
-    from cluster.results import check_file, check_free, write_json
+    from cluster.results import check_file, check_free, stamped, versions, write_json
     from plb.errors import UnknownNameError
     from workloads.format import write_traces
     from workloads.regions import REGIONS, generate
@@ -169,10 +175,11 @@ def generate_command(
     check_free(out, force=force)
     check_file(json)
     traces = generate(REGIONS[region], tenants, seed)
-    write_traces(traces, out, {"region": region, "digest": REGIONS[region].digest(), "seed": seed})
+    provenance = {"region": region, "digest": REGIONS[region].digest(), "tenants": tenants, "seed": seed}
+    write_traces(traces, out, {**provenance, "versions": versions()})
     typer.echo(f"{traces.tenants:,} tenants, {traces.samples:,} rows written to {out}")
     if json is not None:
-        write_json(json, {"tenants": traces.tenants, "rows": traces.samples})
+        write_json(json, stamped({"tenants": traces.tenants, "rows": traces.samples}, provenance, seed))
 
 
 def statistics_table(region: str, rows: list[StatisticRow]) -> Table:

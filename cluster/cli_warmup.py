@@ -17,7 +17,7 @@ def warmup_command(
     """Compile the engine's kernels ahead, so that later commands start at once. Takes about a minute."""
     import time
 
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file, stamped, write_json
     from cluster.warmup import warm_up
 
     check_file(json)
@@ -27,4 +27,4 @@ def warmup_command(
         warm_up(lambda step: status.update(f"compiling the kernels: {step}"))
     console.print("The kernels are compiled.")
     if json is not None:
-        write_json(json, {"seconds": time.perf_counter() - begun})
+        write_json(json, stamped({"seconds": time.perf_counter() - begun}, None, None))

@@ -8,8 +8,8 @@ import numpy as np
 from rich.table import Table
 
 from cluster.causes import CAUSES_OF_MOVES
-from cluster.comparison import Comparison, Estimate
-from cluster.record import RunResult
+from cluster.comparison import Comparison, Run
+from cluster.intervals import Interval
 
 HEADINGS = {
     "violations": "violations",
@@ -21,34 +21,48 @@ HEADINGS = {
 }
 
 
-def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
-    """Return the closing table: a row a policy; means, with 95 % intervals where there is more than one repeat."""
-    repeats = max(comparison.repeats.values())
-    caption = f"ratio: violations by those of {comparison.policies[0]}"
-    if repeats > 1:
-        caption += f"; means of {repeats} repeats with 95 % intervals"
-    if remark:
-        caption += f"\n[red]interrupted: {remark}[/red]"
-    table = Table(title=title, caption=caption)
-    table.add_column("policy", no_wrap=True)
+def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows, one a policy: means, with 95 % intervals where there is more than one repeat."""
+    headings = ["policy"]
     for name, heading in HEADINGS.items():
-        table.add_column(heading, justify="right", no_wrap=True)
-        if name == "violations":
-            table.add_column("ratio", justify="right", no_wrap=True)
+        headings += [heading, "ratio"] if name == "violations" else [heading]
+    rows = []
     for policy in comparison.policies:
         cells = [policy]
         for name in HEADINGS:
             estimate = comparison.figures[policy][name]
-            cells.append(_cell(estimate))
+            cells.append(cell(estimate))
             if name == "violations":
                 cells.append("-" if estimate.ratio is None else f"{estimate.ratio:.2f}")
-        table.add_row(*cells)
+        rows.append(cells)
+    return headings, rows
+
+
+def comparison_caption(comparison: Comparison) -> str:
+    """Say what the figures of the comparison are."""
+    repeats = max(comparison.repeats.values())
+    caption = f"ratio: violations by those of {comparison.policies[0]}"
+    return f"{caption}; means of {repeats} repeats with 95 % intervals" if repeats > 1 else caption
+
+
+def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
+    """Return the closing table."""
+    caption = comparison_caption(comparison)
+    if remark:
+        caption += f"\n[red]interrupted: {remark}[/red]"
+    table = Table(title=title, caption=caption)
+    headings, rows = comparison_rows(comparison)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def _cell(estimate: Estimate) -> str:
-    digits = 0 if float(estimate.mean).is_integer() or estimate.mean >= 100 else 1
-    text = f"{estimate.mean:,.{digits}f}"
+def cell(estimate: Interval, *, signed: bool = False) -> str:
+    """Return a mean with its interval, where it has one; `signed`: with a plus, where it is positive."""
+    digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
+    text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{digits}f}"
     return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
 
 
@@ -60,26 +74,31 @@ OUTAGES = {
 }
 
 
-def outage_table(runs: Sequence[RunResult], policies: Sequence[str]) -> Table:
-    """Return what faults and upgrades did: a column a policy, means over repeats."""
-    totals = {policy: [run.totals for run in runs if run.policy == policy] for policy in policies}
+def outage_rows(runs: Sequence[Run], policies: Sequence[str]) -> list[list[str]]:
+    """Return what faults and upgrades did: a row a figure with its name, then a cell a policy, means over repeats."""
+    totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
+    known = [[one["availability"] for one in of if one["availability"] is not None] for of in totals]
+    rows = [["availability of tenants", *(f"{np.mean(one):.4%}" if one else "-" for one in known)]]
+    for name, heading in OUTAGES.items():
+        rows.append([heading, *(count_text([one[name] for one in of]) for of in totals)])
+    found = {cause for of in totals for one in of for cause in one["moves_by_cause"]}
+    for cause in (*CAUSES_OF_MOVES, *sorted(found - {*CAUSES_OF_MOVES})):
+        counts = ([one["moves_by_cause"].get(cause, 0) for one in of] for of in totals)
+        rows.append([f"moves for {cause}", *map(count_text, counts)])
+    return rows
+
+
+def outage_table(runs: Sequence[Run], policies: Sequence[str]) -> Table:
+    """Return what faults and upgrades did: a column a policy."""
     table = Table("", title="faults and upgrades")
     for policy in policies:
         table.add_column(policy, justify="right", no_wrap=True)
-    known = {
-        policy: [one["availability"] for one in of if one["availability"] is not None] for policy, of in totals.items()
-    }
-    table.add_row("availability of tenants", *(f"{np.mean(one):.4%}" if one else "-" for one in known.values()))
-    for name, heading in OUTAGES.items():
-        table.add_row(heading, *(_count([one[name] for one in of]) for of in totals.values()))
-    found = {cause for of in totals.values() for one in of for cause in one["moves_by_cause"]}
-    for cause in (*CAUSES_OF_MOVES, *sorted(found - {*CAUSES_OF_MOVES})):
-        counts = ([one["moves_by_cause"].get(cause, 0) for one in of] for of in totals.values())
-        table.add_row(f"moves for {cause}", *map(_count, counts))
+    for row in outage_rows(runs, policies):
+        table.add_row(*row)
     return table
 
 
-def _count(numbers: Sequence[float]) -> str:
+def count_text(numbers: Sequence[float]) -> str:
     """Return the mean of counts."""
     mean = float(np.mean(numbers))
     return f"{mean:,.{0 if mean.is_integer() else 1}f}"

@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
 
-from cluster.record import RunResult
+from cluster.intervals import Interval, half_width
 
 FIGURES = ("violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds")
 """What is compared; also the keys of ``plb simulate --json``."""
-CONFIDENCE = 0.95
+
+
+class Run(Protocol):
+    """What is compared: a run, or what a results directory says of one."""
+
+    @property
+    def policy(self) -> str:
+        """Its policy."""
+
+    @property
+    def repeat(self) -> int:
+        """Its repeat, from 0."""
+
+    @property
+    def totals(self) -> Mapping[str, Any]:
+        """Its figures."""
+
+    @property
+    def timings(self) -> Mapping[str, float]:
+        """Its wall-clock seconds by part, ``"total"`` among them."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it was not interrupted."""
 
 
 @attrs.frozen
-class Estimate:
-    """A mean over repeats.
+class Estimate(Interval):
+    """A mean over repeats with its interval, beside the first policy.
 
     Parameters
     ----------
-    mean
-        The mean.
-    half_width
-        Half the width of its 95 % interval (Student's t); None for a single repeat.
     ratio
         The mean by that of the first policy; None where that is 0.
     """
 
-    mean: float
-    half_width: float | None
     ratio: float | None
 
 
@@ -63,7 +79,7 @@ class Comparison:
         }
 
 
-def compare(runs: Iterable[RunResult], policies: Sequence[str]) -> Comparison:
+def compare(runs: Iterable[Run], policies: Sequence[str]) -> Comparison:
     """Compare the policies over their runs; policies without a run are left out."""
     found = list(runs)
     values = {
@@ -84,16 +100,6 @@ def compare(runs: Iterable[RunResult], policies: Sequence[str]) -> Comparison:
         for policy in named
     }
     return Comparison(named, {policy: len(values[policy]) for policy in named}, figures)
-
-
-def half_width(values: Sequence[float]) -> float | None:
-    """Return half the width of the 95 % interval of the mean; None for fewer than two values."""
-    if len(values) < 2:
-        return None
-    from scipy.stats import t  # type: ignore[import-untyped]
-
-    quantile = float(t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
-    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def _ratio(value: float, first: float) -> float | None:

@@ -25,27 +25,40 @@ WIDTH_OF_FILES = 120
 
 
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
-    """Let a command end with a message, not with a traceback, on a `PlbError` or a file that cannot be used."""
+    """Let a command end with a message, not with a traceback, on a `PlbError` or a file that cannot be used.
+
+    After Ctrl-C the message holds what the `KeyboardInterrupt` says of where things are.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
-        from plb.errors import PlbError
-
         try:
-            return command(*args, **kwargs)
-        except PlbError as error:
-            typer.secho(f"plb: {error}", err=True, fg=typer.colors.RED)
-            raise typer.Exit(BAD_INPUT) from None
-        except OSError as error:
-            # Polars names the file in the text alone
-            what = error if error.filename is None else f"{error.filename}: {error.strerror}"
-            typer.secho(f"plb: {what}", err=True, fg=typer.colors.RED)
-            raise typer.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt:
-            typer.secho("plb: interrupted", err=True, fg=typer.colors.RED)
+            return _without_traceback(command, *args, **kwargs)
+        except KeyboardInterrupt as interrupt:
+            say("; ".join(["interrupted", *map(str, interrupt.args)]))
             raise typer.Exit(INTERRUPTED) from None
 
     return wrapped
+
+
+def _without_traceback(command: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    from plb.errors import PlbError
+
+    try:
+        return command(*args, **kwargs)
+    except PlbError as error:
+        say(str(error))
+    except BrokenPipeError:  # who reads has heard enough; no message
+        raise
+    except OSError as error:
+        # Polars names the file in the text alone
+        say(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+    raise typer.Exit(BAD_INPUT)
+
+
+def say(message: str) -> None:
+    """Say on standard error what is wrong."""
+    typer.secho(f"plb: {message}", err=True, fg=typer.colors.RED)
 
 
 def output(*, quiet: bool = False) -> Console:

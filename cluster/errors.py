@@ -55,18 +55,39 @@ class DensityError(PlbError, ValueError):
 
 
 class ResultsExistError(PlbError, FileExistsError):
-    """A results directory holds files already, or is a file.
+    """A results directory holds files already, or is a file; or a file of results is there already.
 
     Parameters
     ----------
     folder
-        The directory.
+        The directory, or the file.
+    of_files
+        Whether a directory was wanted; False: a file.
     """
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.folder = folder
-        if folder.is_dir():
+    def __init__(self, folder: Path, of_files: bool = True) -> None:
+        super().__init__(folder, of_files)
+        self.folder, self.of_files = folder, of_files
+        if not of_files:
+            self._message = f"{folder}: is there already; give another file, or --force to overwrite it"
+        elif folder.is_dir():
             self._message = f"{folder}: holds files already; give another directory, or --force to overwrite it"
         else:
             self._message = f"{folder}: is a file; give a directory"
+
+
+class ResultsError(PlbError, ValueError):
+    """A file of a results directory is missing or damaged; `problems` holds everything that is wrong with it.
+
+    Parameters
+    ----------
+    path
+        The file, or the directory where it is none of results.
+    problems
+        At least one problem.
+    """
+
+    def __init__(self, path: Path, problems: Sequence[str]) -> None:
+        super().__init__(path, tuple(problems))
+        self.path, self.problems = path, tuple(problems)
+        self._message = "\n".join(f"{path}: {problem}" for problem in self.problems)

@@ -10,6 +10,9 @@ from cluster.sections import Section, count, number
 from plb import InvalidValueError
 from plb.model import check_number
 
+MOST_NODES = 100_000
+"""Of a cluster."""
+
 
 @attrs.frozen(kw_only=True)
 class Hardware(Section):
@@ -53,7 +56,7 @@ class Group(Hardware):
         As in `Hardware`.
     """
 
-    nodes: int = count(1, low=1)
+    nodes: int = count(1, low=1, high=MOST_NODES)
 
 
 @attrs.frozen(kw_only=True)
@@ -81,9 +84,9 @@ class Cluster(Hardware):
         Time between two meterings ([1] section 8.1: 10).
     """
 
-    nodes: int = count(40, low=1)
-    upgrade_domains: int = count(10, low=1)
-    fault_domains: int = count(5, low=1)
+    nodes: int = count(40, low=1, high=MOST_NODES)
+    upgrade_domains: int = count(10, low=1, high=MOST_NODES)
+    fault_domains: int = count(5, low=1, high=MOST_NODES)
     groups: tuple[Group, ...] = ()
     violation_threshold: float = number(0.95, high=1.0, low_open=True)
     copy_gbit_per_second: float = number(10.0, low_open=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from cluster.planned import used_kinds
 from plb.provisioning import ProvisioningPlan
 from workloads.provisioning import NodeSpec, write_plan
+from workloads.writing import in_one_piece
 
 MARGIN = 0.001
 """Share by which nodes of the scenario are larger than those of the plan.
@@ -35,12 +36,12 @@ def write_scenario(folder: Path, plan: ProvisioningPlan, source: Path, nodes: Se
     nodes
         The kinds of nodes that were given with ``--node``.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     write_plan(folder / PLAN, plan)
     inside = source.resolve().is_relative_to(folder.resolve())
     path = source.resolve().relative_to(folder.resolve()) if inside else source.resolve()
     text = "\n".join(_lines(plan, path.as_posix(), nodes or ()))
-    (folder / SCENARIO).write_text(text + "\n", encoding="utf-8")
+    with in_one_piece(folder / SCENARIO) as partial:
+        partial.write_text(text + "\n", encoding="utf-8")
     return folder / SCENARIO
 
 

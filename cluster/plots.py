@@ -1,16 +1,18 @@
 """Plots of results. Each draws into an `ax` that it is given and can be used alone; `save_plots` writes them all.
 
-All take data frames as `cluster.results.read_table` returns them.
+All take data frames as `cluster.results_reading.Results.table` returns them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
+from workloads.writing import in_one_piece
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +24,15 @@ PLOTS = ("violations", "load", "load_map")
 """Names of the plots that `save_plots` writes."""
 COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a")
 DOTS_PER_INCH = 130
+
+
+MOST_LETTERS = 28
+"""Of a name beside an axis."""
+
+
+def shortened(names: Iterable[str]) -> list[str]:
+    """Return names as they fit beside an axis: of long ones, the beginning."""
+    return [name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…" for name in names]
 
 
 def plot_violations(
@@ -41,18 +52,37 @@ def plot_violations(
         Length of the runs.
     """
     violated = shortages.filter(pl.col("outcome") == "violation").unique(["policy", "repeat", "time_s", "node"])
-    violated = violated.with_columns(pl.col("time_s") / DAY).sort("time_s")
+    plot_counts(ax, violated, policies, repeats, days)
+    ax.set_ylabel("violations so far")
+
+
+def plot_counts(
+    ax: Axes, events: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Sequence[int]], days: float
+) -> None:
+    """Draw how many events there were until then, a line a policy; mean and range over repeats.
+
+    Parameters
+    ----------
+    events
+        A row an event, with ``policy``, ``repeat`` and ``time_s``.
+    policies, repeats, days
+        As in `plot_violations`.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    ordered = events.with_columns(pl.col("time_s") / DAY).sort("time_s")
     grid = np.linspace(0.0, days, 500)
     for policy, colour in zip(policies, COLOURS * len(policies), strict=False):
-        of_policy = violated.filter(pl.col("policy") == policy)
+        of_policy = ordered.filter(pl.col("policy") == policy)
         times = [of_policy.filter(pl.col("repeat") == r)["time_s"].to_numpy() for r in repeats[policy]]
         counts = np.array([np.searchsorted(found, grid, "right") for found in times])
         mean = counts.mean(axis=0)
         ax.step(grid, mean, where="post", color=colour, linewidth=1.8, label=f"{policy} ({mean[-1]:.3g})")
         if len(counts) > 1:
             ax.fill_between(grid, counts.min(axis=0), counts.max(axis=0), step="post", color=colour, alpha=0.15)
-    ax.set(xlabel="simulated time (days)", ylabel="violations so far", xlim=(0.0, days))
+    ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0)
+    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     ax.legend(title="policy (total)", frameon=False, loc="upper left")
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
@@ -98,6 +128,7 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
     Parameters are those of `plot_load_bands`. Returns the image, for a colour bar.
     """
     from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import MaxNLocator
 
     table = node_load.filter(pl.col("metric") == metric).pivot("node", index="time_s", values="share").sort("time_s")
     nodes = sorted(name for name in table.columns if name != "time_s")
@@ -115,7 +146,20 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
         extent=(0.0, days, -0.5, len(nodes) - 0.5),
     )
     ax.set(xlabel="simulated time (days)", ylabel="node")
+    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     return image
+
+
+def first_common(repeats: Mapping[str, Sequence[int]]) -> int:
+    """Return the first repeat that all policies have run, or the first of any where there is none.
+
+    Parameters
+    ----------
+    repeats
+        Numbers of the runs of each policy.
+    """
+    common = set.intersection(*(set(of_policy) for of_policy in repeats.values()))
+    return min(common or {min(of_policy) for of_policy in repeats.values()})
 
 
 def save_plots(
@@ -136,18 +180,16 @@ def save_plots(
     """
     from matplotlib.figure import Figure
 
-    common = set.intersection(*(set(of_policy) for of_policy in repeats.values()))
-    shown_repeat = min(common or {min(of_policy) for of_policy in repeats.values()})
-    first = node_load.filter((pl.col("repeat") == shown_repeat) & pl.col("share").is_not_null())
+    first = node_load.filter((pl.col("repeat") == first_common(repeats)) & pl.col("share").is_not_null())
     metrics = first["metric"].unique(maintain_order=True).to_list()
     shown = [policy for policy in policies if policy in set(first["policy"].to_list())]
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     plot_violations(figure.subplots(), shortages, policies, repeats, days)
     figure.suptitle(f"{title}: resource violations")
-    paths = [_save(figure, folder / "violations.png")]
+    paths = [save_figure(figure, folder / "violations.png")]
     if metrics and shown:
-        paths.append(_save(_bands(first, metrics, shown, threshold, days, title), folder / "load.png"))
-        paths.append(_save(_maps(first, metrics, shown, threshold, days, title), folder / "load_map.png"))
+        paths.append(save_figure(_bands(first, metrics, shown, threshold, days, title), folder / "load.png"))
+        paths.append(save_figure(_maps(first, metrics, shown, threshold, days, title), folder / "load_map.png"))
     return paths
 
 
@@ -190,6 +232,8 @@ def _maps(
     return figure
 
 
-def _save(figure: Figure, path: Path) -> Path:
-    figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure as PNG, in one piece, and return the path; equal figures give equal bytes."""
+    with in_one_piece(path) as partial:
+        figure.savefig(partial, dpi=DOTS_PER_INCH, format="png", metadata={"Software": None})
     return path

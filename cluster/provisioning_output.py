@@ -12,17 +12,31 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cluster.console import FAILED, output
-from cluster.results import check_file, write_json
+from cluster.console import FAILED, output, say
+from cluster.results import check_file, stamped, write_json
 from plb import ConflictError
 from plb.provisioning import Moves, ProvisioningPlan
 from plb.provisioning.workbench import Tell
 
 
-def check_outputs(inputs: Sequence[Path], outputs: Sequence[Path | None]) -> None:
-    """Raise an error if a file cannot be written, is given twice, or is read or lies in a directory that is."""
+def check_outputs(
+    inputs: Sequence[Path], outputs: Sequence[Path | None], json: Path | None, *, force: bool = False
+) -> None:
+    """Raise an error if a file cannot be written, is given twice, or is read or lies in a directory that is.
+
+    Parameters
+    ----------
+    inputs
+        What is read.
+    outputs
+        Files that are written; None: not wanted. Without `force` none of them may be there already.
+    json
+        Takes the figures, and may be there.
+    force
+        Whether files may be overwritten.
+    """
     seen: set[Path] = set()
-    for path in outputs:
+    for path in (*outputs, json):
         if path is None:
             continue
         whole = path.resolve()
@@ -33,7 +47,7 @@ def check_outputs(inputs: Sequence[Path], outputs: Sequence[Path | None]) -> Non
         if whole in seen:
             raise ConflictError(f"{path}: is given twice; give a file of its own for each")
         seen.add(whole)
-        check_file(path)
+        check_file(path, force=force or path is json)
 
 
 def finish(
@@ -42,6 +56,8 @@ def finish(
     written: Mapping[str, Path | None],
     json: Path | None,
     *,
+    configuration: Mapping[str, Any],
+    seed: int,
     moves: Moves | None = None,
     quiet: bool,
 ) -> None:
@@ -55,6 +71,8 @@ def finish(
         Files by what they hold; None: not wanted.
     json
         Takes the figures.
+    configuration, seed
+        What the plan depends on, for the stamp of the figures; plain JSON values.
     moves
         That lead to the plan from another one.
     quiet
@@ -63,12 +81,12 @@ def finish(
     console = output(quiet=quiet)
     console.print(_table(plan, moves, valid=not faults))
     for fault in faults:
-        typer.secho(f"plb: {fault}", err=True, fg=typer.colors.RED)
+        say(fault)
     for what, path in written.items():
         if path is not None:
             console.print(f"{what}: {path}", highlight=False, markup=False)
     if json is not None:
-        write_json(json, _figures(plan, moves, valid=not faults))
+        write_json(json, stamped(_figures(plan, moves, valid=not faults), configuration, seed))
     if faults:
         raise typer.Exit(FAILED)
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from cluster.availability import Availability
-from cluster.causes import BALANCING, PLACEMENT, UPGRADE, VIOLATION
+from cluster.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
 from cluster.ledger import Floats
 from cluster.tables import frame_of, frame_of_rows
 from cluster.tenants import TenantSequence
@@ -44,6 +44,12 @@ class MoveRecord:
         """What it was made for: one of `cluster.causes`, or the rule behind it."""
         reason = self.move.reason
         return BALANCING if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
+
+    @property
+    def why(self) -> str:
+        """Why it was made, in words."""
+        reason = self.move.reason
+        return f"node {reason.node} went down" if reason.rule == FAULT else str(reason)
 
     @property
     def is_failover(self) -> bool:
@@ -288,7 +294,7 @@ def _move_row(record: MoveRecord) -> tuple[Any, ...]:
     move, reason = record.move, record.move.reason
     what = (record.started, move.partition, move.role.name.lower(), move.kind.value, move.source, move.target)
     why = (reason.phase.value, record.cause, reason.rule, record.is_failover, reason.metric)
-    return (*what, *why, record.copied_gb, record.ended, record.outcome, str(reason))
+    return (*what, *why, record.copied_gb, record.ended, record.outcome, record.why)
 
 
 def _node_row(node: Node) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@
     OUT/columns.json      type and meaning of every column of every table
     OUT/runs/POLICY-REPEAT/TABLE.parquet
     OUT/*.png             plots
+    OUT/report.html       what `plb report` wrote, if it was asked to
 """
 
 from __future__ import annotations
@@ -14,23 +15,27 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping
-from errno import EACCES, EISDIR
+import shutil
+from collections.abc import Mapping
+from errno import EACCES, EISDIR, ENOSPC, ENOTDIR
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import attrs
-import polars as pl
 
+from cluster.digests import digest_of
 from cluster.errors import ResultsExistError
 from cluster.plots import PLOTS
 from cluster.pools import Source
 from cluster.record import RunResult
 from cluster.scenario import Scenario
 from cluster.tables import TABLES, column_guide, columns_of
+from workloads.writing import in_one_piece, write_parquet
 
-SUMMARY, TIMINGS, COLUMNS, RUNS = "summary.json", "timings.json", "columns.json", "runs"
+LEAST_ROOM = 1 << 16
+"""Bytes that a disk must have left for anything to begin."""
+SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
 PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
 
 
@@ -67,10 +72,9 @@ class ResultsFolder:
         """Write the tables of a run, and the summary with it."""
         self._runs[run.policy, run.repeat] = run
         folder = self.folder / RUNS / f"{run.policy}-{run.repeat}"
-        folder.mkdir(parents=True, exist_ok=True)
         for name, frame in run.tables.items():
             meanings = {f"column.{column}": spec.meaning for column, spec in columns_of(name).items()}
-            frame.write_parquet(folder / f"{name}.parquet", metadata=meanings)
+            write_parquet(frame, folder / f"{name}.parquet", meanings)
         self._write_summary()
 
     def _write_summary(self) -> None:
@@ -91,20 +95,48 @@ class ResultsFolder:
 
 
 def check_free(folder: Path, *, force: bool = False) -> None:
-    """Raise `ResultsExistError` if a directory holds files and may not be overwritten, or is no directory."""
+    """Raise an error if a directory cannot take results.
+
+    Raises
+    ------
+    ResultsExistError
+        It holds files and may not be overwritten, or is no directory.
+    OSError
+        It cannot be written to.
+    """
     if folder.exists() and (not folder.is_dir() or (not force and any(folder.iterdir()))):
         raise ResultsExistError(folder)
+    check_writable(folder)
 
 
-def check_file(path: Path | None) -> None:
-    """Raise `OSError` if a file cannot be written at this place; better before a long run than after it."""
+def check_file(path: Path | None, *, force: bool = True) -> None:
+    """Raise `OSError` if a file cannot be written at this place; better before a long run than after it.
+
+    Parameters
+    ----------
+    path
+        The file; None: none is wanted.
+    force
+        False: one that is there already may not be overwritten, which is a `ResultsExistError`.
+    """
     if path is None:
         return
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "is a directory; give the name of a file", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(EACCES, "cannot be written to", str(path.parent))
+    if path.is_file() and not force:
+        raise ResultsExistError(path, False)
+    check_writable(path.parent)
+
+
+def check_writable(folder: Path) -> None:
+    """Raise `OSError` if no file can be written to a directory, which may be missing: no right to, or no room."""
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(nearest))
+    if not os.access(nearest, os.W_OK):
+        raise PermissionError(EACCES, "cannot be written to", str(nearest))
+    if shutil.disk_usage(nearest).free < LEAST_ROOM:
+        raise OSError(ENOSPC, os.strerror(ENOSPC), str(nearest))
 
 
 def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
@@ -119,6 +151,24 @@ def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
     }
 
 
+def stamped(
+    figures: Mapping[str, Any], configuration: Mapping[str, Any] | str | None, seed: int | None
+) -> dict[str, Any]:
+    """Return figures with what they were made with under ``stamp``: seed, SHA-256 of the configuration, versions.
+
+    Parameters
+    ----------
+    figures
+        Plain JSON values.
+    configuration
+        All that they depend on, plain JSON values, or its SHA-256; None: nothing.
+    seed
+        Of all that is random; None: nothing is.
+    """
+    digest = digest_of(configuration) if isinstance(configuration, Mapping) else configuration
+    return {**figures, "stamp": {"seed": seed, "configuration_sha256": digest, "versions": versions()}}
+
+
 def versions(*more: str) -> dict[str, str]:
     """Return the versions of Python and of the packages that results may depend on, those of `more` among them."""
     found = {"python": platform.python_version()}
@@ -130,36 +180,22 @@ def versions(*more: str) -> dict[str, str]:
     return found
 
 
-def read_table(folder: str | Path, table: str) -> pl.DataFrame:
-    """Return a table of all runs in a results directory, by policy and repeat.
-
-    Parameters
-    ----------
-    table
-        Its name; see `cluster.tables.TABLES`.
-    """
-    if table not in TABLES:
-        from plb import UnknownNameError
-
-        raise UnknownNameError("table", table, TABLES, str(folder))
-    paths = sorted((Path(folder) / RUNS).glob(f"*/{table}.parquet"))
-    frames: Iterable[pl.DataFrame] = [pl.read_parquet(path) for path in paths]
-    return pl.concat(frames).sort("policy", "repeat", maintain_order=True)
-
-
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write values as JSON, in one piece: a reader sees the old file or the new one, never half of one."""
-    scratch = path.with_suffix(".part")
-    scratch.parent.mkdir(parents=True, exist_ok=True)
-    scratch.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    scratch.replace(path)
+    """Write values as JSON, as `write_text` does."""
+    write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in one piece: a reader sees the old file or the new one, never half of one."""
+    with in_one_piece(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def _clear(folder: Path) -> None:
     """Remove the results of an earlier run; whatever else is in the directory stays."""
     tables = [path for name in TABLES for path in (folder / RUNS).glob(f"*/{name}.parquet")]
     plots = [folder / f"{name}.png" for name in PLOTS]
-    for path in [folder / SUMMARY, folder / TIMINGS, folder / COLUMNS, *plots, *tables]:
+    for path in [*(folder / name for name in (SUMMARY, TIMINGS, COLUMNS, REPORT)), *plots, *tables]:
         path.unlink(missing_ok=True)
     for emptied in [*{path.parent for path in tables}, folder / RUNS]:
         if emptied.is_dir() and not any(emptied.iterdir()):

@@ -7,7 +7,6 @@ Every field stands in the scenario file under the same name, in the section name
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -15,10 +14,11 @@ from typing import Any, Literal
 
 import attrs
 
+from cluster.digests import digest_of
 from cluster.fault_settings import Faults
 from cluster.hardware import Cluster
 from cluster.imports import digests, import_files
-from cluster.sections import Section, check_directory_name, count, number, span
+from cluster.sections import LONGEST, Section, check_directory_name, count, number, span
 from cluster.upgrade_settings import Upgrades
 from plb import InvalidValueError, Metric, PlbConfig, PlbError, UnknownNameError
 from plb.policies import KNOWN as PLACEMENT_POLICIES
@@ -31,6 +31,7 @@ from workloads.regions import REGIONS
 
 MOST_DENSITY = 1e100
 """What tenants then ask for in all is still a finite number, so that `DensityError` says how little of it is there."""
+MOST_TENANTS, MOST_REPEATS = 1_000_000, 10_000
 WITHOUT_RISK: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.0, "w_overload": 0.0})
 AS_IN_PAPER: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 0.0})
 WITH_OVERLOAD: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 100.0})
@@ -149,14 +150,14 @@ class Workload(Section):
     density: float = number(2.0, high=MOST_DENSITY, low_open=True)
     density_end: float | None = number(None, high=MOST_DENSITY, low_open=True)
     density_metric: str = "cpu"
-    history_tenants: int = count(20_000, low=1)
+    history_tenants: int = count(20_000, low=1, high=MOST_TENANTS)
     history_share: float = number(0.5, high=0.99, low_open=True)
     initial_demand_percentile: float = number(50.0, high=100.0)
-    oracle_hours: float = number(0.0)
-    oracle_after_hours: float = number(24.0)
+    oracle_hours: float = span(0.0)
+    oracle_after_hours: float = span(24.0)
     growth: tuple[Growth, ...] = ()
     pair_share: float = number(0.0, high=1.0)
-    window_days: float = number(7.0, low=1 / 24)
+    window_days: float = number(7.0, low=1 / 24, high=LONGEST)
     trace_seed: int = count(0)
 
     @classmethod
@@ -205,11 +206,11 @@ class Run(Section):
         Time over which the first tenants arrive; 0: all at once.
     """
 
-    days: float = number(10.0, low_open=True)
+    days: float = number(10.0, high=LONGEST / 24, low_open=True)
     seed: int = count(0)
-    repeats: int = count(1, low=1)
+    repeats: int = count(1, low=1, high=MOST_REPEATS)
     policies: tuple[str, ...] = ("original", "modified")
-    fill_hours: float = number(0.0)
+    fill_hours: float = span(0.0)
 
 
 @attrs.frozen(kw_only=True)
@@ -309,8 +310,7 @@ class Scenario:
 
     def digest(self) -> str:
         """Return the SHA-256 of the scenario as canonical JSON, in hex."""
-        text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest_of(self.as_json())
 
 
 def with_digests(settings: Mapping[str, Any], search: str) -> dict[str, Any]:

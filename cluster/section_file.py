@@ -32,10 +32,15 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
         raise ScenarioError(str(path), [ScenarioProblem("file", error.strerror or str(error))]) from None
     except UnicodeDecodeError as error:
         raise ScenarioError(str(path), [ScenarioProblem("file", f"is no text in UTF-8 ({error})")]) from None
+    except ValueError as error:  # no system has a file of such a name
+        raise ScenarioError(str(path), [ScenarioProblem("file", str(error))]) from None
     try:
         return text, tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError
         raise ScenarioError(str(path), [ScenarioProblem("not valid TOML", str(error))]) from None
+    except RecursionError:
+        message = "lists or tables stand in one another too deeply"
+        raise ScenarioError(str(path), [ScenarioProblem("not valid TOML", message)]) from None
 
 
 class SectionReader:

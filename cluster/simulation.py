@@ -126,17 +126,25 @@ class Simulation:
 
     def run(self) -> RunResult:
         """Run to the end, or until Ctrl-C."""
-        for process in self.processes():
-            self.env.process(process)
         complete = True
         try:
-            self.begin()
-            self.env.run(until=self._end + 1)  # what happens at the end itself still counts
+            self.start()
+            self.advance(self._end)
         except KeyboardInterrupt:
             complete = False
         now = min(int(self.env.now), self._end)
         self.timings["total"] = time.perf_counter() - self._began
         return self.recorder.result(self._policy, self._repeat, now, self.timings, complete=complete)
+
+    def start(self) -> None:
+        """Let everything begin that goes on from the start."""
+        for process in self.processes():
+            self.env.process(process)
+        self.begin()
+
+    def advance(self, seconds: int) -> None:
+        """Run on until everything has happened that happens at a time, that of the run's end at most."""
+        self.env.run(until=min(seconds, self._end) + 1)
 
     def begin(self) -> None:
         """Let tenants stand who do so from the start, and report their demand: no metering was before."""

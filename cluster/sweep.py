@@ -6,13 +6,14 @@ come, so a sweep that is killed goes on where it stood, and one that is asked fo
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ import attrs
 from cluster.processes import cores
 from plb.errors import PlbError
 
+CHECK = "check"
+"""What tells a damaged line of a journal, beside the fields of `Outcome`."""
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """What a task is done by: a function of a module, from plain JSON values to plain JSON values."""
 
@@ -103,15 +106,20 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         """Let others write it."""
-        self._file.close()
+        with suppress(OSError):  # of a line that could not be written, which `add` told
+            self._file.close()
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome beyond the end of this process; a failure is not kept, so that it is tried again."""
         if outcome.error is not None:
             return
-        line = json.dumps(attrs.asdict(outcome), sort_keys=True, allow_nan=False) + "\n"
-        self._file.write(line.encode())
-        self._file.flush()
+        content = json.loads(json.dumps(attrs.asdict(outcome), allow_nan=False))
+        line = json.dumps({**content, CHECK: _digest(content)}, sort_keys=True) + "\n"
+        try:
+            self._file.write(line.encode())
+            self._file.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
         self.finished[outcome.key] = outcome
 
     def _lock(self) -> None:
@@ -127,19 +135,33 @@ class Journal:
     def _read(self) -> None:
         self._file.seek(0)
         whole = 0
-        for line in self._file:
+        for number, line in enumerate(self._file, 1):
             if not line.endswith(b"\n"):
                 self._file.truncate(whole)
                 return
-            self._remember(line)
+            self._remember(number, line)
             whole += len(line)
 
-    def _remember(self, line: bytes) -> None:
-        try:
-            outcome = Outcome(**json.loads(line))
-        except (ValueError, TypeError) as error:
-            raise PlbError(f"{self._path}: a line is no outcome of a run ({error}); remove the file") from None
+    def _remember(self, number: int, line: bytes) -> None:
+        content = _plain(line)
+        if content is None or content.pop(CHECK, None) != _digest(content):
+            raise PlbError(f"{self._path}, line {number}: is no outcome of a run, or damaged; remove the file")
+        outcome = Outcome(**content)
         self.finished[outcome.key] = outcome
+
+
+def _plain(line: bytes) -> dict[str, Any] | None:
+    """Return the object of a line of JSON; None where it holds none."""
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Return what tells a line of a journal from a damaged one, in hexadecimal digits."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def sweep(

@@ -19,10 +19,13 @@ class Column:
         Polars type.
     meaning
         What it holds, with its unit.
+    may_be_null
+        Whether rows may have no value in it.
     """
 
     dtype: Any
     meaning: str
+    may_be_null: bool = False
 
 
 RUN_COLUMNS = {
@@ -34,6 +37,16 @@ NODE = Column(pl.String, "name of the node")
 METRIC = Column(pl.String, "name of the metric")
 TENANT = Column(pl.String, "name of the tenant")
 ROLE = Column(pl.String, "primary, secondary or instance")
+
+TERMS: Mapping[str, str] = {
+    "energy": "energy, the weighted sum of its terms",
+    "movement": "movement term m, moves",
+    "imbalance": "imbalance term I",
+    "fragmentation": "fragmentation term F",
+    "expected_failovers": "expected failovers V, nodes",
+    "expected_overload": "expected overload O, shares of thresholds; 0 where it weighs nothing",
+}
+"""What the table of plans says of the energy before and after each plan."""
 
 TABLES: Mapping[str, Mapping[str, Column]] = {
     "nodes": {
@@ -63,20 +76,24 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
             "move, swap (of primary and secondary) or promote (as the primary is lost); a tenant that starts anew on "
             "another node is a move with nothing to copy",
         ),
-        "source": Column(pl.String, "node that it leaves"),
+        "source": Column(
+            pl.String, "node that it leaves; null where a secondary becomes the primary", may_be_null=True
+        ),
         "target": Column(pl.String, "node that it moves to"),
         "phase": Column(pl.String, "phase of the engine: placement, repair or balancing"),
         "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade, or the broken constraint"),
         "rule": Column(pl.String, "the engine's rule behind it, such as capacity, make room or energy"),
         "failover": Column(pl.Boolean, "every move but those of balancing"),
-        "metric": Column(pl.String, "metric that was short, where the cause is a violation"),
+        "metric": Column(pl.String, "metric that was short, where the cause is a violation", may_be_null=True),
         "copied_gb": Column(pl.Float64, "data to copy, GB"),
-        "end_s": Column(pl.Int64, "end of the copy or of the tenant's stay; null if the run ended before"),
+        "end_s": Column(
+            pl.Int64, "end of the copy or of the tenant's stay; null if the run ended before", may_be_null=True
+        ),
         "outcome": Column(
             pl.String,
             "completed, departed (the tenant left first), failed (a node was lost) or under way (at the run's end)",
         ),
-        "why": Column(pl.String, "why the engine made it, in words"),
+        "why": Column(pl.String, "why it was made, in words"),
     },
     "refusals": {
         "time_s": TIME,
@@ -99,20 +116,15 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         **{
             f"{term}_{when}": Column(pl.Float64, f"{meaning}, {when} the plan")
             for when in ("before", "after")
-            for term, meaning in {
-                "energy": "energy",
-                "movement": "movement term m, moves",
-                "imbalance": "imbalance term I",
-                "fragmentation": "fragmentation term F",
-                "expected_failovers": "expected failovers V, nodes",
-                "expected_overload": "expected overload O, shares of thresholds; 0 where it weighs nothing",
-            }.items()
+            for term, meaning in TERMS.items()
         },
     },
     "interruptions": {
         "tenant": TENANT,
         "begin_s": Column(pl.Int64, "when the tenant could no longer be used, seconds since the start"),
-        "end_s": Column(pl.Float64, "when it could be used again; null if not before the end of the run"),
+        "end_s": Column(
+            pl.Float64, "when it could be used again; null if not before the end of the run", may_be_null=True
+        ),
         "cause": Column(
             pl.String, "violation, balancing, placement, node fault, upgrade, quorum loss, or a constraint"
         ),
@@ -127,7 +139,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "upgrade": Column(pl.Int32, "number of the rolling upgrade, from 0"),
         "domain": Column(pl.String, "upgrade domain"),
         "begin_s": Column(pl.Int64, "begin, seconds since the start"),
-        "end_s": Column(pl.Int64, "end of its health check; null if not before the end of the run"),
+        "end_s": Column(pl.Int64, "end of its health check; null if not before the end of the run", may_be_null=True),
         "rolls_back": Column(pl.Boolean, "whether the domain is taken back to what it was before"),
         "outcome": Column(
             pl.String,
@@ -139,7 +151,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "node": NODE,
         "metric": METRIC,
         "load": Column(pl.Float64, "metered load, both ends of moves counted, in the metric's unit"),
-        "share": Column(pl.Float64, "load by capacity; null where there is no capacity"),
+        "share": Column(pl.Float64, "load by capacity; null where there is no capacity", may_be_null=True),
     },
     "tenants": {
         "tenant": TENANT,
@@ -150,7 +162,9 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "refused": Column(pl.Boolean, "whether a replica found no place at the arrival"),
         "waiting_s": Column(pl.Int64, "time until a quorum of its replicas has a place for the first time"),
         "downtime_s": Column(pl.Float64, "time for which it could not be used: interruptions, without overlaps"),
-        "availability": Column(pl.Float64, "share of its stay for which it could be used; null for a stay of no time"),
+        "availability": Column(
+            pl.Float64, "share of its stay for which it could be used; null for a stay of no time", may_be_null=True
+        ),
         "failovers": Column(pl.Int32, "failovers of its replicas"),
     },
 }

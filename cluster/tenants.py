@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.errors import DensityError
+from cluster.hardware import Cluster
 from cluster.planned import PlanPool
 from cluster.pools import Source, TenantPool
 from cluster.scenario import Scenario
@@ -104,8 +105,20 @@ def promised(traces: TraceSet, metric: int) -> npt.NDArray[np.float64]:
     return traces.max_usage[:, metric].astype(np.float64) * traces.replicas
 
 
-def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantSequence:
+def make_tenants(
+    scenario: Scenario, source: Source, repeat: int = 0, *, held_by: Cluster | None = None
+) -> TenantSequence:
     """Draw the tenants of one repeat, or return those of a plan.
+
+    Parameters
+    ----------
+    scenario, source
+        Whose tenants they are.
+    repeat
+        Number of the repeat, from 0.
+    held_by
+        The nodes that are to hold them, where these are not the scenario's own. They face the same tenants: the density
+        counts by the scenario's own nodes.
 
     Raises
     ------
@@ -113,22 +126,23 @@ def make_tenants(scenario: Scenario, source: Source, repeat: int = 0) -> TenantS
         The pool runs out of tenants, a tenant has more replicas than there are nodes, or the demand of the first
         tenants is more than the cluster can hold.
     """
-    cluster, workload = scenario.cluster, scenario.workload
+    workload = scenario.workload
+    holding = scenario if held_by is None else attrs.evolve(scenario, cluster=held_by)
     metric = [info.name for info in source.metrics].index(workload.density_metric)
-    total = cluster.total_capacity(workload.density_metric)
+    own, total = (one.cluster.total_capacity(workload.density_metric) for one in (scenario, holding))
     if isinstance(source.pool, PlanPool):
         return _standing(source.pool, total, metric)
     rng = stream(scenario.run.seed, "tenants", repeat)
-    limit = _limit(scenario, source.metrics)
+    limit = _limit(holding, source.metrics)
     end = scenario.run.days * 86400.0
     last = workload.density if workload.density_end is None else workload.density_end
-    admission = _Admission(source.pool, rng, metric, (workload.density * total, last * total), end, limit)
+    admission = _Admission(source.pool, rng, metric, (workload.density * own, last * own), end, limit)
     fill = admission.fill(0)
     spread = np.arange(len(fill)) * scenario.run.fill_hours * 3600.0 / max(len(fill), 1)
     admission.start(fill, np.floor(spread).astype(np.int64))
     admission.run()
     traces, arrival = admission.traces(), np.array(admission.arrival, np.int64)
-    _check_feasible(scenario, traces, len(fill))
+    _check_feasible(holding, traces, len(fill))
     order = np.argsort(arrival, kind="stable")
     chosen = traces.select(order)
     parent = _pairs(chosen, arrival[order], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))

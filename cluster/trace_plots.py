@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.plots import COLOURS, save_figure
 from workloads.describe import DAY, HOUR, HOURS, TENTHS, Description
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ def save_description(path: Path, trace: Description, title: str) -> Path:
     for ax, panel in zip(axes, panels, strict=True):
         panel(ax, trace)
     figure.suptitle(title)
-    figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})
-    return path
+    return save_figure(figure, path)
 
 
 def _distribution(ax: Axes, values: npt.NDArray[np.float64], label: str, colour: str, *, style: str = "-") -> None:

@@ -3,6 +3,7 @@
 An engine that decides on which node each replica stands. It knows no clock, no simulator, no file and no process.
 """
 
+from plb.alternatives import Alternatives, ClosedNode, Place
 from plb.config import CapacityLimit, Checks, Combination, PlbConfig, Replay
 from plb.engine import PlacementAndLoadBalancing
 from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
@@ -28,12 +29,14 @@ from plb.unplaced import Unplaced
 from plb.violations import Apart, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread, Violation
 
 __all__ = [
+    "Alternatives",
     "Apart",
     "BrokenConstraint",
     "Budget",
     "CapacityLimit",
     "CheckFailedError",
     "Checks",
+    "ClosedNode",
     "Combination",
     "ConflictError",
     "DeactivationIntent",
@@ -54,6 +57,7 @@ __all__ = [
     "NodeViolation",
     "Partition",
     "Phase",
+    "Place",
     "PlacedReplica",
     "PlacementAndLoadBalancing",
     "PlacementStrategy",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
+from plb.alternatives import Alternatives
 from plb.carrying_out import carry_out, vacate
 from plb.config import PlbConfig
 from plb.errors import ConflictError
@@ -322,6 +323,26 @@ class PlacementAndLoadBalancing:
         """
         found = self._planner.violation_probabilities(self._planner.time(now), partition)
         return {node.name: float(one) for node, one in zip(self._state.nodes, found, strict=True)}
+
+    def alternatives(self, partition: str, *, now: float | None = None) -> tuple[Alternatives, ...]:
+        """Return, for each replica of a partition, where it could stand instead and what rules the other nodes out.
+
+        The replicas come in the order of `replicas`, departing ends and standbys aside; without nodes there are none.
+        Each is judged with all others where they stand; the rules are those of placement.
+
+        Parameters
+        ----------
+        now
+            Time in seconds on the host's clock; None: the latest seen.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        InvalidValueError
+            If `now` is not finite.
+        """
+        return self._planner.alternatives(partition, self._planner.time(now))
 
     def violations(self, *, soft: bool = False) -> tuple[Violation, ...]:
         """Return what is wrong with the cluster as it stands.

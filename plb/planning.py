@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 
 import attrs
 import numpy as np
 
+from plb.alternatives import Alternatives
 from plb.arrays import NOWHERE, Float, Problem, Solution
 from plb.config import PlbConfig
 from plb.configuration import Configuration
@@ -32,9 +34,10 @@ from plb.search.inspection import Inspection
 from plb.search.own.additions import Additions, additions_of
 from plb.search.priorities import rule_priorities
 from plb.search.run import Run
+from plb.search.survey import Survey
 from plb.service_domains import ServiceDomain, service_domains
 from plb.service_tables import ServiceTables, build_tables, tables_version
-from plb.slots import fill_every_node
+from plb.slots import fill_every_node, slots_of
 from plb.state import ClusterState
 from plb.topology import Topology, build_topology, topology_version
 from plb.violations import Violation
@@ -153,6 +156,21 @@ class Planner:
         if missing:
             return configuration.violation_probabilities_with(missing[0])
         return configuration.violation_probabilities
+
+    def alternatives(self, partition: str, at: float) -> tuple[Alternatives, ...]:
+        """Return where the replicas of a partition could stand instead; nothing that the engine knows is changed."""
+        record, state = self.state.partition(partition), self.state
+        if not state.nodes:
+            return ()
+        everywhere = state.services[record.service].on_every_node
+        rows = [row for row in slots_of(state, record) if not (everywhere and state.rows.node[row] == NOWHERE)]
+        # what is drawn for this time, or by now, is not to be seen by later plans
+        outlook = deepcopy(self.outlook)
+        outlook.update(state, at)
+        domain = next(one for one in self.domains() if one is None or record.service in one.services)
+        problem = build_problem(state, self.topology(), outlook, self._service_tables(domain))
+        survey = Survey(state, problem, start_solution(problem), self._additions(at))
+        return tuple(survey.of(row) for row in rows)
 
     def fill_every_node(self) -> None:
         """Bring the slots of services on every node in step with the nodes that there are."""

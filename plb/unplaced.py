@@ -145,6 +145,8 @@ class Shortage:
         What the replica needs, and the most that one of these nodes has left; user units.
     roomiest
         Name of that node.
+    missing
+        How much more room that node would need, in user units; more than `needed` where it is too full already.
     """
 
     metric: str
@@ -152,6 +154,7 @@ class Shortage:
     needed: float
     free: float
     roomiest: str
+    missing: float
 
     def __str__(self) -> str:
         return f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.roomiest}"
@@ -289,11 +292,15 @@ class Unplaced:
     def __str__(self) -> str:
         text = f"{self.role.name.lower()} of {self.partition} fits on {self.fitting or 'none'} of {self.nodes} nodes"
         if self.eliminated:
-            parts = [f"{one.nodes} by {rule_in_words(one.rule)} ({one})" for one in self.eliminated]
-            text += f": ruled out {', '.join(parts)}"
+            text += f": ruled out {eliminated_in_words(self.eliminated)}"
         if self.given_up:
             text += f"; even without the {_rules(self.given_up)}"
         return text if self.together is None else f"{text}; {self.together}"
+
+
+def eliminated_in_words(eliminated: Sequence[Elimination]) -> str:
+    """Return how many nodes each rule ruled out, with the numbers behind it."""
+    return ", ".join(f"{one.nodes} by {rule_in_words(one.rule)} ({one})" for one in eliminated)
 
 
 def _rules(names: Sequence[str]) -> str:

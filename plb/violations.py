@@ -34,17 +34,6 @@ class NodeViolation:
     threshold: float
     limit: float | None = None
 
-    @property
-    def exceeds_limit(self) -> bool:
-        """Whether the node carries more than the engine would give it, so that repair relieves it."""
-        return self.limit is not None and self.load > self.limit
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        """The numbers by name."""
-        known = {"load": self.load, "threshold": self.threshold}
-        return known if self.limit is None else {**known, "limit": self.limit}
-
     def __str__(self) -> str:
         text = f"{self.metric} of node {self.node} is {amount(self.load)}"
         if self.limit is not None and self.load > self.limit >= self.threshold:

@@ -108,14 +108,21 @@ def read_google(folder: str | Path, *, machines: int, seed: int) -> TaskSamples:
     step = GOOGLE_STEP * MICROSECONDS
     task = pl.struct("collection_id", "instance_index").rank("dense").cast(pl.Int64).alias("task")
     usage, limit = pl.col("p90_cpu_usage").max().cast(pl.Float64), pl.col("cpu_limit").max().cast(pl.Float64)
-    rows = Checker(path).collect(
-        pl.scan_parquet(path)
+    check = Checker(path)
+    wanted = ("time", "p90_cpu_usage", "cpu_limit", "collection_id", "instance_index")
+    check.columns(check.collect(pl.scan_parquet(path, glob=False).head(0)), dict.fromkeys(wanted, "number"))
+    check.raise_problems()
+    rows = check.collect(
+        pl.scan_parquet(path, glob=False)
         .select("time", "p90_cpu_usage", "cpu_limit", task)
         .filter(pl.col("p90_cpu_usage") >= 0.0)
         .group_by("task", pl.col("time") // step * step)
         .agg(usage, limit)
         .sort("task", "time")
     )
+    if not len(rows):
+        check.add("no sample with a usage", "at least one")
+    check.raise_problems()
     tasks = rows["task"].to_numpy()
     machine = np.random.default_rng(seed).integers(0, machines, tasks.max() + 1)
     return TaskSamples.from_columns(

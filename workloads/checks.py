@@ -19,6 +19,9 @@ ROWS_LISTED = 5
 LARGEST = float(np.finfo(np.float32).max)
 """Samples are kept as 32-bit floats."""
 
+DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""What Polars raises where the contents of a file are damaged."""
+
 Mask = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
@@ -44,19 +47,37 @@ class Checker:
         """Note a problem; `row` counts from 1."""
         self.problems.append(TraceProblem(self.file, row, column, found, expected, count))
 
-    def bad_rows(self, mask: Mask, column: str, found: npt.NDArray[Any] | pl.Series, expected: str) -> None:
-        """Note the rows where `mask` is true; `found` holds what stands in each row."""
-        rows = np.flatnonzero(mask)
-        alike = [at for at, old in enumerate(self.problems) if (old.column, old.expected) == (column, expected)]
-        for row in rows[: max(0, ROWS_LISTED - len(alike))].tolist():
-            alike.append(len(self.problems))
-            self.add(_text(found[row]), expected, self.rows_above + row + 1, column)
-            rows = rows[1:]
-        if len(rows):
-            last = self.problems[alike[-1]]
-            self.problems[alike[-1]] = attrs.evolve(last, count=last.count + len(rows))
+    def bad_rows(
+        self,
+        mask: Mask,
+        column: str,
+        found: npt.NDArray[Any] | pl.Series,
+        expected: str,
+        rows: pl.Series | None = None,
+    ) -> None:
+        """Note the rows where `mask` is true.
 
-    def columns(self, frame: pl.DataFrame, wanted: dict[str, str]) -> bool:
+        Parameters
+        ----------
+        mask, column, expected
+            Which rows are wrong, in which column, and what should stand there.
+        found
+            What stands in each row.
+        rows
+            Their numbers in the file, from 1, where they are not those of the table, one after the other.
+        """
+        wrong = np.flatnonzero(mask)
+        alike = [at for at, old in enumerate(self.problems) if (old.column, old.expected) == (column, expected)]
+        for row in wrong[: max(0, ROWS_LISTED - len(alike))].tolist():
+            alike.append(len(self.problems))
+            number = self.rows_above + row + 1 if rows is None else int(rows[row])
+            self.add(_text(found[row]), expected, number, column)
+            wrong = wrong[1:]
+        if len(wrong):
+            last = self.problems[alike[-1]]
+            self.problems[alike[-1]] = attrs.evolve(last, count=last.count + len(wrong))
+
+    def columns(self, frame: pl.DataFrame, wanted: dict[str, str], rows: pl.Series | None = None) -> bool:
         """Check that the columns are there, of kind "text", "number" or "flag", without nulls; return whether so."""
         before = len(self.problems)
         for name, kind in wanted.items():
@@ -65,16 +86,15 @@ class Checker:
             elif not _is_kind(frame[name].dtype, kind):
                 self.add(f"type {frame[name].dtype}", f"a column of {kind}s", column=name)
             elif frame[name].null_count():
-                self.bad_rows(frame[name].is_null().to_numpy(), name, frame[name], f"a {kind}")
+                self.bad_rows(frame[name].is_null().to_numpy(), name, frame[name], f"a {kind}", rows)
         return len(self.problems) == before
 
-    def numbers(self, frame: pl.DataFrame, names: list[str]) -> None:
+    def numbers(self, frame: pl.DataFrame, names: list[str], rows: pl.Series | None = None) -> None:
         """Check that these columns are at least 0, and finite as 32-bit floats."""
         for name in names:
             values = frame[name].to_numpy()
-            self.bad_rows(
-                ~((values >= 0) & (values <= LARGEST)), name, values, f"a finite number >= 0, < {LARGEST:.2g}"
-            )
+            good = (values >= 0) & (values <= LARGEST)
+            self.bad_rows(~good, name, values, f"a finite number >= 0, < {LARGEST:.2g}", rows)
 
     def read(self) -> pl.DataFrame:
         """Return the file as a data frame, or raise `TraceError` where its contents are damaged."""
@@ -94,7 +114,7 @@ class Checker:
     def _undamaged(self, read: Callable[[], T]) -> T:
         try:
             return read()
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        except DAMAGED as error:
             self.add(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
         self.raise_problems()
         raise AssertionError
@@ -108,7 +128,12 @@ class Checker:
 def _is_kind(dtype: pl.DataType, kind: str) -> bool:
     if kind == "text":
         return dtype in (pl.String, pl.Categorical, pl.Enum)
-    return dtype == pl.Boolean if kind == "flag" else dtype.is_integer() or dtype.is_float()
+    return dtype == pl.Boolean if kind == "flag" else is_whole(dtype) or dtype.is_float()
+
+
+def is_whole(dtype: pl.DataType) -> bool:
+    """Return whether a column holds whole numbers of at most 64 bits; NumPy has no others."""
+    return dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128)
 
 
 def _text(value: object) -> str:

@@ -28,6 +28,7 @@ from workloads.history_format import read_history, write_history
 from workloads.segments import spread, step_of_row
 from workloads.trace import TraceSet
 from workloads.validation import SeriesTable, check_samples, check_tenants
+from workloads.writing import write_parquet
 
 __all__ = [
     "TENANTS_FILE",
@@ -64,7 +65,6 @@ def write_traces(traces: TraceSet, path: str | Path, provenance: Mapping[str, An
         Where the traces come from (any JSON object); kept in the files.
     """
     folder = Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
     for name, kind, frame in (
         (TRACES_FILE, "traces", samples_frame(traces)),
         (TENANTS_FILE, "tenants", tenants_frame(traces)),
@@ -72,7 +72,7 @@ def write_traces(traces: TraceSet, path: str | Path, provenance: Mapping[str, An
         header = Header(
             kind=kind, metrics=traces.metrics, step_seconds=traces.step_seconds, provenance=provenance or {}
         )
-        frame.write_parquet(folder / name, metadata=header.metadata())
+        write_parquet(frame, folder / name, header.metadata())
 
 
 def read_traces(path: str | Path) -> TraceSet:

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import polars as pl
 
+from workloads.checks import DAMAGED
 from workloads.errors import TraceError, TraceProblem
 from workloads.trace import MetricInfo
 
@@ -60,9 +61,9 @@ def read_header(path: Path, kind: str) -> Header:
         text = pl.read_parquet_metadata(path).get(KEY)
     except FileNotFoundError:
         raise TraceError([TraceProblem(str(path), None, None, "no such file", f"a {kind} file")]) from None
-    except pl.exceptions.ComputeError as error:
+    except DAMAGED as error:
         raise TraceError(
-            [TraceProblem(str(path), None, None, f"no Parquet file ({error})", f"a {kind} file")]
+            [TraceProblem(str(path), None, None, f"no Parquet file ({str(error)[:200]})", f"a {kind} file")]
         ) from None
     try:
         content = json.loads(text or "null")

@@ -19,6 +19,7 @@ from workloads.checks import Checker
 from workloads.header import Header, read_header
 from workloads.trace import STEP_SECONDS, MetricInfo
 from workloads.validation import ROLES
+from workloads.writing import write_parquet
 
 MATRICES = {"level": "level_", "initial": "initial_", "growth": "growth_s_", "maximum": "maximum_"}
 
@@ -57,8 +58,7 @@ def write_history(
     }
     for field, prefix in MATRICES.items():
         columns |= {f"{prefix}{name}": getattr(history, field)[:, i] for i, name in enumerate(history.metrics)}
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame(columns).write_parquet(path, metadata=header.metadata())
+    write_parquet(pl.DataFrame(columns), path, header.metadata())
 
 
 def read_history(path: str | Path) -> DemandHistory:

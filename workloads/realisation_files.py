@@ -23,6 +23,8 @@ import polars as pl
 from plb.errors import InvalidValueError, UnknownNameError
 from workloads.checks import Checker
 from workloads.format import TRACES_FILE, read_traces
+from workloads.readers.bitbrains_rows import KEYS, check_keys
+from workloads.readers.chunks import ROW
 from workloads.realisations import UNKNOWN, Ints, UsageSamples
 from workloads.segments import bounds_of, maximum, spread
 from workloads.trace import MetricInfo
@@ -78,14 +80,19 @@ def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     if "cpu_pct" not in table.columns or not isinstance(table["cpu_pct"].dtype, pl.List):
         check.add(f"columns {', '.join(table.columns)}", "a column of lists of numbers", column="cpu_pct")
         check.raise_problems()
-    table = table.filter(pl.col("cpu_pct").list.len() > 0)
+    table = table.with_row_index(ROW, 1).filter(pl.col("cpu_pct").list.len() > 0)
     lists = table["cpu_pct"]
-    flat = lists.explode().to_frame()
-    _check_numbers(check, flat, ["cpu_pct"])
+    flat = table.select(ROW, "cpu_pct").explode("cpu_pct")
+    _check_numbers(check, flat, ["cpu_pct"], flat[ROW])
     values = flat["cpu_pct"].to_numpy().astype(np.float32)[:, np.newaxis]
     lengths = lists.list.len().to_numpy()
-    days = table["day"].rank("dense").to_numpy() if "day" in table.columns else np.full(len(table), UNKNOWN)
-    return UsageSamples(known, values, bounds_of(lengths), period=_whole(lengths, BINS_A_DAY, days))
+    has_days = "day" in table.columns
+    if has_days:
+        check.columns(table.head(0), {"day": "text"})
+        check.raise_problems()
+    days = table["day"].rank("dense").cast(pl.Int64) if has_days else pl.Series([UNKNOWN] * len(table), dtype=pl.Int64)
+    period = days.fill_null(UNKNOWN).to_numpy()
+    return UsageSamples(known, values, bounds_of(lengths), period=_whole(lengths, BINS_A_DAY, period))
 
 
 def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
@@ -93,11 +100,12 @@ def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     columns = [name for metric in known for name, info in BITBRAINS_COLUMNS.items() if info == metric]
     check = Checker(file)
     empty = check.collect(pl.scan_parquet(file, glob=False).head(0))
-    check.columns(empty, dict.fromkeys(("vm", "bin", "cores", *columns), "number"))
+    check.columns(empty, dict.fromkeys((*KEYS, "cores", *columns), "number"))
     check.raise_problems()
-    running = pl.scan_parquet(file, glob=False).filter(pl.col("cores") > 0)
-    table = check.collect(running.select("vm", "bin", *columns).sort("vm", "bin"))
-    _check_numbers(check, table, columns)
+    check_keys(check, file)
+    rows = pl.scan_parquet(file, glob=False).with_row_index(ROW, 1).filter(pl.col("cores") > 0)
+    table = check.collect(rows.select(ROW, *KEYS, *columns).sort(KEYS))
+    _check_numbers(check, table, columns, table[ROW])
     day = table["bin"].to_numpy().astype(np.int64) // BINS_A_DAY
     key = table["vm"].to_numpy().astype(np.int64) * 2**20 + day
     first = np.flatnonzero(np.diff(key, prepend=-1))
@@ -130,10 +138,11 @@ def _chosen(known: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Pa
     return tuple(of_name[name] for name in wanted)
 
 
-def _check_numbers(check: Checker, table: pl.DataFrame, columns: Sequence[str]) -> None:
-    check.columns(table, dict.fromkeys(columns, "number"))
+def _check_numbers(check: Checker, table: pl.DataFrame, columns: Sequence[str], rows: pl.Series) -> None:
+    """Raise `TraceError` unless these columns hold usage; `rows` has the numbers of the rows in the file."""
+    check.columns(table, dict.fromkeys(columns, "number"), rows)
     check.raise_problems()
-    check.numbers(table, list(columns))
+    check.numbers(table, list(columns), rows)
     check.raise_problems()
 
 

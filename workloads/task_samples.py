@@ -19,7 +19,8 @@ import polars as pl
 
 from plb.risk.peaks import Predictions, TaskSamples
 from plb.risk.peaks.samples import AMOUNTS, allowed_amounts, order_of, same_as_above
-from workloads.checks import Checker
+from workloads.checks import DAMAGED, Checker, is_whole
+from workloads.writing import write_csv, write_parquet
 
 CSV, PARQUET = ".csv", ".parquet"
 MICROSECONDS = 1_000_000
@@ -126,10 +127,8 @@ def prediction_frame(table: SampleTable, found: Predictions, names: Sequence[str
 def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
     """Write a table, as CSV or Parquet by the name of the file."""
     check_suffix(path)
-    if Path(path).suffix.lower() == CSV:
-        frame.write_csv(path)
-    else:
-        frame.write_parquet(path)
+    write = write_csv if Path(path).suffix.lower() == CSV else write_parquet
+    write(frame, path)
 
 
 def check_suffix(path: str | Path) -> None:
@@ -152,7 +151,7 @@ def _read(check: Checker, path: Path) -> pl.DataFrame:
     check.raise_problems()
     try:
         frame = _read_csv(path) if path.suffix.lower() == CSV else pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except DAMAGED as error:
         row = _overlong_row(path) if path.suffix.lower() == CSV else None
         if row is None:
             check.add(f"damaged contents ({str(error)[:200]})", "a file that can be read")
@@ -192,7 +191,7 @@ def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Numbers:
     """Return a column of numbers, and note the rows where it has none or one out of range."""
     given = frame[name]
     is_text = given.dtype in (pl.String, pl.Categorical, pl.Enum) or given.dtype == pl.Null
-    if not (is_text or given.dtype.is_integer() or given.dtype.is_float()):
+    if not (is_text or is_whole(given.dtype) or given.dtype.is_float()):
         check.add(f"type {given.dtype}", EXPECTED[name], column=name)
         return np.zeros(len(frame))
     numbers = (given.cast(pl.String) if is_text else given).cast(pl.Float64, strict=False)
@@ -208,7 +207,7 @@ def _codes(check: Checker, frame: pl.DataFrame, name: str) -> tuple[pl.Series, W
     if given.dtype in (pl.String, pl.Categorical, pl.Enum):
         given = given.cast(pl.String)
         missing = given.is_null() | (given.str.strip_chars() == "")
-    elif given.dtype.is_integer() or given.dtype == pl.Null:
+    elif is_whole(given.dtype) or given.dtype == pl.Null:
         missing = given.is_null()
     else:
         check.add(f"type {given.dtype}", EXPECTED[name], column=name)

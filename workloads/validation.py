@@ -184,7 +184,8 @@ def _roles(check: Checker, samples: pl.DataFrame) -> npt.NDArray[np.int64]:
 def _check_times(check: Checker, time: npt.NDArray[np.float64], above: float, first: Mask, step: float) -> None:
     """Check the times of rows, of which some are the `first` of a series, below a row with the time `above`."""
     check.bad_rows(first & ~(np.abs(time) <= TIME_TOLERANCE * step), "time_s", time, "0 in the first row of a series")
-    advance = np.diff(time, prepend=above) / step
+    with np.errstate(invalid="ignore", over="ignore"):  # times that are not finite advance by no step
+        advance = np.diff(time, prepend=above) / step
     wrong = ~first & ~(np.abs(advance - 1.0) <= TIME_TOLERANCE)
     back = wrong & ~(advance > 1.0)
     check.bad_rows(back, "time_s", time, f"rows in order: the time of the row above plus the step, {step:g}")

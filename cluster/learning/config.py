@@ -6,7 +6,6 @@ Every field stands in the file under the same name, in the section named like th
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,12 +14,14 @@ from typing import Any
 
 import attrs
 
+from cluster.digests import digest_of
 from cluster.errors import ScenarioError
 from cluster.learning.baselines import BASELINES
-from cluster.learning.dimensions import Dimensions
+from cluster.learning.dimensions import MOST_CELLS, Dimensions
+from cluster.learning.episode import HORIZONS
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.rewards import Penalties
-from cluster.learning.sources import Jobs, RegionSource, TraceSource, longest_of
+from cluster.learning.sources import Jobs, RegionSource, TraceSource, expected_steps, longest_of
 from cluster.section_file import SectionReader, nearest, read_toml
 from cluster.sections import Section, check_directory_name, count
 from plb import InvalidValueError, PlbError, UnknownNameError
@@ -99,10 +100,12 @@ class LearningConfig:
     def __attrs_post_init__(self) -> None:
         check_directory_name("learning file", self.name)
         check_count("bootstrap", "iterations", self.bootstrap_iterations, low=1)
+        for _, error in _too_large(self.machines, self.evaluation, self.jobs, self.bootstrap):
+            raise error
 
     def as_json(self) -> dict[str, Any]:
-        """Return the configuration as plain JSON values."""
-        return json.loads(json.dumps(attrs.asdict(self)))  # type: ignore[no-any-return]
+        """Return the configuration as plain JSON values; numbers of NumPy are Python's there."""
+        return json.loads(json.dumps(attrs.asdict(self), default=lambda number: number.item()))  # type: ignore[no-any-return]
 
     def digest(self) -> str:
         """Return the SHA-256 of what the trained policy depends on, in hex.
@@ -113,8 +116,31 @@ class LearningConfig:
         del plain["evaluation"], plain["name"]
         for jobs in (plain["jobs"], plain["bootstrap"] or {}):
             jobs.pop("path", None)
-        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest_of(plain)
+
+
+def _too_large(
+    sizes: Dimensions, evaluation: Evaluation, jobs: Jobs, bootstrap: Jobs | None
+) -> Iterator[tuple[str, PlbError]]:
+    """Yield where episodes would take more memory than machines have, with the section of the jobs."""
+    for place, some, counts in (("jobs", jobs, evaluation.machines), ("bootstrap", bootstrap, ())):
+        if some is None:
+            continue
+        for machines in (sizes.machines, *counts):
+            most_jobs, most_steps = _most(attrs.evolve(sizes, machines=machines))
+            of_one = int(most_jobs * sizes.machines / machines)
+            on = f"with {machines} machines, {len(sizes.resources)} resources and a horizon of {sizes.horizon} steps"
+            if some.jobs > of_one:
+                yield place, InvalidValueError(place, "jobs", some.jobs, f"a whole number <= {of_one}, {on}")
+            if expected_steps(some) > most_steps:
+                yield place, InvalidValueError(place, "jobs / rate", expected_steps(some), f"<= {most_steps}, {on}")
+
+
+def _most(sizes: Dimensions) -> tuple[int, int]:
+    """Return how many jobs an episode may have, and how many steps until the last arrives."""
+    wide = len(sizes.resources)
+    steps = MOST_CELLS // (wide * sizes.machines) - (HORIZONS + 1) * sizes.horizon - sizes.past
+    return MOST_CELLS // (wide * sizes.horizon), steps
 
 
 def read_config(path: str | Path) -> LearningConfig:
@@ -154,6 +180,9 @@ class _ConfigReader(SectionReader):
         if not self.problems:
             self.attempt("name", lambda: check_directory_name("learning file", name))
             self.attempt("bootstrap.iterations", lambda: check_count("bootstrap", "iterations", iterations, low=1))
+            some = [sections[key] for key in ("machines", "evaluation", "jobs", "bootstrap")]
+            for place, error in _too_large(*some):
+                self.add(place, str(error))
         if self.problems:
             return None
         config = LearningConfig(

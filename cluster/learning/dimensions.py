@@ -11,6 +11,8 @@ from cluster.sections import Section, count
 from plb.errors import InvalidValueError, PlbError
 from plb.learning.interface import ObservationShape
 
+MOST_CELLS = 2**28
+"""Numbers that one array of an episode holds at the most, 2 GiB: machines by resources by steps, or jobs likewise."""
 RESOURCES = ("cpu", "memory")
 """Those of machines and jobs where nothing else is said."""
 

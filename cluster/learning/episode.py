@@ -17,7 +17,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from cluster.learning.dimensions import Dimensions
+from cluster.learning.dimensions import MOST_CELLS, Dimensions
 from cluster.learning.rewards import Penalties, Standing
 from cluster.learning.sequence import Floats, Ints, JobArrays, JobSequence
 from plb.errors import ConflictError, InvalidValueError
@@ -89,7 +89,8 @@ class Episode:
         if longest_steps is not None:
             check_count("episode", "longest_steps", longest_steps, low=1, high=2_000_000)
         self.time = 0
-        self.over, self.truncated = True, False
+        self.over, self.truncated, self._begun = True, False, False
+        self.head = self._arrived = 0
 
     def begin(self, sequence: JobSequence) -> None:
         """Begin anew with these jobs: all machines empty, in the step of the first arrival."""
@@ -107,11 +108,24 @@ class Episode:
         self._steps: list[int] = self.jobs.steps.tolist()
         last = self._arrival[-1] + HORIZONS * sizes.horizon
         self.last_step = last if self.longest_steps is None else self.longest_steps
+        self._check_room()
         self._clear()
-        self.time = first
+        self.time, self._begun = first, True
         self.decisions = 0
         self.truncated = self.over = False
         self._arrive()
+
+    def _check_room(self) -> None:
+        """Refuse an episode whose arrays would take more memory than machines have."""
+        sizes = self.dimensions
+        most = MOST_CELLS // (sizes.machines * len(sizes.resources)) - sizes.past - sizes.horizon
+        if self.last_step > most:
+            allowed = f"at most {most}, with {sizes.machines} machines"
+            raise InvalidValueError(f"job sequence {self.name!r}", "last step", self.last_step, allowed)
+
+    def _check_begun(self) -> None:
+        if not self._begun:
+            raise ConflictError("the episode has no jobs yet; begin it")
 
     def _clear(self) -> None:
         sizes, jobs = self.dimensions, self.jobs
@@ -140,10 +154,12 @@ class Episode:
     @property
     def usage(self) -> Floats:
         """Usage of each machine in the present step by the jobs placed so far, (M, D)."""
+        self._check_begun()
         return self._usage[:, :, self.dimensions.past + self.time]
 
     def coming(self, steps: int) -> Standing:
         """Return what will stand in the next steps, the present one first, if nothing more were placed; no queue."""
+        self._check_begun()
         now = self.dimensions.past + self.time
         window = slice(now, now + check_count("episode", "steps", steps, low=1, high=self.dimensions.horizon))
         return Standing(
@@ -155,6 +171,7 @@ class Episode:
 
     def running(self) -> Ints:
         """Return the jobs that stand on a machine now."""
+        self._check_begun()
         placed = self.placed[: self.head]
         return np.flatnonzero(placed + self.jobs.steps[: self.head] > self.time)
 
@@ -212,6 +229,7 @@ class Episode:
 
     def record(self) -> Record:
         """Return what happened so far; what happens later leaves it as it is."""
+        self._check_begun()
         first = self._arrival[0]
         return Record(
             dimensions=self.dimensions,
@@ -226,6 +244,7 @@ class Episode:
 
     def observe(self) -> Observation:
         """Return what there is to see now, in arrays of its own."""
+        self._check_begun()
         sizes, now, head = self.dimensions, self.time, self.head
         shown = min(self.queue, sizes.visible)
         queue = np.zeros((sizes.visible, len(sizes.resources), sizes.horizon), np.float32)

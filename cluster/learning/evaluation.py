@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 
-from cluster.comparison import half_width
+from cluster.intervals import Interval
 from cluster.learning.baselines import BASELINES, Policy, play
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
@@ -43,34 +42,6 @@ class Task:
     policy: str
     machines: int
     sequence: int
-
-
-@attrs.frozen
-class Interval:
-    """A mean over job sequences and its 95 % interval (Student's t).
-
-    Parameters
-    ----------
-    mean, half_width
-        The mean, and half the width of the interval.
-    """
-
-    mean: float
-    half_width: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Interval:
-        """Return that of at least two values."""
-        return cls(float(np.mean(values)), half_width(list(values)) or 0.0)
-
-    @property
-    def sign(self) -> int:
-        """1 or -1 where the whole interval lies above or below 0, else 0."""
-        return int(self.mean > self.half_width) - int(self.mean < -self.half_width)
-
-    def as_json(self) -> dict[str, float]:
-        """Return mean, low and high end."""
-        return {"mean": self.mean, "low": self.mean - self.half_width, "high": self.mean + self.half_width}
 
 
 @attrs.frozen(eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import figure
-from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.plots import COLOURS, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
     intervals = [evaluation.interval(policy, name) for policy in policies]
     place = np.arange(len(policies))[::-1]
     colours = [COLOURS[0] if policy == LEARNED else COLOURS[1] for policy in policies]
-    means, halves = [one.mean for one in intervals], [one.half_width for one in intervals]
+    means, halves = [one.mean for one in intervals], [one.half_width or 0.0 for one in intervals]
     ax.barh(place, means, color=colours, height=0.7)
     ax.errorbar(means, place, xerr=halves, fmt="none", ecolor="#222222", elinewidth=1.0, capsize=2.0)
     ax.set_yticks(place, policies)
@@ -77,7 +77,7 @@ def save_curve(path: Path, curves: Mapping[str, Sequence[CurveRow]], title: str)
     ax = picture.subplots()
     plot_curve(ax, curves)
     ax.set_title(title, parse_math=False)
-    picture.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(picture, path)
 
 
 def save_evaluation(path: Path, evaluation: EvaluationResult, title: str) -> None:
@@ -89,4 +89,4 @@ def save_evaluation(path: Path, evaluation: EvaluationResult, title: str) -> Non
     for ax, name in zip(axes.flat, SHOWN, strict=True):
         plot_figure(ax, evaluation, name)
     picture.suptitle(f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences", parse_math=False)
-    picture.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(picture, path)

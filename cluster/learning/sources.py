@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Literal
@@ -86,6 +87,11 @@ Jobs = SyntheticJobs | TraceSource | RegionSource
 def longest_of(jobs: Jobs) -> int:
     """Return the steps of the longest job that there may be."""
     return max(jobs.short_steps[1], jobs.long_steps[1]) if isinstance(jobs, SyntheticJobs) else jobs.steps[1]
+
+
+def expected_steps(jobs: Jobs) -> int:
+    """Return about how many steps pass until the last job arrives."""
+    return math.ceil(jobs.jobs / jobs.rate)
 
 
 def scaled(jobs: Jobs, factor: float) -> Jobs:

@@ -8,8 +8,9 @@ from rich.box import SIMPLE_HEAVY
 from rich.markup import escape
 from rich.table import Table
 
+from cluster.intervals import Interval
 from cluster.learning.config import LearningConfig
-from cluster.learning.evaluation import LEARNED, EvaluationResult, Interval
+from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import UTILISATION, figure
 
 MARKS = {"better": "<", "worse": ">", "equal": " "}
@@ -43,6 +44,6 @@ def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Ta
 
 def cell(interval: Interval) -> str:
     """Return a mean and half of its interval, to the first digit of the latter."""
-    half = interval.half_width
+    half = interval.half_width or 0.0
     decimals = min(MOST_DECIMALS, max(0, -floor(log10(half)))) if half else (1 if interval.mean else 0)
     return f"{interval.mean:,.{decimals}f}±{half:.{decimals}f}"

@@ -17,9 +17,10 @@ from cluster.learning.game import JobPlacementGame
 from cluster.learning.rewards import Penalties
 from cluster.learning.sources import Jobs, SourceOf
 from cluster.learning.workers import Map
-from cluster.results import versions, write_json
+from cluster.results import check_writable, versions, write_json
 from cluster.streams import stream_seed
 from plb.errors import ConflictError
+from workloads.writing import write_csv
 
 if TYPE_CHECKING:
     from plb.learning.checkpoints import CurveRow
@@ -97,12 +98,15 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
     ------
     ResultsExistError
         It is a file.
+    OSError
+        It cannot be written to.
     ConflictError
         The directory holds files, and neither `resume` nor `force` is given; or it holds a training that cannot be gone
         on with: one with other settings, or whose summary is missing or damaged.
     """
     if folder.exists() and not folder.is_dir():
         raise ResultsExistError(folder)
+    check_writable(folder)
     if force or not folder.exists() or not any(folder.iterdir()):
         return
     if not resume:
@@ -182,7 +186,7 @@ def write_curves(path: Path, curves: dict[str, tuple[CurveRow, ...]]) -> None:
     import polars as pl
 
     rows = [{"stage": stage, **attrs.asdict(row)} for stage, curve in curves.items() for row in curve]
-    pl.DataFrame(rows).write_csv(path)
+    write_csv(pl.DataFrame(rows), path)
 
 
 def _summary(config: LearningConfig) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import attrs
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.overriding import override
 from cluster.pools import read_traces_of
+from cluster.scenario import Scenario
 from cluster.scenario_file import read_scenario
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.design import Design, Setting
@@ -124,13 +125,10 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
         problems.append(ScenarioProblem("engine.policy", SET_BY_STUDIES))
     if problems:
         raise ScenarioError(str(path), problems)
-    read: list[Path] = []
     if scenario.workload.kind != "region":
         workload["path"] = str(Path(scenario.workload.path or "").resolve())
-        read_traces_of(attrs.evolve(scenario.workload, path=workload["path"]))  # refuses what is not there
-        read = [file for file in sorted(Path(workload["path"]).rglob("*")) if file.is_file()]
-    files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *read)}
-    region = {"region": scenario.workload.parameters_of_region().digest()} if scenario.workload.kind == "region" else {}
+        scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, path=workload["path"]))
+        read_traces_of(scenario.workload)  # refuses what is not there
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
     workload.pop("density", None)
     kept = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}
@@ -141,5 +139,16 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
         scenario.workload.density,
         {**kept, "workload": workload, "run": run, **imports},
         vcores=scenario.cluster.capacity[scenario.workload.density_metric],
-        digests=files | region,
+        digests=digests_of_inputs(scenario),
     )
+
+
+def digests_of_inputs(scenario: Scenario) -> dict[str, str]:
+    """Return the SHA-256 of every file that a scenario without a plan reads, by its name, and of its region."""
+    workload = scenario.workload
+    region = {"region": workload.parameters_of_region().digest()} if workload.kind == "region" else {}
+    read: list[Path] = []
+    if workload.kind != "region" and workload.path is not None:
+        read = [file for file in sorted(Path(workload.path).rglob("*")) if file.is_file()]
+    files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *read)}
+    return files | region

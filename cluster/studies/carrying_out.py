@@ -3,7 +3,7 @@
 ::
 
     OUT/journal.jsonl     the finished runs, as they came; a sweep goes on from here
-    OUT/study.json        what was run: settings, arms, versions
+    OUT/study.json        what was run: settings, arms, versions; and whether all runs are there
     OUT/runs.parquet      a row a run; the same bytes for any number of processes
     OUT/timings.parquet   seconds of every run
     OUT/failures.json     runs that failed, with their parameters and tracebacks
@@ -20,9 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from cluster.results import versions, write_json
+from cluster.digests import digest_of
+from cluster.errors import ResultsExistError
+from cluster.results import check_writable, stamped, versions, write_json
 from cluster.sweep import Journal, Outcome, Run, Task, sweep
 from plb import PlbError
+from workloads.writing import write_parquet
 
 if TYPE_CHECKING:
     import polars as pl
@@ -89,30 +92,76 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
         All runs. Their arguments that are no tables become columns.
     described
         What is said of the study in ``study.json``.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C; it says where the tables of the finished runs are.
     """
     check_study(place.folder / STUDY, name)
     if place.restart:
         (place.folder / JOURNAL).unlink(missing_ok=True)
+    head = head_of(name, described)
     with Journal(place.folder / JOURNAL) as journal:
-        write_json(place.folder / STUDY, {"study": name, "versions": versions(), **described})
+        write_json(place.folder / STUDY, {**head, "complete": False})
         known = sum(task.key in journal.finished for task in tasks)
-        with _progress(name, len(tasks), known, place.quiet) as report:
-            outcomes = sweep(run, tasks, journal, jobs=place.jobs, scheduler=place.scheduler, progress=report)
-    pairs = list(zip(tasks, outcomes, strict=True))
+        try:
+            with progress_bar(name, len(tasks), known, place.quiet) as report:
+                outcomes = sweep(run, tasks, journal, jobs=place.jobs, scheduler=place.scheduler, progress=report)
+        except KeyboardInterrupt:
+            _finish(
+                place.folder, [(task, journal.finished[task.key]) for task in tasks if task.key in journal.finished]
+            )
+            told = f"what is finished is in {place.folder}, and the same command goes on from there"
+            raise KeyboardInterrupt(told) from None
+    finished = _finish(place.folder, list(zip(tasks, outcomes, strict=True)))
+    write_json(place.folder / STUDY, {**head, "complete": not finished.failed})
+    return finished
+
+
+def _finish(folder: Path, pairs: Sequence[tuple[Task, Outcome]]) -> Finished:
+    """Write the tables of tasks and their outcomes, and return what came of them."""
     finished = Finished(
         [_row(task, outcome.values["totals"]) for task, outcome in pairs if outcome.values is not None],
         [(task, outcome) for task, outcome in pairs if outcome.values is None],
     )
-    _write_tables(place.folder, pairs, finished)
+    _write_tables(folder, pairs, finished)
     return finished
 
 
+def head_of(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stands in the ``study.json`` of a study beside whether it is complete."""
+    configuration = {"study": name, **described}
+    return {**configuration, "configuration_sha256": digest_of(configuration), "versions": versions()}
+
+
+def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return figures of a study with the stamp of its directory; some studies consist of several others."""
+    paths = sorted(folder.rglob(STUDY))
+    heads = {str(path.parent.relative_to(folder)): json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    digests = {place: head.get("configuration_sha256") for place, head in heads.items()}
+    seed = next((head["seed"] for head in heads.values() if "seed" in head), None)
+    return stamped(figures, digests, seed)
+
+
 def check_study(path: Path, name: str) -> None:
-    """Refuse a directory with the results of another study."""
-    if path.exists():
-        there = json.loads(path.read_text(encoding="utf-8")).get("study")
-        if there != name:
-            raise PlbError(f"{path.parent}: has the results of the study {there!r}; give another directory")
+    """Refuse a directory with the results of another study, or of something else, or that cannot be written to."""
+    folder = path.parent
+    if folder.exists() and not folder.is_dir():
+        raise ResultsExistError(folder)
+    check_writable(folder)
+    if not path.exists():
+        files = [one for one in folder.iterdir() if one.is_file() and one.name[0] != "."] if folder.exists() else []
+        if files and not (folder / JOURNAL).exists():
+            raise PlbError(f"{folder}: holds files of something else, such as {files[0].name}; give another directory")
+        return
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise PlbError(f"{path}: is damaged ({error}); remove it, or give another directory") from None
+    there = described.get("study") if isinstance(described, dict) else None
+    if there != name:
+        raise PlbError(f"{path.parent}: has the results of the study {there!r}; give another directory")
 
 
 def frame_of(rows: Sequence[Row]) -> pl.DataFrame:
@@ -133,8 +182,8 @@ def _write_tables(folder: Path, pairs: Sequence[tuple[Task, Outcome]], finished:
         for task, outcome in pairs
         if outcome.values is not None
     ]
-    frame_of(finished.rows).write_parquet(folder / RUNS)
-    frame_of(timings).write_parquet(folder / TIMINGS)
+    write_parquet(frame_of(finished.rows), folder / RUNS)
+    write_parquet(frame_of(timings), folder / TIMINGS)
     failures = [{"arguments": dict(task.arguments), "error": outcome.error} for task, outcome in finished.failed]
     (folder / FAILURES).unlink(missing_ok=True)
     if failures:
@@ -146,7 +195,7 @@ def _row(task: Task, values: Mapping[str, Any]) -> Row:
 
 
 @contextmanager
-def _progress(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]:
+def progress_bar(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]:
     """Show how many runs are done, how many failed, and the time that is left."""
     from rich.console import Console
     from rich.progress import (

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.table import Table as RichTable
 
-from cluster.plots import COLOURS, DOTS_PER_INCH
-from cluster.results import versions, write_json
-from cluster.studies.carrying_out import STUDY, Place, check_study
+from cluster.plots import COLOURS, save_figure
+from cluster.results import write_json
+from cluster.studies.carrying_out import STUDY, Place, check_study, head_of
 from cluster.studies.peaks import QUANTILES, Panel, panels
+from plb import PlbError
 from workloads.cells import Cell, cell_of_region, read_cell
 from workloads.regions import REGIONS
+from workloads.writing import write_parquet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,13 +53,15 @@ def carry_out_peaks(cells: Sequence[Cell], place: Place, seed: int) -> tuple[Ric
     from rich.console import Console
 
     check_study(place.folder / STUDY, "peaks")
+    if (place.folder / CURVES).exists() and not place.restart:
+        raise PlbError(f"{place.folder}: holds the study already; give another directory, or --restart")
     described = [
         {"cell": cell.name, "machines": len(cell.samples.machine), "samples": len(cell.samples)} for cell in cells
     ]
-    write_json(place.folder / STUDY, {"study": "peaks", "seed": seed, "cells": described, "versions": versions()})
+    write_json(place.folder / STUDY, head_of("peaks", {"seed": seed, "cells": described}))
     with Console(stderr=True, quiet=place.quiet).status("peaks") as status:
         found = list(panels(cells, status.update))
-    _frame(found).write_parquet(place.folder / CURVES)
+    write_parquet(_frame(found), place.folder / CURVES)
     for figure in dict.fromkeys(panel.figure for panel in found):
         of_figure = [panel for panel in found if panel.figure == figure]
         save_panels(place.folder / f"figure{figure}.png", of_figure)
@@ -74,7 +78,7 @@ def save_panels(path: Path, of_figure: Sequence[Panel]) -> None:
     for ax, panel in zip(figure.subplots(1, len(of_figure), squeeze=False)[0], of_figure, strict=True):
         plot_panel(ax, panel)
     figure.suptitle(f"figure {of_figure[0].figure} of Bashir et al., EuroSys 2021, on other traces")
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path)
 
 
 def plot_panel(ax: Axes, panel: Panel) -> None:

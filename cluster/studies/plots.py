@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.plots import COLOURS, save_figure
 from cluster.studies.claims import Table
 from cluster.studies.compression import Effect
 
@@ -62,7 +62,7 @@ def save_settings(path: Path, table: Table, title: str) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     ncols = min(len(labels), int(size[0] // LABEL_INCHES))
     figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path)
 
 
 def plot_ratios(ax: Axes, table: Table) -> None:
@@ -91,7 +91,7 @@ def save_ratios(path: Path, table: Table, title: str) -> None:
     plot_ratios(ax, table)
     figure.suptitle(title)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path)
 
 
 def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
@@ -115,4 +115,4 @@ def save_effects(path: Path, effects: Sequence[Effect]) -> None:
     figure = Figure(figsize=(5.0, 5.0), layout="constrained")
     plot_effects(figure.subplots(), effects)
     figure.suptitle("probability of a violation, full and compressed traces")
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path)

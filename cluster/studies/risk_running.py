@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from rich.table import Table as RichTable
 
-from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.plots import COLOURS, save_figure
 from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.calibration import EDGES, Calibration, Floats, calibration_of, run_calibration
@@ -122,7 +122,7 @@ def save_calibrations(path: Path, found: Sequence[Calibration]) -> None:
     plot_calibrations(ax, found)
     figure.suptitle(f"what came within {calibration.HORIZON_HOURS} hours, by what was said")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path)
 
 
 def _as_json(one: Calibration) -> Mapping[str, Any]:

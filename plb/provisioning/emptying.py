@@ -15,12 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.kernel import kernel
-from plb.provisioning.affinity import Neighbours
-from plb.provisioning.application_centric import Wanted
-from plb.provisioning.measures import Residual
 from plb.provisioning.neighbourhood import (
     MOST_CLEARED,
     Clearing,
+    Site,
     best_node,
     change,
     go_back,
@@ -45,45 +43,28 @@ class Annealing(NamedTuple):
 
 
 @kernel
-def empty_a_node(
-    wanted: Wanted,
-    neighbours: Neighbours,
-    packing: Packing,
-    standing: Standing,
-    clearing: Clearing,
-    residual: Residual,
-    rng: Stream,
-    annealing: Annealing,
-    rounds: int,
-) -> bool:
-    """Try so many neighbourhoods at the most, until a node is emptied or time runs out; return whether one was.
-
-    Parameters
-    ----------
-    residual
-        A measure with constant weights.
-    """
+def empty_a_node(site: Site, rng: Stream, annealing: Annealing, rounds: int) -> bool:
+    """Try so many neighbourhoods at the most, until a node is emptied or time runs out; return whether one was."""
+    clearing = site.clearing
     homes = clearing.homes
     for _ in range(rounds):
-        if packing.stop[0] or clearing.nodes[0] < 2:
+        if site.packing.stop[0] or clearing.nodes[0] < 2:
             break
         cleared = min(2 + int(uniform(rng) * (MOST_CLEARED - 1)), clearing.nodes[0])
         _choose(clearing, rng, cleared)
         away = homes.away[0]
-        done, gain, changes = _rebuild(
-            wanted, neighbours, packing, standing, clearing, residual, rng, cleared, MOST_OPEN
-        )
+        done, gain, changes = _rebuild(site, rng, cleared, MOST_OPEN)
         more = homes.away[0] - away
         done = done and (more <= 0 or homes.away[0] <= homes.most[0])
         price = annealing.price * homes.away[0] / max(1, homes.most[0])
         worth = gain - price * more
-        number = _first_empty(standing, clearing, cleared)
+        number = _first_empty(site.standing, clearing, cleared)
         if done and number != NOTHING:
             clearing.nodes[0] -= 1
             clearing.used[number] = clearing.used[clearing.nodes[0]]
             return True
         if not done or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
-            go_back(wanted, packing, standing, clearing, residual, changes)
+            go_back(site, changes)
     return False
 
 
@@ -98,29 +79,20 @@ def _first_empty(standing: Standing, clearing: Clearing, cleared: int) -> int:
 
 
 @kernel
-def empty_in_turn(
-    wanted: Wanted,
-    neighbours: Neighbours,
-    packing: Packing,
-    standing: Standing,
-    clearing: Clearing,
-    residual: Residual,
-    rng: Stream,
-) -> int:
+def empty_in_turn(site: Site, rng: Stream) -> int:
     """Empty each node in turn whose replicas have room on the others as these are; return how many were emptied."""
+    clearing = site.clearing
     emptied, number, homes = 0, 0, clearing.homes
-    while number < clearing.nodes[0] and clearing.nodes[0] > 1 and not packing.stop[0]:
+    while number < clearing.nodes[0] and clearing.nodes[0] > 1 and not site.packing.stop[0]:
         clearing.cleared[0] = number
-        done, _, changes = _rebuild(
-            wanted, neighbours, packing, standing, clearing, residual, rng, 1, MOST_OPEN_IN_TURN
-        )
-        if done and homes.away[0] <= homes.most[0] and standing.head[clearing.used[number]] == NOTHING:
+        done, _, changes = _rebuild(site, rng, 1, MOST_OPEN_IN_TURN)
+        if done and homes.away[0] <= homes.most[0] and site.standing.head[clearing.used[number]] == NOTHING:
             clearing.nodes[0] -= 1
             for later in range(number, clearing.nodes[0]):
                 clearing.used[later] = clearing.used[later + 1]
             emptied += 1
         else:
-            go_back(wanted, packing, standing, clearing, residual, changes)
+            go_back(site, changes)
             number += 1
     return emptied
 
@@ -142,23 +114,14 @@ def _choose(clearing: Clearing, rng: Stream, cleared: int) -> None:
 
 
 @kernel
-def _rebuild(
-    wanted: Wanted,
-    neighbours: Neighbours,
-    packing: Packing,
-    standing: Standing,
-    clearing: Clearing,
-    residual: Residual,
-    rng: Stream,
-    cleared: int,
-    most_open: int,
-) -> tuple[bool, float, int]:
+def _rebuild(site: Site, rng: Stream, cleared: int, most_open: int) -> tuple[bool, float, int]:
     """Clear nodes and place their replicas anew, on up to so many nodes.
 
     Returns
     -------
     Whether all have a place, by how much more unevenly free capacity lies, and how many changes were noted.
     """
+    packing, standing, clearing = site.packing, site.standing, site.clearing
     gain, changes, waiting = 0.0, 0, 0
     for number in range(cleared):
         node = clearing.used[clearing.cleared[number]]
@@ -170,7 +133,7 @@ def _rebuild(
                 clearing.urgency[application] = clearing.size[application] * (0.8 + 0.4 * uniform(rng))
                 waiting += 1
             clearing.missing[application] += count
-            gain += change(wanted, packing, standing, clearing, residual, changes, application, node, -count)
+            gain += change(site, changes, application, node, -count)
             changes += 1
     _sort(clearing, waiting)
     live = _list_open(packing, clearing, rng, cleared, most_open)
@@ -179,17 +142,17 @@ def _rebuild(
     done = True
     for number in range(waiting):
         application = clearing.waiting[number]
-        note_limits(neighbours, clearing, application)
+        note_limits(site, application)
         while clearing.missing[application] > 0:
-            node, count = best_node(wanted, neighbours, packing, standing, clearing, application, 0, live, homely)
+            node, count = best_node(site, application, 0, live, homely)
             if node == NOTHING:  # the node that was to stay empty
-                node, count = best_node(wanted, neighbours, packing, standing, clearing, application, live, live + 1, 0)
+                node, count = best_node(site, application, live, live + 1, 0)
             if node == NOTHING:
                 break
             clearing.missing[application] -= count
-            gain += change(wanted, packing, standing, clearing, residual, changes, application, node, count)
+            gain += change(site, changes, application, node, count)
             changes += 1
-        lift_limits(neighbours, clearing, application)
+        lift_limits(site, application)
         done = done and clearing.missing[application] == 0
         clearing.missing[application] = 0
     return done, gain, changes

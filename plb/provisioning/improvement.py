@@ -10,11 +10,10 @@ import numpy as np
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.emptying import MOST_OPEN, Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
-from plb.provisioning.measures import Measure, Residual, residual_of, sizes
-from plb.provisioning.neighbourhood import MOST_CLEARED, Clearing, no_clearing
+from plb.provisioning.measures import Measure, residual_of, sizes
+from plb.provisioning.neighbourhood import MOST_CLEARED, Clearing, Site, no_clearing
 from plb.provisioning.packing import Packing
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.standing import Standing
 from plb.provisioning.workbench import Tell, Workbench
 from plb.uniform import Stream
 
@@ -50,35 +49,24 @@ def improve(bench: Workbench, plan: ProvisioningPlan, tell: Tell, *, seed: int =
     clearing = no_clearing(packing, size, nobody_home(len(size)), residual)
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
-    annealing = Annealing(TEMPERATURE, 0.0)
-    when = list(empty(bench, packing, standing, clearing, residual, Stream(seed), annealing, NAME, tell))
+    wanted = Wanted(np.arange(len(bench.demand)), bench.instance.replicas, bench.demand)
+    site = Site(wanted, bench.neighbours, packing, standing, clearing, residual)
+    when = list(empty(bench, site, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, tell))
     return attrs.evolve(bench.plan(packing, NAME), seconds=when[-1]) if when else plan
 
 
-def empty(
-    bench: Workbench,
-    packing: Packing,
-    standing: Standing,
-    clearing: Clearing,
-    residual: Residual,
-    rng: Stream,
-    annealing: Annealing,
-    name: str,
-    tell: Tell,
-) -> Iterator[float]:
+def empty(bench: Workbench, site: Site, rng: Stream, annealing: Annealing, name: str, tell: Tell) -> Iterator[float]:
     """Empty nodes of a packing with a place for each replica, until `improve` would end.
 
     Yields
     ------
     After each node, the seconds until then.
     """
-    wanted = Wanted(np.arange(len(bench.demand)), bench.instance.replicas, bench.demand)
-    idle, rounds = 0, _rounds(packing, clearing)
+    clearing = site.clearing
+    idle, rounds = 0, _rounds(site.packing, clearing)
     while clearing.nodes[0] > bench.lower_bound and not bench.time_is_over:
         with bench.watched():
-            emptied = empty_a_node(
-                wanted, bench.neighbours, packing, standing, clearing, residual, rng, annealing, rounds
-            )
+            emptied = empty_a_node(site, rng, annealing, rounds)
         idle = 0 if emptied else idle + rounds
         if emptied:
             tell(f"{name}: {clearing.nodes[0]:,} nodes, at least {bench.lower_bound:,}")

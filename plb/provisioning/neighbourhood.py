@@ -53,6 +53,18 @@ class Clearing(NamedTuple):
     """Where replicas stood before."""
 
 
+class Site(NamedTuple):
+    """A packing, and all that the search for a better one reads beside it."""
+
+    wanted: Wanted
+    neighbours: Neighbours
+    packing: Packing
+    standing: Standing
+    clearing: Clearing
+    residual: Residual
+    """What is left of a node by this, a measure with constant weights."""
+
+
 def no_clearing(packing: Packing, size: Float, homes: Homes, residual: Residual) -> Clearing:
     """Return room for neighbourhoods, no node in use.
 
@@ -102,20 +114,11 @@ def _look_at(packing: Packing, clearing: Clearing, residual: Residual, node: int
 
 
 @kernel
-def change(
-    wanted: Wanted,
-    packing: Packing,
-    standing: Standing,
-    clearing: Clearing,
-    residual: Residual,
-    changes: int,
-    application: int,
-    node: int,
-    count: int,
-) -> float:
+def change(site: Site, changes: int, application: int, node: int, count: int) -> float:
     """Put replicas on a node, or take them away, and note it; return what that adds to the squares of what is left."""
+    clearing = site.clearing
     before = clearing.left[node]
-    _put(wanted, packing, standing, clearing, residual, application, node, count)
+    _put(site, application, node, count)
     clearing.moved[0, changes], clearing.moved[1, changes] = application, node
     clearing.moved[2, changes] = count
     after = clearing.left[node]
@@ -123,38 +126,29 @@ def change(
 
 
 @kernel
-def go_back(
-    wanted: Wanted, packing: Packing, standing: Standing, clearing: Clearing, residual: Residual, changes: int
-) -> None:
+def go_back(site: Site, changes: int) -> None:
     """Take changes back, the last one first."""
+    moved = site.clearing.moved
     for number in range(changes - 1, -1, -1):
-        application, node = clearing.moved[0, number], clearing.moved[1, number]
-        _put(wanted, packing, standing, clearing, residual, application, node, -clearing.moved[2, number])
+        _put(site, moved[0, number], moved[1, number], -moved[2, number])
 
 
 @kernel
-def _put(
-    wanted: Wanted,
-    packing: Packing,
-    standing: Standing,
-    clearing: Clearing,
-    residual: Residual,
-    application: int,
-    node: int,
-    count: int,
-) -> None:
+def _put(site: Site, application: int, node: int, count: int) -> None:
     """Put replicas on a node, or take them away where `count` is negative."""
+    packing, standing, clearing = site.packing, site.standing, site.clearing
     if count > 0:
-        add(packing, standing, wanted.demand, application, node, count)
+        add(packing, standing, site.wanted.demand, application, node, count)
     else:
-        remove(packing, standing, wanted.demand, application, node, -count)
-    _look_at(packing, clearing, residual, node)
+        remove(packing, standing, site.wanted.demand, application, node, -count)
+    _look_at(packing, clearing, site.residual, node)
     note_away(clearing.homes, packing, standing, application, node, count)
 
 
 @kernel
-def note_limits(neighbours: Neighbours, clearing: Clearing, application: int) -> None:
+def note_limits(site: Site, application: int) -> None:
     """Note the limits of an application and of others for it by the other application."""
+    neighbours, clearing = site.neighbours, site.clearing
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
         clearing.tolerates[neighbours.in_other[arc]] = neighbours.in_most[arc]
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
@@ -162,8 +156,9 @@ def note_limits(neighbours: Neighbours, clearing: Clearing, application: int) ->
 
 
 @kernel
-def lift_limits(neighbours: Neighbours, clearing: Clearing, application: int) -> None:
+def lift_limits(site: Site, application: int) -> None:
     """Forget what `note_limits` has noted."""
+    neighbours, clearing = site.neighbours, site.clearing
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
         clearing.tolerates[neighbours.in_other[arc]] = ANY_NUMBER
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
@@ -171,14 +166,13 @@ def lift_limits(neighbours: Neighbours, clearing: Clearing, application: int) ->
 
 
 @kernel
-def allowed_on(
-    neighbours: Neighbours, packing: Packing, standing: Standing, clearing: Clearing, application: int, node: int
-) -> int:
+def allowed_on(site: Site, application: int, node: int) -> int:
     """Return how many more replicas of the application whose limits are noted these allow on a node."""
-    most, there = int(neighbours.own[application]), 0
+    standing, clearing = site.standing, site.clearing
+    most, there = int(site.neighbours.own[application]), 0
     place = standing.head[node]
     while place != NOTHING:
-        other, count = standing.owner[place], packing.placed[place]
+        other, count = standing.owner[place], site.packing.placed[place]
         if other == application:
             there = int(count)
         else:
@@ -190,17 +184,7 @@ def allowed_on(
 
 
 @kernel
-def best_node(
-    wanted: Wanted,
-    neighbours: Neighbours,
-    packing: Packing,
-    standing: Standing,
-    clearing: Clearing,
-    application: int,
-    first: int,
-    end: int,
-    homely: int,
-) -> tuple[int, int]:
+def best_node(site: Site, application: int, first: int, end: int, homely: int) -> tuple[int, int]:
     """Return the node with least left that takes the application whose limits are noted, and how many it takes.
 
     Parameters
@@ -210,17 +194,18 @@ def best_node(
     homely
         One of ``packing.live[:homely]`` is taken before all others if replicas of the application stood there.
     """
+    packing, clearing, demand = site.packing, site.clearing, site.wanted.demand
     chosen, room, least = NOTHING, 0, np.inf
     most = clearing.missing[application]
     for number in range(first, end):
         node = packing.live[number]
-        at_home = 0 if number >= homely else vacant(clearing.homes, packing, standing, application, node)
+        at_home = 0 if number >= homely else vacant(clearing.homes, packing, site.standing, application, node)
         value = -1.0 if at_home > 0 else clearing.left[node]
-        if value >= least or fitting(packing.free, node, wanted.demand, application, 1) == 0:
+        if value >= least or fitting(packing.free, node, demand, application, 1) == 0:
             continue
-        allowed = min(most, allowed_on(neighbours, packing, standing, clearing, application, node))
+        allowed = min(most, allowed_on(site, application, node))
         allowed = min(allowed, at_home) if at_home > 0 else allowed
         if allowed > 0:
             chosen, least = node, value
-            room = fitting(packing.free, node, wanted.demand, application, allowed)
+            room = fitting(packing.free, node, demand, application, allowed)
     return chosen, room

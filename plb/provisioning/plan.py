@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import attrs
 import numpy as np
@@ -74,7 +75,7 @@ class ProvisioningPlan:
         Capacity is added up anew at every time point, every limit is looked up, and every replica must be placed once;
         nothing that the algorithms keep is used.
         """
-        return tuple(_faults(self))
+        return tuple(_faults(self, (_rows, _too_many_nodes, _misplaced, _overfull, _beyond_limits)))
 
     @property
     def valid(self) -> bool:
@@ -84,21 +85,15 @@ class ProvisioningPlan:
 
 def faults_of_rows(plan: ProvisioningPlan) -> Iterator[str]:
     """Yield what is wrong with the rows and nodes of a plan, whatever they ask for."""
-    faults = list(_numbers(plan))
-    yield from faults
-    if not faults:
-        yield from _rows(plan)
-        yield from _too_many_nodes(plan)
+    return _faults(plan, (_rows, _too_many_nodes))
 
 
-def _faults(plan: ProvisioningPlan) -> Iterator[str]:
-    faults = list(faults_of_rows(plan))
-    yield from faults
-    if any(_numbers(plan)):
-        return
-    yield from _misplaced(plan)
-    yield from _overfull(plan)
-    yield from _beyond_limits(plan)
+def _faults(plan: ProvisioningPlan, checks: Sequence[Callable[[ProvisioningPlan], Iterator[str]]]) -> Iterator[str]:
+    """Yield what checks find; they are not made where numbers name nothing, as they rely on these."""
+    numbers = tuple(_numbers(plan))
+    yield from numbers
+    if not numbers:
+        yield from chain.from_iterable(check(plan) for check in checks)
 
 
 def _named(bad: Int, describe: Iterator[str], what: str) -> Iterator[str]:

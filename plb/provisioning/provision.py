@@ -9,7 +9,7 @@ from plb.provisioning.names import parse_algorithm
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.running import Rules, run
 from plb.provisioning.workbench import Tell, Workbench, say_nothing
-from plb.validation import check_count, check_member, check_number
+from plb.validation import check_count, check_member
 
 AUTO = "auto"
 """The algorithm that chooses by the time allowed."""
@@ -52,8 +52,6 @@ def provision(
         There are too few nodes for the algorithm.
     """
     rules = check_member("provisioning", "rules", rules, Rules)
-    if time_limit is not None:
-        check_number("provisioning", "time_limit", time_limit)
     if rules is Rules.RELEASED and instance.time_points > 1:
         raise ConflictError(
             f"instance {instance.name}: rules = 'released' is for demand that does not vary; it has "

@@ -9,28 +9,26 @@ the room on the others; then by the search of `plb.provisioning.emptying`.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
 
 import attrs
 import numpy as np
 
 from plb.arrays import Int
 from plb.errors import ConflictError
-from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.emptying import Annealing, empty_in_turn
 from plb.provisioning.errors import NoRoomError
 from plb.provisioning.homes import ANY_MOVES, homes_of
 from plb.provisioning.improvement import TEMPERATURE, empty
-from plb.provisioning.measures import Floats, Measure, Residual, residual_of, sizes
-from plb.provisioning.neighbourhood import Clearing, no_clearing
+from plb.provisioning.measures import Floats, Measure, residual_of, sizes
+from plb.provisioning.neighbourhood import Site, no_clearing
 from plb.provisioning.packing import Packing, places_of
 from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
 from plb.provisioning.settling import place_missing, stay
-from plb.provisioning.standing import NOTHING, Standing, nobody_standing
+from plb.provisioning.standing import NOTHING, nobody_standing
 from plb.provisioning.workbench import Tell, Workbench, order_of, say_nothing
 from plb.uniform import Stream
-from plb.validation import check_count, check_number
+from plb.validation import check_count
 
 NAME = "Replanned"
 PRICE = 3e-3
@@ -74,23 +72,21 @@ def replan(
     """
     if most_moves is not None:
         check_count("provisioning", "most_moves", most_moves)
-    if time_limit is not None:
-        check_number("provisioning", "time_limit", time_limit)
     check_count("provisioning", "seed", seed)
     _check(plan)
     tell = tell or say_nothing
     bench = Workbench(plan.instance, time_limit)
-    site = _settled(bench, plan)
+    site, number = _settled(bench, plan)
     homes = site.clearing.homes
     homes.most[0] = ANY_MOVES if most_moves is None else min(ANY_MOVES, max(most_moves, int(homes.away[0])))
     tell(f"{NAME}: {site.clearing.nodes[0]:,} nodes, {homes.away[0]:,} moves")
     packing, seconds = site.packing, bench.elapsed()
     if homes.away[0] < homes.most[0]:
         packing, seconds = _emptied(bench, site, Stream(seed), tell)
-    return attrs.evolve(bench.plan(packing, NAME, _names(plan, site)), seconds=seconds)
+    return attrs.evolve(bench.plan(packing, NAME, _names(plan, site.packing, number)), seconds=seconds)
 
 
-def _emptied(bench: Workbench, site: _Site, rng: Stream, tell: Tell) -> tuple[Packing, float]:
+def _emptied(bench: Workbench, site: Site, rng: Stream, tell: Tell) -> tuple[Packing, float]:
     """Empty nodes; return the packing as it was when the last one was empty, and the seconds until then.
 
     What moves later and empties no node need not move.
@@ -108,13 +104,13 @@ def _emptied(bench: Workbench, site: _Site, rng: Stream, tell: Tell) -> tuple[Pa
             break
         fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
     annealing = Annealing(TEMPERATURE, PRICE)
-    for seconds in empty(bench, *site[2:6], rng, annealing, NAME, tell):
+    for seconds in empty(bench, site, rng, annealing, NAME, tell):
         if clearing.nodes[0] < fewest:
             fewest, found = int(clearing.nodes[0]), (_copy(site.packing), seconds)
     return found
 
 
-def _empty_in_turn(bench: Workbench, site: _Site, rng: Stream) -> None:
+def _empty_in_turn(bench: Workbench, site: Site, rng: Stream) -> None:
     """Empty what has room on other nodes, those in front from which fewest would move; nodes that are new last."""
     leave, stood_on = _at_home(site), np.zeros(len(site.packing.free), np.bool_)
     stood_on[site.clearing.homes.node] = True
@@ -122,10 +118,10 @@ def _empty_in_turn(bench: Workbench, site: _Site, rng: Stream) -> None:
     used = site.clearing.used[: site.clearing.nodes[0]]
     used[:] = used[np.argsort(leave[used], kind="stable")]
     with bench.watched():
-        empty_in_turn(*site[:6], rng)
+        empty_in_turn(site, rng)
 
 
-def _at_home(site: _Site) -> Int:
+def _at_home(site: Site) -> Int:
     """Return how many replicas on each node, (N,), stood there before."""
     packing, homes = site.packing, site.clearing.homes
     place, application = places_of(packing)
@@ -138,7 +134,7 @@ def _at_home(site: _Site) -> Int:
     return found
 
 
-def _leave_out_empty(site: _Site) -> None:
+def _leave_out_empty(site: Site) -> None:
     """Let the nodes in use be those on which somebody stands."""
     clearing = site.clearing
     used = clearing.used[: clearing.nodes[0]]
@@ -147,7 +143,7 @@ def _leave_out_empty(site: _Site) -> None:
     clearing.nodes[0] = len(kept)
 
 
-def _open_larger(bench: Workbench, site: _Site) -> bool:
+def _open_larger(bench: Workbench, site: Site) -> bool:
     """Open a few unused nodes that are larger than the smallest in use; return whether there were any."""
     packing, clearing = site.packing, site.clearing
     nodes = int(clearing.nodes[0])
@@ -172,40 +168,32 @@ def _check(plan: ProvisioningPlan) -> None:
         raise ConflictError(f"plan for {plan.instance.name}: {fault}")
 
 
-class _Site(NamedTuple):
-    """A packing and all that kernels read beside it."""
+def _settled(bench: Workbench, plan: ProvisioningPlan) -> tuple[Site, Int]:
+    """Let stay who may, and place the others; with more spare nodes while these do not suffice.
 
-    wanted: Wanted
-    neighbours: Neighbours
-    packing: Packing
-    standing: Standing
-    clearing: Clearing
-    residual: Residual
-    number: Int
-    """(N,) where the nodes of the plan are in the packing."""
-
-
-def _settled(bench: Workbench, plan: ProvisioningPlan) -> _Site:
-    """Let stay who may, and place the others; with more spare nodes while these do not suffice."""
+    Returns
+    -------
+    The site, and (N,) where the nodes of the plan are in its packing.
+    """
     size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
     # where too much stands, few replicas should have to go: the small ones have first call
     rows = np.argsort(size[plan.application], kind="stable")
     spare = FIRST_SPARE if len(bench.instance.nodes) == 1 else max(FIRST_SPARE, plan.nodes)
     while True:
-        site = _vacant(bench, plan, size, spare)
-        node = site.number[plan.node[rows]].astype(np.int32)
-        stay(*site[:6], plan.application[rows], node, plan.count[rows])
-        left = place_missing(*site[:6])
+        site, number = _vacant(bench, plan, size, spare)
+        node = number[plan.node[rows]].astype(np.int32)
+        stay(site, plan.application[rows], node, plan.count[rows])
+        left = place_missing(site)
         if left == NOTHING:
             _leave_out_empty(site)
-            return site
+            return site, number
         if len(site.packing.free) == bench.most_nodes or spare > bench.instance.replicas.sum():
             raise NoRoomError(bench.instance.name, bench.instance.applications[left])
         spare *= 2
 
 
-def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Floats, spare: int) -> _Site:
-    """Return the nodes of a plan and spare ones before anybody stands there."""
+def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Floats, spare: int) -> tuple[Site, Int]:
+    """Return the nodes of a plan and spare ones before anybody stands there; as `_settled`."""
     instance = bench.instance
     packing, number = bench.packing_for(plan, spare)
     homes = homes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
@@ -216,15 +204,8 @@ def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Floats, spare: int) 
     clearing.missing[:] = instance.replicas
     clearing.used[: plan.nodes] = np.sort(number)
     clearing.nodes[0] = plan.nodes
-    return _Site(
-        wanted=Wanted(order_of(size), instance.replicas, bench.demand),
-        neighbours=bench.neighbours,
-        packing=packing,
-        standing=nobody_standing(packing),
-        clearing=clearing,
-        residual=residual,
-        number=number,
-    )
+    wanted = Wanted(order_of(size), instance.replicas, bench.demand)
+    return Site(wanted, bench.neighbours, packing, nobody_standing(packing), clearing, residual), number
 
 
 def _copy(packing: Packing) -> Packing:
@@ -232,13 +213,13 @@ def _copy(packing: Packing) -> Packing:
     return packing._replace(places=packing.places.copy(), node=packing.node.copy(), placed=packing.placed.copy())
 
 
-def _names(plan: ProvisioningPlan, site: _Site) -> list[str]:
+def _names(plan: ProvisioningPlan, packing: Packing, number: Int) -> list[str]:
     """Return names for the nodes of a packing: those of the plan, and for others their type and a number not in use."""
-    names = [""] * len(site.packing.free)
-    for name, place in zip(plan.node_names(), site.number.tolist(), strict=True):
+    names = [""] * len(packing.free)
+    for name, place in zip(plan.node_names(), number.tolist(), strict=True):
         names[place] = name
     taken, first = set(names), 0
-    for node_type, end in zip(plan.instance.nodes, site.packing.end.tolist(), strict=True):
+    for node_type, end in zip(plan.instance.nodes, packing.end.tolist(), strict=True):
         numbered = (f"{node_type.name}-{number}" for number in itertools.count())
         free = (name for name in numbered if name not in taken)
         names[first:end] = [name or next(free) for name in names[first:end]]

@@ -18,6 +18,7 @@ from plb.provisioning.measures import Floats
 from plb.provisioning.packing import Packing, empty_packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.standing import Standing, add_all, nobody_standing
+from plb.validation import check_number
 
 Tell = Callable[[str], None]
 """Is told of progress, a line at a time."""
@@ -36,9 +37,16 @@ class Workbench:
         What is to be provisioned.
     seconds
         After so many, `stop` is set; None: never.
+
+    Raises
+    ------
+    InvalidValueError
+        The seconds are negative or not finite.
     """
 
     def __init__(self, instance: Instance, seconds: float | None = None) -> None:
+        if seconds is not None:
+            check_number("provisioning", "time_limit", seconds)
         self.instance = instance
         self.demand = instance.dimensions()
         self.capacity = instance.largest_capacity()

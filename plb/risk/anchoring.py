@@ -74,10 +74,8 @@ def anchor_peaks(
         (M,) seconds and (M, R) user units.
     curves
         (T, R, 4) level, initial, growth and maximum of the history, user units and seconds.
-    trend
-        (R,) 1 for a metric with trend, else 0.
-    steps
-        (R,) user units a step.
+    trend, steps
+        (R,) 1 for a metric with trend, else 0; and user units a step.
     """
     for row in rows:
         before = anchored_age[row]

@@ -57,9 +57,7 @@ def unplaced_row(
     refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
     find_refusals(problem, solution, masks[-1], row, refused, level)
     eliminated = [
-        _DESCRIBERS.get(Rule(int(rule)), _refused)(
-            _Ruled(inspection, row, Rule(int(rule)), np.flatnonzero(refused == rule), level)
-        )
+        eliminate(inspection, row, Rule(int(rule)), np.flatnonzero(refused == rule), level)
         for rule in np.unique(refused[refused != NO_REFUSAL])
     ]
     if additions is not None:
@@ -74,6 +72,19 @@ def unplaced_row(
         given_up=tuple(rule.name.lower() for rule in Rule if _is_given_up(problem, rule, row, masks)),
         together=together,
     )
+
+
+def eliminate(inspection: Inspection, row: int, rule: Rule, nodes: Int, level: Int) -> Elimination:
+    """Return what a rule rules out for `row`, which has no place in the solution.
+
+    Parameters
+    ----------
+    nodes
+        Indices of the nodes that it rules out.
+    level
+        (N,) as in `find_refusals`.
+    """
+    return _DESCRIBERS.get(rule, _refused)(_Ruled(inspection, row, rule, nodes, level))
 
 
 def fill_in_turn(
@@ -214,6 +225,7 @@ def _full(ruled: _Ruled) -> Full:
                 needed=state.steps.to_user(name, int(needed[metric])),
                 free=state.steps.to_user(name, max(0, int(free[best, metric]))),
                 roomiest=state.nodes[int(nodes[best])].name,
+                missing=state.steps.to_user(name, int(needed[metric] - free[best, metric])),
             )
         )
     return Full(len(nodes), tuple(found))

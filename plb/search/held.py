@@ -40,11 +40,12 @@ def held_replicas(state: ClusterState, problem: Problem, domain: ServiceDomain |
         standing &= np.isin(problem.service, domain.services)
     found: dict[str, Counter[Held]] = {}
     for row in np.flatnonzero(standing & ~problem.mendable).tolist():
-        found.setdefault(state.row_partition[row], Counter())[_why(state, problem, row)] += 1
+        found.setdefault(state.row_partition[row], Counter())[why_held(state, problem, row)] += 1
     return {name: dict(counts) for name, counts in found.items()}
 
 
-def _why(state: ClusterState, problem: Problem, row: int) -> Held:
+def why_held(state: ClusterState, problem: Problem, row: int) -> Held:
+    """Return why a replica that stands, and that no plan may move, may not."""
     table = state.rows
     if table.pinned[row]:
         return Held.PINNED

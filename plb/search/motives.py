@@ -114,8 +114,9 @@ class Motives:
         """Return the partition of a replica that came to `node` in this phase, one without a place first."""
         before = self.before.solution.node
         came = (before != node) & (self.after.node == node)
-        placed = came & (before == NOWHERE) if (came & (before == NOWHERE)).any() else came
-        return next((self.state.row_partition[row] for row in np.flatnonzero(placed).tolist()), None)
+        placed = came & (before == NOWHERE)
+        rows = np.flatnonzero(placed if placed.any() else came).tolist()
+        return self.state.row_partition[rows[0]] if rows else None
 
     @cached_property
     def _lower_energy(self) -> Reason:

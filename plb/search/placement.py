@@ -85,11 +85,25 @@ def place_rows(
             break
     if len(left) and with_moves:
         rng = Stream(stream_of(seed, len(stages)))
-        crowded = solution.copy()
-        make_room(problem, solution, left, wholly, masks[-1], slots, tries, rng)
-        if additions is not None and not additions.keeps(problem, crowded, solution):
-            solution = crowded
+        solution = _with_room_made(problem, solution, left, wholly, masks[-1], slots, tries, rng, additions)
     return Annealed(solution, present_energy(problem, solution), tally, reason)
+
+
+def _with_room_made(
+    problem: Problem,
+    crowded: Solution,
+    rows: Int,
+    wholly: Int,
+    enforced: int,
+    slots: int,
+    tries: int,
+    rng: Stream,
+    additions: Additions | None,
+) -> Solution:
+    """Return a solution in which replicas that stand make room for `rows`; that before if it breaks a constraint."""
+    solution = crowded.copy()
+    make_room(problem, solution, rows, wholly, enforced, slots, tries, rng)
+    return solution if additions is None or additions.keeps(problem, crowded, solution) else crowded
 
 
 @kernel

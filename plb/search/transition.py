@@ -176,14 +176,19 @@ def violations_at_target(problem: Problem, solution: Solution, row: int, target:
 @kernel
 def violations_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the violations of the whole solution after the proposal."""
-    here = solution.node[row]
-    violations = solution.counts[VIOLATIONS]
+    elsewhere = _elsewhere(solution.counts[VIOLATIONS], solution.violating, solution.node[row], target)
+    at_source = violations_at_source(problem, solution, row, partner)
+    return int(elsewhere + at_source + violations_at_target(problem, solution, row, target, partner))
+
+
+@kernel(inline=True)
+def _elsewhere(total: int, by_node: Int, source: int, target: int) -> int:
+    """Return what remains of a total, (N,) by node, without source and target."""
     if target != NOWHERE:
-        violations -= solution.violating[target]
-    if here != NOWHERE:
-        violations -= solution.violating[here]
-    violations += violations_at_source(problem, solution, row, partner)
-    return int(violations + violations_at_target(problem, solution, row, target, partner))
+        total -= by_node[target]
+    if source != NOWHERE:
+        total -= by_node[source]
+    return total
 
 
 @kernel(inline=True)
@@ -224,14 +229,9 @@ def _overload(problem: Problem, solution: Solution, node: int, incoming: int, ou
 @kernel
 def overload_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the overload of the whole solution after the proposal."""
-    here = solution.node[row]
-    overload = solution.counts[OVERLOAD]
-    if target != NOWHERE:
-        overload -= solution.overload[target]
-    if here != NOWHERE:
-        overload -= solution.overload[here]
-    overload += overload_at_source(problem, solution, row, partner)
-    return int(overload + overload_at_target(problem, solution, row, target, partner))
+    elsewhere = _elsewhere(solution.counts[OVERLOAD], solution.overload, solution.node[row], target)
+    at_source = overload_at_source(problem, solution, row, partner)
+    return int(elsewhere + at_source + overload_at_target(problem, solution, row, target, partner))
 
 
 @kernel

@@ -20,7 +20,7 @@ from cluster.console import BAD_INPUT, clear_errors
 from cluster.experiment import prepare
 from cluster.overriding import override
 from cluster.plots import plot_violations, save_plots
-from cluster.results import read_table
+from cluster.results_reading import read_results
 from cluster.scenario_file import read_scenario
 from cluster.tables import TABLES, columns_of
 
@@ -111,7 +111,7 @@ def test_json_keys(results: Path):
     """The figures have the stable keys of design section 13."""
     figures = json.loads((results.parent / "figures.json").read_text())
     keys = {"violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds"}
-    assert list(figures) == ["policies"]
+    assert list(figures) == ["policies", "stamp"]
     assert {name: set(values) for name, values in figures["policies"].items()} == {"original": keys, "modified": keys}
 
 
@@ -131,7 +131,7 @@ def test_summary_is_stamped(results: Path):
 @pytest.mark.parametrize("table", TABLES)
 def test_tables_are_documented(results: Path, table: str):
     """Every table has exactly the documented columns, of the documented types, with their meaning in the file."""
-    frame = read_table(results, table)
+    frame = read_results(results).table(table)
     assert dict(frame.schema) == {name: column.dtype() for name, column in columns_of(table).items()}
     metadata = pl.read_parquet_metadata(results / "runs" / "original-0" / f"{table}.parquet")
     assert metadata["column.policy"] == "policy of the run"
@@ -186,7 +186,13 @@ def test_imports_of_a_scenario_work_in_every_process(tmp_path: Path):
         run = subprocess_plb("simulate", path, "--out", tmp_path / f"jobs{jobs}", "--jobs", jobs, "--quiet")
         assert run.returncode == 0, run.stderr
     assert contents(tmp_path / "jobs1") == contents(tmp_path / "jobs2")
-    load = read_table(tmp_path / "jobs2", "node_load").filter(node="n0").group_by("policy").agg(pl.col("load").sum())
+    load = (
+        read_results(tmp_path / "jobs2")
+        .table("node_load")
+        .filter(node="n0")
+        .group_by("policy")
+        .agg(pl.col("load").sum())
+    )
     by_policy = dict(load.rows())
     assert by_policy["own"] == 0 < by_policy["original"]
 
@@ -270,7 +276,7 @@ def test_policies_run_beside_the_energies(tmp_path: Path):
     figures = tmp_path / "figures.json"
     run = plb("simulate", path, *options, "--jobs", "2", "--out", tmp_path / "out", "--json", figures)
     assert run.exit_code == 0, run.output
-    loads = read_table(tmp_path / "out", "node_load")
+    loads = read_results(tmp_path / "out").table("node_load")
     found = {policy: loads.filter(policy=policy).drop("policy") for policy in ("first_fit", "random", "mine")}
     assert found["mine"].equals(found["first_fit"])
     assert not found["random"].equals(found["mine"])
@@ -306,7 +312,7 @@ def test_interrupted_run_leaves_readable_results(scenario: Path, tmp_path: Path,
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["complete"] is False
     assert [row["complete"] for row in summary["runs"]] == [False]
-    assert read_table(tmp_path / "out", "node_load")["time_s"].max() == 3000
+    assert read_results(tmp_path / "out").table("node_load")["time_s"].max() == 3000
 
 
 def test_interrupt_of_several_processes_keeps_the_runs_under_way(scenario: Path):
@@ -336,7 +342,7 @@ def test_plots_after_an_interrupt_show_the_runs_that_there_are(results: Path, tm
     ax = Figure().subplots()
     plot_violations(ax, shortages, ["a"], {"a": [1]}, 1.0)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a (1)"]
-    tables = read_table(results, "shortages"), read_table(results, "node_load")
+    tables = read_results(results).table("shortages"), read_results(results).table("node_load")
     written = save_plots(
         tmp_path,
         *tables,

@@ -20,7 +20,7 @@ from cluster.errors import ScenarioError
 from cluster.experiment import prepare
 from cluster.overriding import override
 from cluster.planned_scenario import MARGIN, write_scenario
-from cluster.results import read_table
+from cluster.results_reading import read_results
 from cluster.scenario import BUILT_IN_POLICIES, Scenario
 from cluster.scenario_file import read_scenario, scenario_from
 from cluster.simulation import Simulation, simulate
@@ -112,12 +112,12 @@ def test_what_provision_writes_simulate_runs(curves: Path, tmp_path: Path) -> No
     names = ("violations", "failovers", "moves", "placement_failures", "downtime_seconds")
     assert [figures[name] for name in names] == [0] * 5
     plan = read_plan(curves.parent / "plan.csv", read_instance(curves.parent.parent / "curves"))
-    load = read_table(tmp_path / "out", "node_load").sort("time_s", "node", "metric")
+    load = read_results(tmp_path / "out").table("node_load").sort("time_s", "node", "metric")
     assert load["time_s"].n_unique() == 144
     for (seconds,), rows in load.group_by("time_s"):
         assert rows["load"].to_numpy().reshape(-1, 2) == pytest.approx(planned_load(plan, int(seconds)), rel=1e-6)
-    assert not len(read_table(tmp_path / "out", "shortages"))
-    assert not len(read_table(tmp_path / "out", "plans")), "the engine is not asked for anything"
+    assert not len(read_results(tmp_path / "out").table("shortages"))
+    assert not len(read_results(tmp_path / "out").table("plans")), "the engine is not asked for anything"
 
 
 def test_the_demand_begins_anew_after_the_hours_of_the_plan(curves: Path) -> None:

@@ -187,10 +187,10 @@ def _any(means: Any) -> Any:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("set,group,algorithm,mean_seconds\n", "row 1: no column mean_deviation_percent"),
+        ("set,group,algorithm,mean_seconds\n", "row 1: found no column mean_deviation_percent"),
         (
             "set,group,algorithm,mean_deviation_percent,mean_seconds\na,b,FF,x,1\n",
-            "row 2, column mean_deviation_percent: found x; expected a number",
+            "row 2, column mean_deviation_percent: found x; expected a finite number",
         ),
         ("set,group,algorithm,mean_deviation_percent,mean_seconds\na,b,FF,1\n", "row 2, column mean_seconds"),
     ],

@@ -107,7 +107,7 @@ def test_journal_of_something_else_is_refused(tmp_path):
     """The message names the file."""
     path = tmp_path / "journal"
     path.write_text('{"this": "is no outcome"}\n')
-    with pytest.raises(PlbError, match=r"journal: a line is no outcome of a run"):
+    with pytest.raises(PlbError, match=r"journal, line 1: is no outcome of a run"):
         Journal(path)
 
 

@@ -305,3 +305,66 @@ def assert_rules_are_kept(cluster: Cluster, config: PlbConfig, before: Placement
         if priority == 0:
             assert uneven_spreads(cluster, kind, after) <= uneven_spreads(cluster, kind, before), kind
     return after
+
+
+def first_rule_failed(
+    cluster: Cluster,
+    config: PlbConfig,
+    kinds: Iterable[str],
+    before: Placement,
+    after: Placement,
+    index: int,
+    node: Node,
+) -> str | None:
+    """Return the first rule that keeps slot `index`, which has no node in `after`, off `node`.
+
+    It is judged from what the user said; `kinds` are the kinds of domains that are asked, ``"fault"``, ``"upgrade"``.
+    """
+    replica = after[index]
+    siblings = [r for r in after.values() if r.partition == replica.partition]
+    if not node.up:
+        return "node"
+    if any(r.node == node.name for r in siblings):
+        return "exclusion"
+    if not CONSTRAINTS[cluster.service_of(replica.partition).placement_constraint](node.properties):
+        return "placement"
+    there = {**after, index: attrs.evolve(replica, node=node.name)}
+    if any(spreads_worse(cluster, kind, after, there, replica.partition, node.name) for kind in kinds):
+        return "domain"
+    old = node_loads(cluster, before, after, leaving=True)[node.name]
+    new = node_loads(cluster, before, there, leaving=True)[node.name]
+    grown = [metric for metric in new if new[metric] > old[metric]]
+    return "capacity" if any(not fits(cluster, config, node, metric, new[metric]) for metric in grown) else None
+
+
+def hard_kinds(config: PlbConfig) -> list[str]:
+    """Return the domain constraints that are hard: placement gives up the soft ones before it gives up a replica."""
+    on = {
+        "fault": config.fault_domain_constraint_priority == 0,
+        "upgrade": config.upgrade_domain_constraint_priority == 0,
+    }
+    return [kind for kind, is_on in on.items() if is_on]
+
+
+def spreads_worse(cluster: Cluster, kind: str, after: Placement, there: Placement, partition: str, node: str) -> bool:
+    """Tell whether a new replica on `node` makes a spread uneven, or leaves an uneven one with a fuller domain."""
+    levels = domain_groups(cluster, kind)
+    broken = uneven_spreads(cluster, kind, there) - uneven_spreads(cluster, kind, after)
+    mine = {(partition, level, groups[node][0]) for level, groups in enumerate(levels)}
+    if broken & mine:
+        return True
+    up = usable_nodes(cluster, partition)
+    for level, groups in enumerate(levels):
+        if (partition, level, groups[node][0]) not in uneven_spreads(cluster, kind, there):
+            continue
+        counts = {group: 0 for name, group in groups.items() if name in up and group[0] == groups[node][0]}
+        for replica in there.values():
+            standing = replica.partition == partition and replica.node is not None and not replica.leaving
+            if standing and groups[replica.node] in counts:
+                counts[groups[replica.node]] += 1
+        here = counts.pop(groups[node])
+        floor, ceiling = np.divmod(here + sum(counts.values()), len(counts) + 1)
+        ceiling = floor + (ceiling > 0)
+        if here > 1 and (here > ceiling or (here - 1 >= floor > 0 and min(counts.values(), default=floor) < floor)):
+            return True
+    return False

@@ -20,6 +20,7 @@ from .strategies import examples
 SHARED = Metric("cpu", step=1.0, violation_threshold=1.0, balancing_by_percentage=True)
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize(
     ("metric", "expected"), [(SHARED, 0.0), (attrs.evolve(SHARED, balancing_by_percentage=False), 9 / 11)]
 )
@@ -36,6 +37,7 @@ def test_percentages_need_a_capacity_on_every_node(capacity):
     assert configuration_of(engine).solution.total.tolist() == [110]
 
 
+@pytest.mark.kernels
 @examples(80)
 @given(all_clusters(), st.data())
 def test_sums_by_percentage_are_exact(cluster, data):
@@ -91,6 +93,7 @@ def test_imbalance_of_large_loads_is_that_of_small_ones(nodes):
     assert configuration_of(engine).solution.terms[0] == pytest.approx((nodes - 1) ** 0.5, rel=1e-12)
 
 
+@pytest.mark.kernels
 @examples(60)
 @given(all_clusters(), st.data())
 def test_sums_of_large_loads_are_exact_too(cluster, data):

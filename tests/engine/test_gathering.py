@@ -91,12 +91,14 @@ LACKS = [
 ]
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize(("loads", "settings", "lack"), LACKS)
 def test_score_of_reservation_is_the_lack_of_empty_nodes(loads, settings, lack):
     """Nothing for a node that is empty; 2 - (1 - p)² for one that is above its limit by p of its capacity."""
     assert imbalance(attrs.evolve(RESERVATION, **settings), loads) == pytest.approx(lack)
 
 
+@pytest.mark.kernels
 def test_node_without_capacity_is_empty_or_not_at_all():
     """No share of it can be told."""
     assert imbalance(RESERVATION, [0, 1], capacity=None) == 0.0
@@ -104,6 +106,7 @@ def test_node_without_capacity_is_empty_or_not_at_all():
     assert imbalance(attrs.evolve(RESERVATION, reserved_load=5), [1, 1], capacity=None) == 0.0
 
 
+@pytest.mark.kernels
 def test_others_are_balanced_or_packed():
     """Over the nodes that are not kept empty: 4 and 8 deviate by 1/3."""
     balanced = attrs.evolve(RESERVATION, placement_strategy=1, empty_node_weight=0.5)
@@ -113,6 +116,7 @@ def test_others_are_balanced_or_packed():
     assert imbalance(packed, [0, 4, 8], **factors) == pytest.approx(0.5 * 2 / 3)
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize(("across", "lack"), [(False, 0.0), (True, 2 - 0.25)])
 def test_empty_nodes_are_spread_over_domains_where_asked_for(across, lack):
     """Both empty nodes are in one fault domain; spread over domains, the second is to be in the other."""
@@ -122,6 +126,7 @@ def test_empty_nodes_are_spread_over_domains_where_asked_for(across, lack):
     assert configuration_of(engine).solution.terms[0] == pytest.approx(lack)
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize(("overlap", "lack"), [(False, 0.0), (True, (0 + 2 - 0.25) / 2)])
 def test_empty_nodes_are_the_same_for_all_metrics_where_asked_for(overlap, lack):
     """n0 is empty of cpu and n1 of memory; n2 is neither. The same node for both is at half for one of them."""
@@ -153,6 +158,7 @@ def reserving_clusters(draw):
     return attrs.evolve(cluster, metrics=metrics)
 
 
+@pytest.mark.kernels
 @examples(80)
 @given(reserving_clusters(), st.booleans(), st.data())
 def test_score_does_not_depend_on_the_way_there(cluster, overlap, data):

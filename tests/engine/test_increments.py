@@ -25,6 +25,7 @@ def same_solutions(one: Solution, other: Solution) -> bool:
     return all(what_counts(one, name).tobytes() == what_counts(other, name).tobytes() for name in names)
 
 
+@pytest.mark.kernels
 @examples(120)
 @given(all_clusters(), st.data())
 def test_sums_after_any_walk_equal_sums_from_scratch(cluster, data):
@@ -37,6 +38,7 @@ def test_sums_after_any_walk_equal_sums_from_scratch(cluster, data):
         configuration.check()
 
 
+@pytest.mark.kernels
 @examples(120)
 @given(all_clusters(), st.data())
 def test_undoing_a_walk_restores_every_array(cluster, data):
@@ -68,6 +70,7 @@ def test_order_of_moves_does_not_matter(cluster, data):
     assert configuration.energy == other.energy
 
 
+@pytest.mark.kernels
 @examples(120)
 @given(all_clusters(), st.data())
 def test_delta_of_each_term_is_the_difference_of_totals(cluster, data):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.arrays import NOWHERE, Problem
 from plb.energy.peaks import KeptPeakSums, PeakSums, peak_sums
+from plb.energy.score import W_OVERLOAD
 from plb.risk import DemandHistory
 from plb.search.checks import compare_with_fresh
 from plb.testing import all_clusters, clusters, configuration_of
@@ -40,6 +41,7 @@ def sums_by_hand(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return aggregate, np.array(violating)
 
 
+@pytest.mark.kernels
 @examples(100)
 @given(all_clusters())
 def test_sums_from_scratch_are_sums_over_the_standing_replicas(cluster):
@@ -51,10 +53,11 @@ def test_sums_from_scratch_are_sums_over_the_standing_replicas(cluster):
     assert np.array_equal(sums.violating, violating)
 
 
+@pytest.mark.kernels
 @examples(100)
 @given(clusters(with_history=True), st.data())
 def test_kept_sums_equal_those_from_scratch(cluster, data):
-    """Whatever rows moved, began to leave or got other peaks, and whatever nodes count or bear."""
+    """Whatever rows moved, began to leave or got other peaks, what nodes count or bear, and whether overload weighs."""
     problem = configuration_of(cluster.engine(w_failovers=0.1)).problem
     problem = problem._replace(peak=problem.peak.copy(), peak_ceiling=problem.peak_ceiling.copy())
     rows, nodes = len(problem.origin), len(problem.limit)
@@ -71,10 +74,17 @@ def test_kept_sums_equal_those_from_scratch(cluster, data):
             changed[row] = True
         problem = problem._replace(origin=origin, leaving=leaving)
         if data.draw(st.booleans()):
-            counted, threshold = problem.counted.copy(), problem.threshold.copy()
+            counted = problem.counted.copy()
             counted[data.draw(st.integers(0, nodes - 1))] ^= True
+            problem = problem._replace(counted=counted)
+        if data.draw(st.booleans()):
+            threshold = problem.threshold.copy()
             threshold[data.draw(st.integers(0, nodes - 1))] = data.draw(st.integers(1, 40))
-            problem = problem._replace(counted=counted, threshold=threshold)
+            problem = problem._replace(threshold=threshold)
+        if data.draw(st.booleans()):
+            weights = problem.weights.copy()
+            weights[W_OVERLOAD] = data.draw(st.sampled_from([0.0, 1.0]))
+            problem = problem._replace(weights=weights)
         assert are_equal(kept.update(problem, changed), peak_sums(problem, origin))
 
 
@@ -85,6 +95,7 @@ def problem(small_cluster: Cluster) -> Problem:
     return problem._replace(peak=problem.peak.copy())
 
 
+@pytest.mark.kernels
 def test_only_nodes_on_which_something_changed_are_summed_anew(problem):
     """A peak that changes unannounced shows on its node when, and only when, something announced changes there."""
     kept = KeptPeakSums()
@@ -99,6 +110,7 @@ def test_only_nodes_on_which_something_changed_are_summed_anew(problem):
     assert (after.aggregate[problem.origin[row]] == before.aggregate[problem.origin[row]] + 1).all()
 
 
+@pytest.mark.kernels
 def test_what_a_search_does_to_its_sums_is_not_kept(problem):
     """The sums handed out are a copy."""
     kept = KeptPeakSums()
@@ -107,6 +119,7 @@ def test_what_a_search_does_to_its_sums_is_not_kept(problem):
     assert are_equal(kept.update(problem, nothing), peak_sums(problem, problem.origin))
 
 
+@pytest.mark.kernels
 def test_other_peaks_or_nodes_begin_anew(problem):
     """Peaks in another array, as after a change of settings, and nodes that came or went."""
     kept = KeptPeakSums()

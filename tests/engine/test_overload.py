@@ -109,6 +109,7 @@ def test_overload_that_weighs_nothing_is_not_kept():
     assert engine.balance(now=0.0, budget=0).energy_before.expected_overload == 0.0
 
 
+@pytest.mark.kernels
 def test_overload_counts_up_to_a_thousand_thresholds():
     """A node without capacity has a threshold of a single step; its overload stays within bounds."""
     engine = two_nodes(w_failovers=0.1)
@@ -118,6 +119,7 @@ def test_overload_counts_up_to_a_thousand_thresholds():
     assert engine.balance(now=0.0, budget=0).energy_before.expected_overload == MOST / UNITS
 
 
+@pytest.mark.kernels
 @examples(80)
 @given(clusters(with_history=True), st.data())
 def test_overload_is_what_peaks_exceed_thresholds_by(cluster, data):

@@ -59,6 +59,7 @@ def gathered_clusters(draw: st.DrawFn) -> tuple[Cluster, float]:
     return attrs.evolve(cluster, metrics=metrics, services=services), draw(st.sampled_from([0.0, 0.25, 1.0]))
 
 
+@pytest.mark.kernels
 @examples(80)
 @given(gathered_clusters(), st.data())
 def test_score_is_that_of_the_formula_after_any_walk(drawn, data):

@@ -14,7 +14,7 @@ from plb.provisioning.application_centric import Wanted
 from plb.provisioning.emptying import Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
 from plb.provisioning.measures import Measure, residual_of
-from plb.provisioning.neighbourhood import no_clearing
+from plb.provisioning.neighbourhood import Site, no_clearing
 from plb.provisioning.packing import Packing
 from plb.provisioning.running import first_fit_plan
 from plb.provisioning.workbench import Workbench
@@ -133,9 +133,9 @@ def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rou
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
     wanted = Wanted(np.arange(applications), instance.replicas, bench.demand)
-    parts = (wanted, bench.neighbours, packing, standing, clearing, residual)
+    site = Site(wanted, bench.neighbours, packing, standing, clearing, residual)
     stream = Stream(seed)
-    emptied = sum(empty_a_node(*parts, stream, annealing, rounds) for _ in range(3))
+    emptied = sum(empty_a_node(site, stream, annealing, rounds) for _ in range(3))
     after = bench.plan(packing, "emptied")
     assert after.faults() == ()
     assert after.nodes == plan.nodes - emptied == clearing.nodes[0]

@@ -12,6 +12,8 @@ from plb.risk import DemandHistory, ReplicaOutlook, TraceSampler, Widening, elig
 
 from .strategies import METRICS, NO_DEADLINE, histories, outlooks
 
+pytestmark = pytest.mark.kernels
+
 # One class of two primaries and a secondary, and another class with a long-lived, large instance.
 #          class     role            lifetime  maxima
 TRACES = [("gold", Role.PRIMARY, 10.0, (2.0, 20.0)),
@@ -50,7 +52,6 @@ WIDENING = {
 }
 
 
-@pytest.mark.kernels
 @pytest.mark.parametrize(("replica", "level", "rows"), WIDENING.values(), ids=WIDENING.keys())
 def test_criteria_widen_in_the_documented_order(
     replica: tuple[str | None, Role, float, tuple[float, float]], level: int, rows: list[int]

@@ -25,6 +25,7 @@ from plb.provisioning.affinity import ANY_NUMBER
 from workloads.checks import Checker
 from workloads.provisioning.building import MOST_DEMAND, PAPER_NODES, Floats, NodeSpec, build_instance, user_demand
 from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, whole_numbers
+from workloads.writing import in_one_piece
 
 COLUMNS = ("app_id", "nb_instances", "core", "memory", "inter_degree", "inter_aff")
 RESOURCES = ("core", "memory")
@@ -147,7 +148,7 @@ def write_authors(path: str | Path, instance: Instance) -> None:
     unfit = [name for name in instance.applications if not _writable(name)]
     if unfit:
         raise InvalidValueError(item, "application", unfit[0], "a name without blanks, commas, quotes or brackets")
-    with WRITERS.get(path.suffix, open)(path, "wt", encoding="utf-8") as file:
+    with in_one_piece(path) as partial, WRITERS.get(path.suffix, open)(partial, "wt", encoding="utf-8") as file:
         file.write("\t".join(COLUMNS) + "\n")
         file.writelines("\t".join(row) + "\n" for row in _rows(instance))
 

@@ -12,6 +12,7 @@ from plb.provisioning import Instance
 from workloads.provisioning.building import Floats, user_demand, user_nodes
 from workloads.provisioning.contest import CONSTANT, RESOURCES, check_resources
 from workloads.readers.tianchi2018 import CURVES, POINTS
+from workloads.writing import in_one_piece
 
 Rows = Iterator[Sequence[str]]
 
@@ -36,7 +37,6 @@ def write_contest(directory: str | Path, instance: Instance) -> None:
     """
     _check(instance)
     directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
     demand = dict(zip(instance.resources, np.moveaxis(user_demand(instance), 1, 0), strict=True))
     files = {
         "app_resources": _apps(instance, demand),
@@ -45,7 +45,7 @@ def write_contest(directory: str | Path, instance: Instance) -> None:
         "app_interference": _limits(instance),
     }
     for name, rows in files.items():
-        with (directory / f"{name}.csv").open("w", encoding="utf-8") as file:
+        with in_one_piece(directory / f"{name}.csv") as partial, partial.open("w", encoding="utf-8") as file:
             file.writelines(",".join(row) + "\n" for row in rows)
 
 

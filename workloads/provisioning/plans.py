@@ -16,6 +16,7 @@ from plb.provisioning import Instance, Moves, ProvisioningPlan, lower_bound
 from plb.provisioning.moves import NOWHERE
 from workloads.checks import Checker
 from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, whole_numbers
+from workloads.writing import in_one_piece, write_parquet
 
 COLUMNS = ("node", "node_type", "application", "replicas")
 FROM_FILE = "file"
@@ -55,9 +56,9 @@ def write_moves(path: str | Path, instance: Instance, moves: Moves) -> None:
 
 def _write(path: Path, frame: pl.DataFrame) -> None:
     if path.suffix == ".parquet":
-        frame.write_parquet(path)
+        write_parquet(frame, path)
         return
-    with WRITERS.get(path.suffix, open)(path, "wb") as file:
+    with in_one_piece(path) as partial, WRITERS.get(path.suffix, open)(partial, "wb") as file:
         file.write(frame.write_csv().encode())
 
 

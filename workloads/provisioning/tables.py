@@ -14,7 +14,6 @@ from workloads.checks import Checker
 from workloads.readers.chunks import ROW
 from workloads.readers.files import PACKED_TABLES, UNPACKED, TextTable
 
-ROWS_AT_ONCE = 4_000_000
 MOST_REPLICAS = 10**6
 """Of an application, in files."""
 WRITERS = {**UNPACKED, **PACKED_TABLES}
@@ -39,14 +38,8 @@ def read_table(path: Path, table: TextTable, *, may_be_empty: bool = False) -> p
         line and column.
     """
     with tempfile.TemporaryDirectory(prefix="plb-") as scratch:
-        parts = list(table.chunks(path, Path(scratch), ROWS_AT_ONCE, [pl.col(name) for name in table.columns]))
-    if not any(map(len, parts)):
-        if may_be_empty:
-            return pl.DataFrame(schema=dict(table.columns))
-        check = Checker(path)
-        check.add("no rows", f"rows of {', '.join(table.columns)}")
-        check.raise_problems()
-    return pl.concat(parts).drop(ROW)
+        columns = [pl.col(name) for name in table.columns]
+        return table.whole(path, Path(scratch), columns, may_be_empty=may_be_empty).drop(ROW)
 
 
 def read_headed(path: Path, columns: Sequence[str], separator: str = ",") -> pl.DataFrame:

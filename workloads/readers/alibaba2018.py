@@ -80,7 +80,7 @@ def _requests(source: Path, scratch: Path) -> pl.LazyFrame:
     asked = [pl.col("cpu_request") / 100.0, pl.col("mem_size")]
     columns = [pl.col("container_id").alias(OWNER), *asked]
     path = need_files(place, ["container_meta.csv"], expected)[0]
-    table = pl.concat(REQUESTS.chunks(path, scratch, 1_000_000, columns))
+    table = REQUESTS.whole(path, scratch, columns)
     largest = table.group_by(OWNER).agg(pl.col("cpu_request", "mem_size").max())
     return (
         largest.lazy()

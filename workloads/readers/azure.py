@@ -18,7 +18,7 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.checks import Checker
+from workloads.checks import LARGEST, Checker
 from workloads.readers.base import Options
 from workloads.readers.chunks import OWNER, TIME, Frame
 from workloads.readers.files import TextTable, need_files
@@ -73,16 +73,17 @@ def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
         for column, name in (("vmcorecount", "cores"), ("vmmemory", "memory"))
     ]
     columns = [pl.col("vmid").alias(OWNER), pl.col("vmdeleted"), *sizes]
-    table = pl.concat(MACHINES.chunks(path, scratch, 1_000_000, columns))
+    table = MACHINES.whole(path, scratch, columns)
     check = Checker(path)
     for name, found in (("vmcorecount", table["cores"]), ("vmmemory", table["memory"])):
-        check.bad_rows(~(found > 0).fill_null(value=False).to_numpy(), name, found, "a positive number")
+        good = ((found > 0) & (found <= LARGEST)).fill_null(value=False)
+        check.bad_rows(~good.to_numpy(), name, found, "a finite number > 0")
     check.bad_rows(table[OWNER].is_null().to_numpy(), "vmid", table[OWNER], "the name of a machine")
     check.bad_rows(
         ~table[OWNER].is_first_distinct().to_numpy(), "vmid", table[OWNER], "a machine that no row above has"
     )
     check.raise_problems()
-    ended = pl.col("vmdeleted") < table["vmdeleted"].max()
+    ended = pl.col("vmdeleted") < pl.col("vmdeleted").max()
     return table.lazy().select(
         OWNER,
         (pl.col("cores") / 100.0).alias("scale_cpu"),
@@ -94,7 +95,8 @@ def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
 
 def _short(name: str) -> pl.Expr:
     whole = pl.col(name) == pl.col(name).floor()
-    return pl.when(whole).then(pl.col(name).cast(pl.Int64).cast(pl.String)).otherwise(pl.col(name).cast(pl.String))
+    digits = pl.col(name).cast(pl.Int64, strict=False).cast(pl.String)
+    return pl.when(whole).then(digits).otherwise(pl.col(name).cast(pl.String))
 
 
 def _reader(name: str) -> SampledReader:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,9 @@ REQUESTS = ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime")
 DAY_SECONDS = 86_400.0
 LAST_DAY = 90.0
 """End of a VM that has no end in the trace, days."""
+MOST_DAYS = 36_525.0
+"""A century, before or after the start of the trace."""
+MOST_KEY, MOST_SHARE = 2**61, 1e6
 LOW_PRIORITY = 1
 NOT_OFFERED = "of a VM type that the chosen machine does not offer"
 BACKWARDS = "that end before they start"
@@ -64,7 +67,7 @@ class PackingReader:
         """Yield all tenants, some requests at a time (see `workloads.readers.base.Reader`)."""
         tally.refuse({NOT_OFFERED: 0, BACKWARDS: 0})
         path = need_files(source, ["*.sqlite", "*.sqlite3", "*.db"], self.files)[0]
-        with closing(_connect(path)) as database:
+        with _read_only(path) as database:
             shares = _shares(path, database)
             rows = database.execute(f"SELECT {', '.join(REQUESTS)} FROM vm ORDER BY vmId")
             while batch := rows.fetchmany(REQUESTS_AT_A_TIME):
@@ -142,23 +145,23 @@ class PackingReader:
         )
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open the database for reading, or raise `TraceError` where it is none or lacks a table or column."""
+@contextmanager
+def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the database for reading; raise `TraceError` where it is none or damaged, or lacks a table or column."""
     check = Checker(path)
-    database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     wanted = {"vm": REQUESTS, "vmType": ("vmTypeId", "machineId", *RESOURCES.values())}
     try:
-        for table, columns in wanted.items():
-            found = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
-            for column in columns:
-                if column not in found:
-                    check.add(f"table {table} with {sorted(found)}", "a column of that name", column=column)
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            for table, columns in wanted.items():
+                found = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
+                for column in columns:
+                    if column not in found:
+                        check.add(f"table {table} with {sorted(found)}", "a column of that name", column=column)
+            check.raise_problems()
+            yield database
     except sqlite3.DatabaseError as error:
         check.add(f"damaged contents ({error})", "an SQLite database")
-    if check.problems:
-        database.close()
-        raise TraceError(check.problems)
-    return database
+        raise TraceError(check.problems) from None
 
 
 def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[np.float32]]:
@@ -166,9 +169,10 @@ def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[n
     rows = database.execute(f"SELECT machineId, vmTypeId, {', '.join(RESOURCES.values())} FROM vmType").fetchall()
     check = Checker(path)
     for number, row in enumerate(rows, 1):
+        _check_keys(check, ("machineId", "vmTypeId"), row, number, "in table vmType")
         for name, value in zip(RESOURCES.values(), row[2:], strict=True):
-            if value is not None and not (isinstance(value, int | float) and value >= 0):
-                check.add(repr(value), "a share of at least 0, in table vmType", number, name)
+            if value is not None and not (isinstance(value, int | float) and 0 <= value <= MOST_SHARE):
+                check.add(repr(value), f"a share from 0 to {MOST_SHARE:g}, in table vmType", number, name)
     if not rows:
         check.add("no rows in table vmType", "at least one VM type")
     check.raise_problems()
@@ -178,17 +182,23 @@ def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[n
     return {row[1]: np.array([value or 0.0 for value in row[2:]], np.float32) for row in rows if row[0] == machine}
 
 
+def _check_keys(check: Checker, names: Sequence[str], row: tuple[Any, ...], number: int, where: str) -> None:
+    """Note the columns in front of a row that do not number a machine, a tenant or a type."""
+    for name, value in zip(names, row, strict=False):
+        if not isinstance(value, int) or abs(value) > MOST_KEY:
+            check.add("NULL" if value is None else repr(value), f"a whole number, {where}", number, name)
+
+
 def _usable(path: Path, rows: Rows, shares: dict[Any, npt.NDArray[np.float32]], tally: Tally) -> Rows:
     """Return the requests that can be used; raise `TraceError` for those without a VM, tenant, type or start."""
     check = Checker(path)
     for number, row in enumerate(rows, tally.rows_read - len(rows) + 1):
-        for name, value in zip(REQUESTS[:3], row[:3], strict=True):
-            if value is None:
-                check.add("NULL", "a number, in table vm by vmId", number, name)
-        if not isinstance(row[4], int | float):
-            check.add(repr(row[4]), "days from the start of the trace, in table vm by vmId", number, "starttime")
-        if not isinstance(row[5], int | float | None):
-            check.add(repr(row[5]), "days from the start of the trace or NULL, in table vm by vmId", number, "endtime")
+        _check_keys(check, REQUESTS[:3], row, number, "in table vm by vmId")
+        for name, value in zip(REQUESTS[4:], row[4:], strict=True):
+            missing = value is None and name == "endtime"
+            if not missing and not (isinstance(value, int | float) and abs(value) <= MOST_DAYS):
+                days = f"days from the start of the trace, {MOST_DAYS:,.0f} at the most, in table vm by vmId"
+                check.add(repr(value), days, number, name)
     check.raise_problems()
     offered = [row for row in rows if row[2] in shares]
     forwards = [row for row in offered if row[5] is None or row[5] >= row[4]]

@@ -72,6 +72,12 @@ def check_bins(path: Path) -> pl.Schema:
     empty = check.collect(_scan(path).head(0))
     check.columns(empty, dict.fromkeys((*KEYS, *VALUES), "number"))
     check.raise_problems()
+    check_keys(check, path)
+    return empty.schema
+
+
+def check_keys(check: Checker, path: Path) -> None:
+    """Raise `TraceError` for the rows of the Parquet file that belong to no machine or bin."""
     counts = check.collect(_scan(path).select(_misplaced(name).sum().alias(name) for name in KEYS))
     for name in KEYS:
         if counts[name].item():
@@ -79,7 +85,6 @@ def check_bins(path: Path) -> pl.Schema:
             expected = f"a whole number from 0 to {MOST_KEY}"
             check.bad_rows(rows["misplaced"].to_numpy(), name, rows[name], expected)
     check.raise_problems()
-    return empty.schema
 
 
 def check_distinct(path: Path) -> None:

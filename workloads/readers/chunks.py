@@ -17,6 +17,7 @@ import polars as pl
 
 from workloads.checks import Checker
 from workloads.readers.report import Tally
+from workloads.writing import in_one_piece
 
 ROW_GROUP = 16_384
 OWNER, TIME, REFUSED, ROW = "owner", "time", "refused", "row"
@@ -102,7 +103,8 @@ def sort_into_chunks(
     def flush() -> None:
         paths.append(scratch / f"rows-{len(paths):05}.parquet")
         together = pl.concat(held).sort(OWNER, TIME, maintain_order=True)
-        together.write_parquet(paths[-1], row_group_size=ROW_GROUP)
+        with in_one_piece(paths[-1]) as partial:
+            together.write_parquet(partial, row_group_size=ROW_GROUP)
         held.clear()
 
     for frame in frames:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,16 @@ from workloads.readers.base import Options, Part, Reader
 from workloads.readers.files import check_readable
 from workloads.readers.report import Report, Tally
 from workloads.trace import TraceSet, concatenate
+from workloads.writing import in_one_piece, write_parquet
 
 
-def convert(reader: Reader, source: str | Path, out: str | Path, options: Options | None = None) -> Report:
+def convert(
+    reader: Reader,
+    source: str | Path,
+    out: str | Path,
+    options: Options | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Report:
     """Convert a public trace into a directory in the project's own format.
 
     What does not fit into memory goes through files in a scratch directory inside `out`, which is removed at the end.
@@ -35,6 +42,8 @@ def convert(reader: Reader, source: str | Path, out: str | Path, options: Option
         The directory; made where it is missing, and removed again where the conversion made it and fails.
     options
         How to convert.
+    provenance
+        What the files are to say of their making beside the source, such as versions; plain JSON values.
 
     Returns
     -------
@@ -54,10 +63,11 @@ def convert(reader: Reader, source: str | Path, out: str | Path, options: Option
         scratch.mkdir()
         parts.mkdir()
         for number, part in enumerate(_parts(reader, source, options, tally, scratch)):
-            samples_frame(part.traces).write_parquet(parts / f"traces-{number:05}.parquet")
-            _tenants(part).write_parquet(parts / f"tenants-{number:05}.parquet")
+            write_parquet(samples_frame(part.traces), parts / f"traces-{number:05}.parquet")
+            write_parquet(_tenants(part), parts / f"tenants-{number:05}.parquet")
         report = tally.report()
-        _join(parts, folder, reader, _provenance(reader, source, options, report))
+        told = {**_provenance(reader, source, options, report), **(provenance or {})}
+        _join(parts, folder, reader, told)
     return report
 
 
@@ -122,7 +132,6 @@ def _join(parts: Path, folder: Path, reader: Reader, provenance: dict[str, Any])
     """Write the two files from the parts, in order, as a stream; each appears in one piece."""
     for name, kind in ((TRACES_FILE, "traces"), (TENANTS_FILE, "tenants")):
         header = Header(kind=kind, metrics=reader.metrics, step_seconds=reader.step_seconds, provenance=provenance)
-        whole = parts.parent / name
         pieces = sorted(parts.glob(f"{kind}-*.parquet"))
-        pl.scan_parquet(pieces, glob=False).sink_parquet(whole, metadata=header.metadata(), engine="streaming")
-        whole.replace(folder / name)
+        with in_one_piece(folder / name) as partial:
+            pl.scan_parquet(pieces, glob=False).sink_parquet(partial, metadata=header.metadata(), engine="streaming")

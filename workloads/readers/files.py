@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 import polars as pl
 
-from workloads.checks import Checker
+from workloads.checks import DAMAGED, Checker
 from workloads.errors import TraceError, TraceProblem
 from workloads.readers.chunks import ROW
 
@@ -27,6 +27,8 @@ UNPACKED: Mapping[str, Callable[[Path], Any]] = {".xz": lzma.open, ".bz2": bz2.o
 PACKED_TABLES: Mapping[str, Callable[[Path], Any]] = {".gz": gzip.open}
 ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".zip", ".tar")
 PIECE_BYTES = 1 << 24
+ROWS_AT_ONCE = 4_000_000
+"""Of a table that is held whole."""
 BEYOND = "beyond the last column"
 
 
@@ -157,6 +159,24 @@ class TextTable:
         if plain != path:
             plain.unlink()
 
+    def whole(
+        self, path: Path, scratch: Path, columns: Sequence[pl.Expr], *, may_be_empty: bool = False
+    ) -> pl.DataFrame:
+        """Return columns of all rows of a file, and ``row``.
+
+        Raises
+        ------
+        TraceError
+            As in `chunks`, or there is no row where there must be one.
+        """
+        parts = list(self.chunks(path, scratch, ROWS_AT_ONCE, columns))
+        if not any(map(len, parts)) and not may_be_empty:
+            check = Checker(path)
+            check.add("no rows", f"rows of {', '.join(self.columns)}")
+            check.raise_problems()
+        empty = pl.DataFrame(schema={**self.columns, ROW: pl.get_index_type()}).lazy().select(*columns, ROW)
+        return pl.concat([empty.collect(), *parts])
+
     def _check_header(self, path: Path, plain: Path) -> None:
         """Raise `TraceError` unless the first line names the columns; spaces and tabs around a name do not count."""
         first = self._scan(plain, dict.fromkeys(self.columns, pl.String), 0).head(1)
@@ -216,7 +236,7 @@ def schema_of(path: Path) -> pl.Schema:
     """Return the columns of a Parquet file."""
     try:
         return pl.scan_parquet(path, glob=False).collect_schema()
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except DAMAGED as error:
         _damaged(path, error)
         raise
 
@@ -231,6 +251,6 @@ def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], Non
     """Yield what a query gives, some rows at a time; `explain` raises what says more of an error of Polars."""
     try:
         yield from query.collect_batches(chunk_size=rows, engine="streaming")
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (OSError, *DAMAGED) as error:
         explain(error)
         raise

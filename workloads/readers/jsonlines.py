@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.checks import Checker
+from workloads.checks import DAMAGED, Checker
 from workloads.readers.chunks import ROW
 from workloads.readers.files import Chunks, chunks_of, streamable
 
@@ -61,6 +61,6 @@ def _problem(lines: list[bytes], schema: pl.Schema) -> str:
     """Return why these lines cannot be read; empty where they can."""
     try:
         pl.read_ndjson(b"".join(lines), schema=schema)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except DAMAGED as error:
         return str(error).splitlines()[0][:200]
     return ""

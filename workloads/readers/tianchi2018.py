@@ -65,12 +65,12 @@ class TianchiReader:
     def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
         """Yield all tenants at once (see `workloads.readers.base.Reader`); of the options none applies."""
         path = one_file(source, APPS_FILE)
-        apps = pl.concat(APPS.chunks(path, scratch, options.rows_in_memory, [pl.col(name) for name in APPS.columns]))
+        apps = APPS.whole(path, scratch, [pl.col(name) for name in APPS.columns])
         check_apps(path, apps)
         disk = np.repeat(apps["disk"].to_numpy()[:, None], POINTS, axis=1)
         curves = np.stack([*(curves_of(apps[name]) for name in CURVES), disk], axis=2).astype(np.float32)
         path = one_file(source, INSTANCES_FILE)
-        rows = pl.concat(INSTANCES.chunks(path, scratch, options.rows_in_memory, [pl.col("instance"), pl.col("app")]))
+        rows = INSTANCES.whole(path, scratch, [pl.col("instance"), pl.col("app")])
         check_instances(path, rows)
         instances = rows.group_by("app").len()
         counts = apps.select("app").join(instances, on="app", how="left", maintain_order="left")["len"].fill_null(0)

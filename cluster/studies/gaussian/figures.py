@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import polars as pl
 
-from cluster.comparison import half_width
+from cluster.intervals import half_width
 from cluster.studies.figures import Ratio
 from cluster.studies.gaussian.design import CANTELLI, GPAS, MEANS
 from plb.risk.gaussian import OVERLOADS

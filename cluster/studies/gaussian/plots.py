@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.plots import COLOURS, save_figure
 from cluster.studies.gaussian.design import BY_CAPACITY, CANTELLI, GPAS, MEANS
 from cluster.studies.gaussian.figures import REQUESTED, averaged_beside_samples, base_cases, rebalancing
 
@@ -33,7 +33,7 @@ def save_plots(folder: Path, packings: pl.DataFrame, totals: pl.DataFrame) -> No
 
 
 def _save(folder: Path, number: int, figure: Figure) -> None:
-    figure.savefig(folder / f"figure{number}.png", dpi=DOTS_PER_INCH)
+    save_figure(figure, folder / f"figure{number}.png")
 
 
 def boxes(ax: Axes, groups: Groups, *, colour: str = COLOURS[1], offset: float = 0.0) -> None:

@@ -22,6 +22,7 @@ from cluster.studies.gaussian.report import tables
 from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.totals import run_totals, totals_frame
 from cluster.studies.wanted import Report
+from workloads.writing import write_parquet
 
 STUDY = "gaussian"
 PACKINGS, TOTALS, SIMULTANEOUS = "packings.parquet", "totals.parquet", "simultaneous.parquet"
@@ -45,7 +46,7 @@ def run_gaussian(design: GaussianDesign, place: Place) -> Report:
     packings, totals = packings_frame(rows["packing"]), totals_frame(rows["totals"])
     simultaneous = simultaneous_frame(rows["simultaneous"])
     for name, frame in ((PACKINGS, packings), (TOTALS, totals), (SIMULTANEOUS, simultaneous)):
-        frame.write_parquet(place.folder / name)
+        write_parquet(frame, place.folder / name)
     save_plots(place.folder, packings, totals)
     found = tables(packings, totals, simultaneous)
     return Report(found, as_json(packings, totals, simultaneous), finished.failed)

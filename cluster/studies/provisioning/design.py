@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from cluster.digests import digest_of_files
 from cluster.studies.design import digest
 from cluster.sweep import Task
 from plb import PlbError
@@ -170,7 +170,7 @@ class ProvisioningDesign:
 
     def sweep_tasks(self) -> list[Task]:
         """Return the runs, one an instance with all its algorithms."""
-        known = {path: _digest(path) for path in (self.base, self.curves) if path is not None}
+        known = {path: digest_of_files(path) for path in (self.base, self.curves) if path is not None}
         tasks = []
         for group in self.groups():
             source = self._source(group.figure)
@@ -199,13 +199,3 @@ class ProvisioningDesign:
 
     def _source(self, figure: Figure) -> Path | None:
         return self.curves if figure in OF_CURVES else self.base
-
-
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or of all files of a directory."""
-    found = sha256()
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if file.is_file():
-            found.update(f"{file.name}\n".encode())
-            found.update(file.read_bytes())
-    return found.hexdigest()

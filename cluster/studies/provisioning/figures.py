@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import polars as pl
 
-from cluster.comparison import half_width
+from cluster.intervals import half_width
 from cluster.studies.carrying_out import Row
 from cluster.studies.figures import Ratio
 from cluster.studies.provisioning.design import Arm, Figure, Group, arms

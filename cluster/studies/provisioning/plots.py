@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.plots import COLOURS, save_figure
 from cluster.studies.provisioning.design import OF_CURVES, OF_DENSITIES, Arm, Figure, arms
 from cluster.studies.provisioning.figures import GroupMeans, Mean, leading_rules
 from cluster.studies.provisioning.published import PublishedMeans
@@ -115,4 +115,4 @@ def _drawing(width: float, height: float, title: str) -> Drawing:
 
 
 def _save(folder: Path, number: str, drawing: Drawing) -> None:
-    drawing.savefig(folder / f"figure{number}.png", dpi=DOTS_PER_INCH)
+    save_figure(drawing, folder / f"figure{number}.png")

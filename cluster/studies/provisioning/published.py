@@ -7,13 +7,14 @@ under the names of the authors' programs. It is read where the user has it and i
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
 
 from cluster.studies.provisioning.design import DENSITIES, OF_DENSITIES, Figure, Group
-from plb import PlbError
+from workloads.checks import Checker
 from workloads.provisioning import GraphKind
 
 
@@ -178,8 +179,8 @@ class PublishedMeans:
 
     Raises
     ------
-    PlbError
-        The file lacks a column, or a value is no number.
+    TraceError
+        The file lacks columns, or values are no numbers; each is named with its row.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -201,20 +202,30 @@ def _name_of(group: Group) -> str:
 
 
 def _read(path: Path) -> dict[tuple[str, str, str], Means]:
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = csv.DictReader(file)
-        missing = [column for column in COLUMNS if column not in (rows.fieldnames or ())]
-        if missing:
-            raise PlbError(f"{path}, row 1: no column {missing[0]}; expected {', '.join(COLUMNS)}")
+    check = Checker(path)
+    try:
+        rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines(keepends=True))
+        names = rows.fieldnames or ()
+        for column in COLUMNS:
+            if column not in names:
+                check.add(f"no column {column}", f"the columns {', '.join(COLUMNS)}", 1)
+        check.raise_problems()
         found = {}
         for number, row in enumerate(rows, 2):
-            deviation, seconds = (Published(_number(path, number, row, column)) for column in COLUMNS[3:])
+            deviation, seconds = (Published(_number(check, number, row, column)) for column in COLUMNS[3:])
             found[row["set"], row["group"], row["algorithm"]] = Means(deviation, seconds)
-        return found
+    except (UnicodeDecodeError, csv.Error) as error:
+        check.add(f"damaged contents ({error})", "CSV in UTF-8")
+    check.raise_problems()
+    return found
 
 
-def _number(path: Path, number: int, row: Mapping[str, str], column: str) -> float:
+def _number(check: Checker, number: int, row: Mapping[str, str], column: str) -> float:
+    """Return the number in a field; note where there is none."""
     try:
-        return float(row[column])
+        value = float(row[column])
     except (TypeError, ValueError):
-        raise PlbError(f"{path}, row {number}, column {column}: found {row[column]}; expected a number") from None
+        value = math.nan
+    if not math.isfinite(value):
+        check.add(str(row[column]), "a finite number", number, column)
+    return value

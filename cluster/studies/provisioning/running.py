@@ -21,6 +21,7 @@ from cluster.studies.provisioning.plots import save_plots
 from cluster.studies.provisioning.published import PublishedMeans
 from cluster.studies.provisioning.report import tables
 from cluster.studies.wanted import Report
+from workloads.writing import write_parquet
 
 STUDY = "provisioning"
 PLANS = "plans.parquet"
@@ -30,7 +31,7 @@ def run_provisioning(design: ProvisioningDesign, place: Place, published: Publis
     """Make all runs; write tables and plots."""
     finished = carry_out(STUDY, run, design.sweep_tasks(), place, design.described())
     plans = plans_frame(finished.rows, _timings(place.folder / TIMINGS) if finished.rows else [])
-    plans.write_parquet(place.folder / PLANS)
+    write_parquet(plans, place.folder / PLANS)
     groups = group_means(plans)
     save_plots(place.folder, groups, published)
     return Report(tables(groups, published), as_json(plans, published), finished.failed)

@@ -75,7 +75,7 @@ class RcLike:
 
     def __attrs_post_init__(self) -> None:
         _check_window(self, self.kind)
-        object.__setattr__(self, "percentile", check_number(self.kind, "percentile", self.percentile, high=100.0))
+        _check_percentile(self)
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +98,7 @@ class MachinePercentile:
 
     def __attrs_post_init__(self) -> None:
         _check_window(self, self.kind)
-        object.__setattr__(self, "percentile", check_number(self.kind, "percentile", self.percentile, high=100.0))
+        _check_percentile(self)
 
 
 @attrs.frozen(kw_only=True)
@@ -183,7 +183,7 @@ class PeakOracle:
 
     def __attrs_post_init__(self) -> None:
         check_count(self.kind, "horizon", self.horizon)
-        object.__setattr__(self, "percentile", check_number(self.kind, "percentile", self.percentile, high=100.0))
+        _check_percentile(self)
         check_switch(self.kind, "cap", self.cap)
 
 
@@ -202,3 +202,8 @@ def _check_window(predictor: Windowed, item: str, least_history: int = 1) -> Non
     check_count(item, "warmup", predictor.warmup, high=MOST_SAMPLES)
     check_count(item, "history", predictor.history, low=least_history, high=MOST_SAMPLES)
     check_switch(item, "cap", predictor.cap)
+
+
+def _check_percentile(predictor: RcLike | MachinePercentile | PeakOracle) -> None:
+    percentile = check_number(predictor.kind, "percentile", predictor.percentile, high=100.0)
+    object.__setattr__(predictor, "percentile", percentile)

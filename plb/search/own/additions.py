@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 
 import attrs
-import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.configuration import Configuration, Proposal
@@ -193,8 +192,3 @@ def _finite(name: str, total: object) -> float:
     if not math.isfinite(value):
         raise InvalidValueError(f"energy term {name}", "total", total, "a finite number")
     return value
-
-
-def moved_rows(before: Solution, after: Solution) -> list[int]:
-    """Return the rows that stand on another node after a change."""
-    return [int(row) for row in np.flatnonzero(before.node != after.node) if after.node[row] != NOWHERE]

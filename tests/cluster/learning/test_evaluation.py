@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from cluster.intervals import Interval
 from cluster.learning.baselines import BASELINES, play
 from cluster.learning.config import Evaluation as EvaluationSettings
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
-from cluster.learning.evaluation import LEARNED, EvaluationResult, Interval, evaluate, play_task
+from cluster.learning.evaluation import LEARNED, EvaluationResult, evaluate, play_task
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.sources import RegionSource, SourceOf
 from cluster.streams import stream_seed

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli import app
+from cluster.intervals import Interval
 from cluster.learning.config import LearningConfig, read_config
-from cluster.learning.evaluation import Interval
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.tables import cell
 from cluster.learning.training import stages

@@ -1,0 +1,257 @@
+"""Do the tests notice when accumulators, constraints or eligibility go wrong? Mutants of their code, and who survives.
+
+The changes are those of cosmic-ray. Kernels run as plain Python, so nothing is compiled; each mutant has a process of
+its own, forked from one that has imported all but `plb`, and no file is changed. What has been found out is kept in
+`results/mutants.jsonl` and not tried again as long as the changed module is the same.
+
+    python benchmarks/mutants.py                  # the sample of benchmarks/mutants.toml
+    python benchmarks/mutants.py --sample 9999    # all of them, which takes hours
+    python benchmarks/mutants.py --survivors      # tries those again that survived
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import hashlib
+import importlib
+import importlib.abc
+import importlib.util
+import json
+import os
+import random
+import re
+import resource
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+ROOT = Path(__file__).parent.parent
+MEMORY = 6 * 2**30
+"""Bytes of address space that the tests of a mutant may use: some mutants make numbers without end."""
+SURVIVED, KILLED = "survived", "killed"
+
+
+@attrs.frozen(slots=False)
+class Mutant:
+    """A change of one place of a module.
+
+    Parameters
+    ----------
+    module
+        Path of the module.
+    operator, occurrence
+        What cosmic-ray does, and at which of the places where it could. No operator: the module is as it is.
+    tests
+        Files of the tests that have to notice.
+    """
+
+    module: str
+    operator: str
+    occurrence: int
+    tests: tuple[str, ...]
+
+    @cached_property
+    def source(self) -> str:
+        """The module with the change; as it is where there is nothing to change."""
+        from cosmic_ray.mutating import mutate_code
+        from cosmic_ray.plugins import get_operator
+
+        source = ROOT.joinpath(self.module).read_text()
+        return (
+            mutate_code(source, get_operator(self.operator)(), self.occurrence) or source if self.operator else source
+        )
+
+    @cached_property
+    def change(self) -> str:
+        """The lines that differ, as "before -> after"."""
+        before, after = ROOT.joinpath(self.module).read_text().splitlines(), self.source.splitlines()
+        blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        differ = [(before[a:b], after[c:d]) for tag, a, b, c, d in blocks if tag != "equal"]
+        removed, added = (
+            " ".join(line.strip() for part in side for line in part) for side in zip(*differ, strict=True)
+        )
+        return f"{removed} -> {added}"
+
+    @property
+    def key(self) -> str:
+        """What results are kept under."""
+        digest = hashlib.sha256(ROOT.joinpath(self.module).read_bytes()).hexdigest()
+        return f"{self.module} {digest[:12]} {self.operator} {self.occurrence}"
+
+
+def mutants_of(module: str, tests: Sequence[str]) -> list[Mutant]:
+    """Return every mutant of a module."""
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    nodes = list(ast_nodes(get_ast(ROOT.joinpath(module).read_text())))
+    found = []
+    for name in sorted(operator_names()):
+        operator = get_operator(name)
+        if not operator.arguments():
+            places = sum(len(list(operator().mutation_positions(node))) for node in nodes)
+            found += [Mutant(module, name, occurrence, tuple(tests)) for occurrence in range(places)]
+    return found
+
+
+def sample_of(among: Sequence[Mutant], size: int, same: Sequence[re.Pattern[str]], seed: int) -> list[Mutant]:
+    """Return so many mutants of one module, drawn at random from those that mean something else."""
+    shuffled = random.Random(f"{seed} {among[0].module}").sample(among, len(among))
+    original = Mutant(among[0].module, "", 0, ()).source
+    others = (
+        mutant
+        for mutant in shuffled
+        if mutant.source != original and not any(one.search(mutant.change) for one in same)
+    )
+    return list(islice(others, size))
+
+
+def survives(mutant: Mutant, seconds: int) -> None:
+    """Run the tests of a mutant in this process, which ends with 0 if they all pass."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    sys.meta_path.insert(0, _Changed(mutant))
+    import pytest
+
+    plugins = [part for name in ("cacheprovider", "xdist", "cov", "benchmark", "mpl") for part in ("-p", f"no:{name}")]
+    os._exit(int(pytest.main([*mutant.tests, "-m", "kernels", "-x", "-q", "--tb=no", "--assert=plain", *plugins])))
+
+
+class _Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Imports one module with the change of a mutant."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.name = mutant.module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        self.path, self.text = str(ROOT / mutant.module), mutant.source
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
+        if fullname != self.name:
+            return None
+        is_package = self.path.endswith("__init__.py")
+        places = [str(Path(self.path).parent)] if is_package else None
+        return importlib.util.spec_from_file_location(
+            fullname, self.path, loader=self, submodule_search_locations=places
+        )
+
+    def get_source(self, fullname: str) -> str:  # noqa: ARG002
+        return self.text
+
+    def is_package(self, fullname: str) -> bool:  # noqa: ARG002
+        return self.path.endswith("__init__.py")
+
+    def get_filename(self, fullname: str) -> str:  # noqa: ARG002
+        return self.path
+
+
+def prepare() -> None:
+    """Import what all mutants share, and let Hypothesis stop at the first failure, the same in every run."""
+    os.environ |= {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    sys.path.insert(0, str(ROOT))
+    os.chdir(ROOT)
+    import hypothesis.stateful
+
+    for name in ("cattrs", "hypothesis.extra.numpy", "numba", "pytest"):
+        importlib.import_module(name)
+    hypothesis.settings.register_profile(
+        "mutants",
+        database=None,
+        derandomize=True,
+        deadline=None,
+        report_multiple_bugs=False,
+        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    hypothesis.settings.load_profile("mutants")
+
+
+def outcomes(mutants: Sequence[Mutant], jobs: int, seconds: int) -> Iterator[tuple[Mutant, str]]:
+    """Try mutants, so many at a time, and yield what became of each; they take the most processor time allowed."""
+    running: dict[int, Mutant] = {}
+    waiting = list(reversed(mutants))
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            mutant = waiting.pop()
+            child = os.fork()
+            if child == 0:
+                survives(mutant, seconds)
+            running[child] = mutant
+        child, status = os.wait()
+        yield running.pop(child), SURVIVED if status == 0 else KILLED
+
+
+def tried(mutants: Sequence[Mutant], kept: Path, known: dict[str, str], jobs: int, seconds: int) -> dict[str, str]:
+    """Return what became of each mutant by key, and keep what is new."""
+    found = dict(known)
+    waiting = [mutant for mutant in mutants if mutant.key not in found]
+    unchanged = [Mutant(module, "", 0, tests) for tests, module in {one.tests: one.module for one in waiting}.items()]
+    for mutant, outcome in outcomes(unchanged, jobs, seconds):
+        if outcome != SURVIVED:
+            sys.exit(f"{' '.join(mutant.tests)}: the tests fail on the code as it is")
+    began = time.perf_counter()
+    with kept.open("a") as file:
+        for number, (mutant, outcome) in enumerate(outcomes(waiting, jobs, seconds), start=1):
+            found[mutant.key] = outcome
+            file.write(json.dumps({"mutant": mutant.key, "outcome": outcome}) + "\n")
+            file.flush()
+            if number % 20 == 0:
+                print(f"{number} of {len(waiting)} tried, {time.perf_counter() - began:.0f} s", flush=True)
+    return found
+
+
+def report(mutants: Sequence[Mutant], found: dict[str, str], population: Counter[str]) -> float:
+    """Print survivors, and figures by module; return the share that was killed."""
+    for mutant in mutants:
+        if found[mutant.key] == SURVIVED:
+            print(f"survived: {mutant.module} {mutant.operator} {mutant.occurrence}\n    {mutant.change}")
+    tried_of = Counter(mutant.module for mutant in mutants)
+    killed = Counter(mutant.module for mutant in mutants if found[mutant.key] == KILLED)
+    rows = [(name, population[name], tried_of[name], killed[name]) for name in sorted(tried_of)]
+    rows.append(("all", population.total(), tried_of.total(), killed.total()))
+    print(f"\n{'module':<34}{'mutants':>9}{'tried':>9}{'killed':>9}{'share':>9}")
+    for name, there_are, tried_here, killed_here in rows:
+        print(f"{name:<34}{there_are:>9}{tried_here:>9}{killed_here:>9}{killed_here / max(1, tried_here):>9.1%}")
+    return killed.total() / max(1, tried_of.total())
+
+
+def main() -> None:
+    """Try a sample of the mutants; end with an error if too few of them were killed."""
+    settings = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sample", type=int, default=settings["sample"], help="how many mutants in all")
+    parser.add_argument("--only", default="", help="only modules whose path contains this")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants tried at the same time")
+    parser.add_argument("--survivors", action="store_true", help="try again those that survived")
+    parser.add_argument("--kept", type=Path, default=ROOT / "results" / "mutants.jsonl", help="where results are kept")
+    chosen = parser.parse_args()
+    prepare()
+    same = [re.compile(one["change"]) for one in settings["equivalent"]]
+    every = {module: mutants_of(module, group["tests"]) for group in settings["group"] for module in group["modules"]}
+    population = Counter({module: len(mutants) for module, mutants in every.items()})
+    sample = []
+    for module, mutants in every.items():
+        size = max(settings["least_of_a_module"], round(chosen.sample * len(mutants) / population.total()))
+        sample += sample_of(mutants, size, same, settings["seed"]) if chosen.only in module else []
+    chosen.kept.parent.mkdir(parents=True, exist_ok=True)
+    lines = chosen.kept.read_text().splitlines() if chosen.kept.exists() else []
+    known = {one["mutant"]: one["outcome"] for one in map(json.loads, lines)}
+    if chosen.survivors:
+        known = {key: outcome for key, outcome in known.items() if outcome == KILLED}
+    found = tried(sample, chosen.kept, known, chosen.jobs, settings["seconds"])
+    if report(sample, found, population) < settings["share_killed"]:
+        sys.exit(f"fewer than {settings['share_killed']:.0%} of the mutants were killed")
+
+
+if __name__ == "__main__":
+    main()

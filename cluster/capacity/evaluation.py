@@ -1,0 +1,149 @@
+"""One run of a search: a policy over the tenants of one repeat, at one number of nodes or one density."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from cluster.capacity.question import Question, Searched
+from cluster.errors import DensityError
+from cluster.growth import check_classes
+from cluster.overriding import override
+from cluster.pools import Source, read_source
+from cluster.scenario import Scenario
+from cluster.scenario_file import read_scenario
+from cluster.studies.base import digests_of_inputs
+from cluster.studies.design import digest
+from cluster.studies.simulated import whole
+from cluster.sweep import Task
+from cluster.tenants import TenantSequence, make_tenants
+from plb import PlbError
+
+
+@attrs.frozen(eq=False)
+class Subject:
+    """The scenario that is asked about, as its file and the command line say it.
+
+    Parameters
+    ----------
+    file
+        The scenario file.
+    given
+        What the command line says instead: keywords of `cluster.overriding.override`, as plain JSON values.
+    scenario
+        The scenario that they make.
+    inputs
+        Digests of the files that its tenants come from.
+    """
+
+    file: str
+    given: Mapping[str, Any]
+    scenario: Scenario
+    inputs: Mapping[str, str]
+
+    @classmethod
+    def read(cls, file: Path, given: Mapping[str, Any]) -> Subject:
+        """Read a scenario; what is given as None stays as it is in the file."""
+        traces = given.get("traces")
+        scenario = override(read_scenario(file), **{**given, "traces": None if traces is None else Path(traces)})
+        return cls(str(file), given, scenario, digests_of_inputs(scenario))
+
+    @property
+    def source(self) -> Source:
+        """Where its tenants come from; read once."""
+        return _read(_text(self._as_json()))[1]
+
+    def _as_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "given": dict(self.given),
+            "scenario_sha256": self.scenario.digest(),
+            "inputs": dict(self.inputs),
+        }
+
+    def task(self, question: Question, value: float, policy: str, repeat: int) -> Task:
+        """Return one run; its key says all that it depends on: not the limits, nor the range of the search."""
+        there = question.scenario(self.scenario, value)
+        run = attrs.evolve(there.run, policies=(policy,), repeats=1)
+        own = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
+        known = digest(attrs.evolve(there, run=run).as_json(), own, self.inputs)
+        arguments = {
+            "subject": self._as_json(),
+            "question": attrs.asdict(question),
+            "value": value,
+            "policy": policy,
+            "repeat": repeat,
+        }
+        return Task(f"{value:g} {question.searched}, {policy}, repeat {repeat}, {known}", arguments)
+
+
+def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Simulate what a task describes.
+
+    Returns
+    -------
+    dict
+        ``totals`` of the run and ``timings``; or ``impossible``, which says why the cluster cannot hold the tenants, or
+        that the workload has too few.
+    """
+    from cluster.simulation import simulate
+
+    subject, question = (_text(arguments[name]) for name in ("subject", "question"))
+    scenario, source = _read(subject)
+    value, repeat = float(arguments["value"]), int(arguments["repeat"])
+    there = _question(question).scenario(scenario, value)
+    try:
+        tenants = _tenants(subject, question, value, repeat)
+    except DensityError as error:
+        return {"impossible": str(error)}
+    # one search at a time, as there is a process a core
+    alone = attrs.evolve(there, engine={"threads": 1, **there.engine})
+    result = whole(simulate(alone, source, tenants, arguments["policy"], repeat))
+    return {"totals": result.totals, "timings": result.timings}
+
+
+def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:
+    """Return the tenants of a repeat at a value: with other nodes the same, with another density others.
+
+    Raises
+    ------
+    DensityError
+        The cluster cannot hold them, or the workload has too few.
+    """
+    there = question.scenario(scenario, value)
+    if question.searched is Searched.DENSITY:
+        tenants = make_tenants(there, source, repeat)
+    else:
+        tenants = make_tenants(scenario, source, repeat, held_by=there.cluster)
+    check_classes(scenario.workload.growth, tenants.traces)
+    return tenants
+
+
+def _text(table: Mapping[str, Any]) -> str:
+    """Return a table as a text, under which what is made of it can be kept."""
+    return json.dumps(table, sort_keys=True)
+
+
+def _question(text: str) -> Question:
+    fields = json.loads(text)
+    return Question(**{**fields, "searched": Searched(fields["searched"])})
+
+
+@lru_cache(maxsize=1)
+def _read(subject: str) -> tuple[Scenario, Source]:
+    """Return the scenario of a subject, and where its tenants come from."""
+    fields = json.loads(subject)
+    read = Subject.read(Path(fields["file"]), fields["given"])
+    if (read.scenario.digest(), dict(read.inputs)) != (fields["scenario_sha256"], fields["inputs"]):
+        raise PlbError(f"{read.file}: it, or what it reads, has changed since the search began; begin anew")
+    return read.scenario, read_source(read.scenario)
+
+
+@lru_cache(maxsize=1)  # runs with the same tenants follow one another, and traces are large
+def _tenants(subject: str, question: str, value: float, repeat: int) -> TenantSequence:
+    return tenants_at(_question(question), *_read(subject), value, repeat)

@@ -1,0 +1,202 @@
+"""What is asked of a scenario: about its nodes or its density, how many violations are too many, and where to look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from cluster.capacity.search import Search, least_sufficient
+from cluster.errors import ScenarioError, ScenarioProblem
+from cluster.scenario import MOST_DENSITY, Scenario
+from plb import InvalidValueError
+from plb.model import check_number
+
+VIOLATIONS_A_DAY = 1.0
+"""Of the whole cluster."""
+LEAST_REPEATS = 3
+"""Without ``--repeats``: two give an interval so wide that it says nothing."""
+NODES_STEP, DENSITY_STEP = 1.0, 0.05
+LEAST_STEP, MOST_NODES = 1e-6, 1e6
+FARTHEST = 4
+"""Unless told otherwise, a search ends at so many times the nodes or the density of the scenario."""
+FIRST_STEP_SHARE = 16
+"""The first step is the scenario's own value by this."""
+ROUNDING = 1e-9
+
+
+class Searched(StrEnum):
+    """What a search varies."""
+
+    NODES = "nodes"
+    """The nodes that are in no group; the tenants stay the same."""
+    DENSITY = "density"
+    """The density, on the scenario's own nodes."""
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """What is asked of a scenario.
+
+    Values lie on a grid: whole multiples of `step`. Places on it grow with what a cluster can bear: with the nodes, and
+    against the density.
+
+    Parameters
+    ----------
+    searched
+        What is varied.
+    violations
+        Most violations a day of the whole cluster, mean over the repeats.
+    refused
+        Largest share of the tenants that may find no place when they arrive.
+    lowest, highest
+        Ends of the values that are tried.
+    step
+        Distance between values.
+    own
+        The value of the scenario.
+    """
+
+    searched: Searched
+    violations: float
+    refused: float
+    lowest: float
+    highest: float
+    step: float
+    own: float
+
+    def __attrs_post_init__(self) -> None:
+        check_number("capacity", "violations", self.violations)
+        check_number("capacity", "refused", self.refused, high=1.0)
+        check_number("capacity", "step", self.step, low=LEAST_STEP)
+        check_number("capacity", "lowest", self.lowest, low_open=True)
+        most = MOST_NODES if self.searched is Searched.NODES else MOST_DENSITY
+        check_number("capacity", "highest", self.highest, low=self.lowest, high=most)
+        if self.searched is Searched.NODES and not float(self.step).is_integer():
+            raise InvalidValueError("capacity", "step", self.step, "a whole number of nodes")
+        first, last = self._multiples
+        if first > last:
+            allowed = (
+                f"such that a multiple of the step {self.step:g} lies between it and the highest, {self.highest:g}"
+            )
+            raise InvalidValueError("capacity", "lowest", self.lowest, allowed)
+
+    @property
+    def easiest(self) -> float:
+        """The value at which a cluster bears most."""
+        return self.value(self._ends[1])
+
+    def value(self, place: int) -> float:
+        """Return the nodes or the density at a place of the grid."""
+        multiple = place if self.searched is Searched.NODES else -place
+        return round(multiple * self.step, 10)
+
+    def place(self, value: float) -> int:
+        """Return the place of a value of the grid."""
+        multiple = round(value / self.step)
+        return multiple if self.searched is Searched.NODES else -multiple
+
+    def search(self) -> Search:
+        """Return a search from the place that is nearest to the scenario's own value."""
+        lowest, highest = self._ends
+        start = min(max(self.place(self.own), lowest), highest)
+        return least_sufficient(start, lowest, highest, max(1, abs(start) // FIRST_STEP_SHARE))
+
+    def suffices(self, violations: float, refused: float) -> bool:
+        """Return whether so many violations a day, and such a share of tenants without a place, are few enough."""
+        return violations <= self.violations and refused <= self.refused
+
+    def scenario(self, scenario: Scenario, value: float) -> Scenario:
+        """Return a scenario with the nodes or the density of a value.
+
+        With other nodes its tenants are not those of its density, but of the scenario that is asked about: see
+        `cluster.tenants.make_tenants`.
+        """
+        if self.searched is Searched.NODES:
+            return attrs.evolve(scenario, cluster=attrs.evolve(scenario.cluster, nodes=int(value)))
+        workload, end = scenario.workload, scenario.workload.density_end
+        rises = None if end is None else end * value / workload.density
+        return attrs.evolve(scenario, workload=attrs.evolve(workload, density=value, density_end=rises))
+
+    def density(self, scenario: Scenario, value: float) -> float:
+        """Return how densely the tenants of a scenario are packed at a value."""
+        if self.searched is Searched.DENSITY:
+            return value
+        metric, there = scenario.workload.density_metric, self.scenario(scenario, value).cluster
+        own = scenario.cluster.total_capacity(metric)
+        return scenario.workload.density * own / there.total_capacity(metric)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the question as plain JSON values."""
+        names = {"violations": "violations_a_day", "refused": "refused_share"}
+        return {names.get(name, name): value for name, value in attrs.asdict(self).items()}
+
+    @property
+    def _multiples(self) -> tuple[int, int]:
+        """First and last whole multiple of the step that is tried."""
+        return math.ceil(self.lowest / self.step - ROUNDING), math.floor(self.highest / self.step + ROUNDING)
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        first, last = self._multiples
+        return (first, last) if self.searched is Searched.NODES else (-last, -first)
+
+
+def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None]) -> Question:
+    """Return a question about a scenario.
+
+    Parameters
+    ----------
+    given
+        Fields of `Question`; None, or none at all: the default.
+
+    Raises
+    ------
+    ScenarioError
+        The scenario has the tenants of a plan, or names nodes that fail while their number is searched.
+    InvalidValueError
+        A value is out of its range, or there would be fewer nodes than the groups of the scenario have.
+    """
+    _check(scenario, searched)
+    of_nodes = searched is Searched.NODES
+    own = float(scenario.cluster.nodes) if of_nodes else scenario.workload.density
+    known = {name: float(value) for name, value in given.items() if value is not None}
+    step = known.get("step", NODES_STEP if of_nodes else DENSITY_STEP)
+    least = float(_least_nodes(scenario)) if of_nodes else 0.0
+    defaults = {
+        "violations": VIOLATIONS_A_DAY,
+        "refused": 0.0,
+        "lowest": max(least, step),
+        "highest": max(min(FARTHEST * own, MOST_NODES if of_nodes else MOST_DENSITY), step),
+        "step": step,
+    }
+    chosen = {**defaults, **known}
+    if chosen["lowest"] < least:
+        allowed = f"at least {least:g}: the nodes in groups stay, and each fault domain that fails needs one"
+        raise InvalidValueError("capacity", "lowest", chosen["lowest"], allowed)
+    return Question(searched=searched, own=own, **chosen)
+
+
+def _least_nodes(scenario: Scenario) -> int:
+    """Return the fewest nodes with which all that a scenario names is there."""
+    grouped = sum(group.nodes for group in scenario.cluster.groups)
+    domains = min(scenario.cluster.fault_domains, scenario.cluster.nodes) if scenario.faults.outages else 0
+    return max(1, grouped, domains)
+
+
+def _check(scenario: Scenario, searched: Searched) -> None:
+    """Refuse what can have neither other nodes nor another density."""
+    problems = []
+    if scenario.workload.kind == "plan":
+        message = "the tenants of a plan stand on its nodes, at no other density; plb provision plans their number"
+        problems.append(ScenarioProblem("workload.kind", message))
+    if searched is Searched.NODES:
+        for name in ("crashes", "flapping"):
+            if getattr(scenario.faults, name):
+                message = "names nodes, and their names change with their number; take it out, or ask with --density"
+                problems.append(ScenarioProblem(f"faults.{name}", message))
+    if problems:
+        raise ScenarioError(scenario.name, problems)

@@ -1,0 +1,137 @@
+"""Carrying a search out: in a directory that keeps what is finished, with progress, and with a report at the end.
+
+::
+
+    OUT/journal.jsonl    the finished runs, as they came; a search goes on from here
+    OUT/capacity.json    scenario, versions, question, all that was tried, answers; the same bytes for any --jobs
+    OUT/capacity.png     violations a day by nodes or density
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cluster.capacity.answers import Answer, answer, figures
+from cluster.capacity.evaluation import Subject, run_at, tenants_at
+from cluster.capacity.plots import save_capacity
+from cluster.capacity.points import Point, point_of
+from cluster.capacity.question import Question
+from cluster.capacity.report import in_words
+from cluster.faults import make_faults
+from cluster.results import check_free, stamp, write_json
+from cluster.setup import metrics_of, nodes_of
+from cluster.studies.carrying_out import JOURNAL, progress_bar
+from cluster.sweep import Journal, sweep
+from plb import PlbError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+REPORT, PLOT = "capacity.json", "capacity.png"
+
+
+class CapacitySearch:
+    """A search in a directory; what it has found so far is in `answers`.
+
+    Parameters
+    ----------
+    subject, question
+        What is asked of which scenario.
+    folder
+        Directory of the results; made where it is missing.
+    jobs
+        Processes; None: one a core.
+    force
+        True: another question that was asked there is forgotten. Finished runs stay, as far as they fit.
+    console
+        For progress.
+
+    Raises
+    ------
+    ResultsExistError
+        The directory holds something other than this search, and `force` is False.
+    """
+
+    def __init__(
+        self, subject: Subject, question: Question, folder: Path, *, jobs: int | None, force: bool, console: Console
+    ) -> None:
+        self.subject, self.question, self.folder = subject, question, folder
+        self._jobs, self._console = jobs, console
+        self.answers: Mapping[str, Answer] = {policy: Answer(policy) for policy in subject.scenario.run.policies}
+        if not _is_of(folder, self._asked):
+            check_free(folder, force=force)
+            if folder.exists():
+                (folder / PLOT).unlink(missing_ok=True)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Question and answers so far, as plain JSON values."""
+        run = self.subject.scenario.run
+        return figures(self.question, self.answers, run.repeats, run.days)
+
+    def run(self) -> Mapping[str, Answer]:
+        """Search to the end, or until Ctrl-C, and write report and plot.
+
+        Raises
+        ------
+        DensityError
+            Even the easiest value is more than the cluster can hold, or than the workload has tenants for.
+        PlbError
+            A run failed.
+        """
+        scenario = self.subject.scenario
+        with self._console.status("Reading the workload and drawing the tenants ..."):
+            source = self.subject.source
+            make_faults(scenario, nodes_of(scenario.cluster, metrics_of(scenario, source)))  # refuses unknown names
+            tenants_at(self.question, scenario, source, self.question.easiest)
+        head = stamp(scenario, source)
+        with Journal(self.folder / JOURNAL) as journal:
+
+            def evaluate(pairs: Sequence[tuple[str, float]]) -> list[Point]:
+                return self._evaluate(journal, pairs)
+
+            def note(answers: Mapping[str, Answer]) -> None:
+                self.answers = dict(answers)
+                write_json(self.folder / REPORT, {**head, **self.figures})
+
+            note(self.answers)
+            answer(self.question, scenario.run.policies, evaluate, note)
+        save_capacity(self.folder / PLOT, self.question, list(self.answers.values()), scenario.name)
+        return self.answers
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        return {"scenario_sha256": self.subject.scenario.digest(), "question": self.figures["question"]}
+
+    def _evaluate(self, journal: Journal, pairs: Sequence[tuple[str, float]]) -> list[Point]:
+        """Make the runs of policies at values, those with the same tenants one after the other."""
+        repeats = range(self.subject.scenario.run.repeats)
+        runs = sorted((value, repeat, place) for place, (_, value) in enumerate(pairs) for repeat in repeats)
+        tasks = [self.subject.task(self.question, value, pairs[place][0], repeat) for value, repeat, place in runs]
+        known = sum(task.key in journal.finished for task in tasks)
+        name = f"{self.question.searched}: {', '.join(f'{policy} {value:g}' for policy, value in pairs)}"
+        quiet = self._console.quiet or known == len(tasks)
+        with progress_bar(name, len(tasks), known, quiet) as report:
+            outcomes = sweep(run_at, tasks, journal, jobs=self._jobs, progress=report)
+        found: list[list[Mapping[str, Any]]] = [[] for _ in pairs]
+        for (_, _, place), outcome in zip(runs, outcomes, strict=True):
+            if outcome.values is None:
+                message = f"a run failed: {outcome.key}: {outcome.last_line}"
+                raise PlbError(f"{message}; what is finished is kept in {self.folder}")
+            found[place].append(outcome.values)
+        points = [point_of(self.question, value, of) for (_, value), of in zip(pairs, found, strict=True)]
+        for (policy, _), point in zip(pairs, points, strict=True):
+            self._console.print(f"{policy}: {in_words(self.question, point)}", highlight=False)
+        return points
+
+
+def _is_of(folder: Path, asked: Mapping[str, Any]) -> bool:
+    """Return whether a directory has the report of the same question."""
+    try:
+        there = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        return {name: there.get(name) for name in asked} == asked
+    except (OSError, ValueError, AttributeError):
+        return False

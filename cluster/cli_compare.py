@@ -1,0 +1,54 @@
+"""``plb compare``: results directories of `plb simulate` beside one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.console import clear_errors, output
+from cluster.study_options import Json, Quiet
+
+
+@clear_errors
+def compare_command(
+    folder: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Results directories.", show_default=False)],
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Figure to show: violations, failovers, moves, placement_failures, downtime_seconds or wall_seconds; "
+            "may be given again. Ratios are of the first. Default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Put results of several scenarios or policies beside one another.
+
+    All are compared with the first policy of the first directory; where they faced the same tenants, repeat by repeat,
+    too. What differs between the scenarios is listed.
+    """
+    from cluster.comparison import FIGURES
+    from cluster.comparison_report import lines, table_of_differences, table_of_rows
+    from cluster.results import check_file, write_json
+    from cluster.results_comparison import compare_results
+    from cluster.results_reading import read_results
+    from plb import UnknownNameError
+
+    figures = list(dict.fromkeys(figure or FIGURES))
+    for name in figures:
+        if name not in FIGURES:
+            raise UnknownNameError("figure", name, FIGURES, "--figure")
+    check_file(json)
+    found = compare_results([read_results(one) for one in folder])
+    if json is not None:
+        write_json(json, found.as_json())
+    console = output(quiet=quiet)
+    console.print(table_of_rows(found, figures))
+    differences = table_of_differences(found, figures)
+    if differences is not None:
+        console.print(differences)
+    for line in lines(found):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

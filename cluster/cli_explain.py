@@ -1,0 +1,75 @@
+"""``plb explain``: why a tenant stood where it stood in a simulated run, or why it was not placed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cluster.console import clear_errors, output
+
+if TYPE_CHECKING:
+    from cluster.explanation import Explanation
+
+
+@clear_errors
+def explain_command(
+    results: Annotated[Path, typer.Argument(metavar="DIR", help="The results directory of plb simulate.")],
+    partition: Annotated[
+        str, typer.Option(help="The tenant: a name from the column `tenant` of the tables.", show_default=False)
+    ],
+    time: Annotated[
+        str,
+        typer.Option(
+            help="The time since the start: seconds, or such as 3d, 2d4h30m, 36h. All that happens at it has happened.",
+            show_default=False,
+        ),
+    ],
+    policy: Annotated[str | None, typer.Option(help="Policy of the run. Default: the first of the scenario.")] = None,
+    repeat: Annotated[int, typer.Option(min=0, help="Repeat of the run.")] = 0,
+    best: Annotated[int, typer.Option(min=1, help="Other nodes that are told, the best or nearest ones.")] = 5,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(help="The scenario's file, where it imports files or policies name files, or traces have moved."),
+    ] = None,
+    traces: Annotated[Path | None, typer.Option(help="Directory of the traces, where it is another one now.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all data of the explanation to this file.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Tell why a tenant's replicas stood where they stood, or had no place, and what would have to change.
+
+    The run is simulated anew up to the time, which takes as long as it took then, and is held against the tables.
+    Then every node is asked: which rule rules it out, or what the energy would be with the replica there.
+    """
+    from cluster.explain_json import as_json
+    from cluster.explain_text import render
+    from cluster.explanation import question
+    from cluster.instants import seconds_of
+    from cluster.recorded import read_run
+    from cluster.results import check_file, write_json
+    from cluster.scenario_file import read_scenario
+
+    seconds = seconds_of(time)
+    check_file(json)
+    given = None if scenario is None else read_scenario(scenario)
+    run = read_run(results, policy, repeat, given=given, traces=traces)
+    found = _answer(question(run, partition, seconds), quiet)
+    if json is not None:
+        write_json(json, as_json(found))
+    console = output(quiet=quiet)
+    for one in render(found, best):
+        console.print(one, highlight=False)
+
+
+def _answer(asked: Explanation, quiet: bool) -> Explanation:
+    """Play the run again with a progress bar."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    from cluster.explanation import answer
+
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
+        task = bar.add_task(f"{asked.run.policy}, repeat {asked.run.repeat}, again", total=asked.time_s)
+        return answer(asked, lambda now: bar.update(task, completed=now))

@@ -1,0 +1,40 @@
+"""``plb report``: one page of HTML about a results directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.console import clear_errors, output
+
+
+@clear_errors
+def report_command(
+    results: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A results directory of plb simulate.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option(help="The file to write. Default: DIR/report.html.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Write a page about a run: policies compared, violations, loads, energies, availability, every move and why.
+
+    The page is one file that needs no network: open it in any browser, or send it to somebody.
+    """
+    from rich.console import Console
+
+    from cluster.report.writing import report_page
+    from cluster.results import REPORT, check_file, write_text
+    from cluster.results_reading import read_results
+    from plb import ConflictError
+
+    path = out or results / REPORT
+    found = read_results(results)
+    check_file(path)
+    if path.exists() and not force:
+        raise ConflictError(f"{path}: is there already; give another file, or --force to overwrite it")
+    with Console(stderr=True, quiet=quiet).status("Drawing and writing ..."):
+        write_text(path, report_page(found))
+    output(quiet=quiet).print(f"Report: {path}", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,25 @@
+"""SHA-256 of configurations and of files, so that results tell what they were made with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+
+def digest_of(values: Mapping[str, Any]) -> str:
+    """Return that of plain JSON values as canonical JSON, in hexadecimal digits; the order of keys does not matter."""
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return sha256(text.encode()).hexdigest()
+
+
+def digest_of_files(path: Path) -> str:
+    """Return that of a file, or of all files of a directory, with their names."""
+    found = sha256()
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if file.is_file():
+            found.update(f"{file.name}\n".encode())
+            found.update(file.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,39 @@
+"""Times of a run as people write them: ``3d``, ``2d4h30m``, ``36h``, or seconds."""
+
+from __future__ import annotations
+
+import re
+
+from plb import InvalidValueError
+
+SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+"""Seconds of each unit, the longest first."""
+_PARTS = re.compile("".join(rf"(?:(\d+(?:\.\d+)?)\s*{unit}\s*)?" for unit in SECONDS))
+ALLOWED = "seconds, such as 345600, or days, hours, minutes and seconds, such as 4d, 2d4h30m or 36h"
+
+
+def seconds_of(text: str) -> int:
+    """Return the whole seconds since the start of a run that a text means.
+
+    Raises
+    ------
+    InvalidValueError
+        If it is neither a number of seconds nor made of days, hours, minutes and seconds in this order.
+    """
+    words = text.strip().lower()
+    if re.fullmatch(r"\d+(\.\d+)?", words):
+        return int(float(words))
+    match = _PARTS.fullmatch(words)
+    if match is None or not any(match.groups()):
+        raise InvalidValueError("time", "T", text, ALLOWED)
+    return int(sum(float(count) * SECONDS[unit] for unit, count in zip(SECONDS, match.groups(), strict=True) if count))
+
+
+def in_words(seconds: float) -> str:
+    """Return a time as `seconds_of` reads it, such as ``2d4h30m``; fractions of seconds are left out."""
+    left, parts = int(seconds), []
+    for unit, length in SECONDS.items():
+        count, left = divmod(left, length)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"

@@ -1,0 +1,51 @@
+"""Means with their 95 % intervals (Student's t)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+CONFIDENCE = 0.95
+
+
+@attrs.frozen
+class Interval:
+    """A mean and its 95 % interval.
+
+    Parameters
+    ----------
+    mean, half_width
+        The mean, and half the width of the interval; None for a single value.
+    """
+
+    mean: float
+    half_width: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        """Return that of at least one value."""
+        return Interval(float(np.mean(values)), half_width(values))
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the whole interval lies above or below 0, else 0; of a single value, its own."""
+        half = self.half_width or 0.0
+        return int(self.mean > half) - int(self.mean < -half)
+
+    def as_json(self) -> dict[str, float]:
+        """Return mean, low and high end."""
+        half = self.half_width or 0.0
+        return {"mean": self.mean, "low": self.mean - half, "high": self.mean + half}
+
+
+def half_width(values: Sequence[float]) -> float | None:
+    """Return half the width of the 95 % interval of the mean; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    from scipy.stats import t  # type: ignore[import-untyped]
+
+    quantile = float(t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
+    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))

@@ -1,0 +1,172 @@
+"""A results directory read back: the scenario that it was made of, and the tables of one of its runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import polars as pl
+
+from cluster.results import RUNS, SUMMARY, versions
+from cluster.scenario import Scenario
+from cluster.scenario_file import PATHS, scenario_from
+from plb import PlbError, UnknownNameError
+
+
+@attrs.frozen(eq=False)
+class RecordedRun:
+    """A run whose tables are in a results directory.
+
+    Parameters
+    ----------
+    folder
+        The directory.
+    scenario
+        What was run.
+    policy, repeat
+        Which run.
+    seconds
+        How long it is, in simulated seconds; shorter than the scenario's where Ctrl-C ended it.
+    """
+
+    folder: Path
+    scenario: Scenario
+    policy: str
+    repeat: int
+    seconds: int
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table of the run; see `cluster.tables.TABLES`.
+
+        Raises
+        ------
+        PlbError
+            If its file is no Parquet file.
+        OSError
+            If it cannot be read.
+        """
+        path = self.folder / RUNS / f"{self.policy}-{self.repeat}" / f"{name}.parquet"
+        try:
+            return pl.read_parquet(path)
+        except pl.exceptions.PolarsError as error:
+            raise PlbError(f"{path}: is no table of a run ({error})") from None
+
+
+def read_run(
+    folder: Path,
+    policy: str | None = None,
+    repeat: int = 0,
+    *,
+    given: Scenario | None = None,
+    traces: Path | None = None,
+) -> RecordedRun:
+    """Return a run of a results directory.
+
+    Parameters
+    ----------
+    policy
+        Its policy; None: the first of the scenario.
+    given
+        The scenario as it was read from its file. Results tell the files that it imports, and those of policies, by
+        their content alone: from here it is known where they are. So are the traces, or the plan.
+    traces
+        Where the traces are now; None: where they were.
+
+    Raises
+    ------
+    PlbError
+        If the directory holds no results, or these are of other sources or versions than the present ones.
+    UnknownNameError
+        If there is no run of that policy.
+    """
+    summary = _read_summary(folder)
+    scenario = _scenario_of(summary, folder, given)
+    _check_versions(summary, folder)
+    runs = {(str(run["policy"]), int(run["repeat"])): run for run in summary["runs"]}
+    wanted = scenario.run.policies[0] if policy is None else policy
+    if not any(name == wanted for name, _ in runs):
+        raise UnknownNameError("policy", wanted, list(dict.fromkeys(name for name, _ in runs)), str(folder))
+    if (wanted, repeat) not in runs:
+        known = sorted(number for name, number in runs if name == wanted)
+        raise PlbError(f"{folder}: there is no repeat {repeat} of {wanted}, only {', '.join(map(str, known))}")
+    scenario = _with_workload_of(scenario, folder, given, traces)
+    return RecordedRun(folder, scenario, wanted, repeat, int(runs[wanted, repeat]["simulated_seconds"]))
+
+
+def _read_summary(folder: Path) -> Mapping[str, Any]:
+    path = folder / SUMMARY
+    if not path.is_file():
+        raise PlbError(f"{folder}: holds no results of plb simulate: there is no {SUMMARY}")
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        assert isinstance(summary["scenario"], dict)
+        assert all({"policy", "repeat", "simulated_seconds"} <= set(run) for run in summary["runs"])
+        assert {"scenario_sha256", "versions"} <= set(summary)
+    except (ValueError, KeyError, TypeError, AssertionError):
+        raise PlbError(f"{path}: is no summary that plb simulate wrote") from None
+    return summary  # type: ignore[no-any-return]
+
+
+def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | None) -> Scenario:
+    """Return the scenario of a summary; it has the hash of the summary."""
+    tables = dict(summary["scenario"])
+    files = {Path(file).name: file for file in _files_of(given)}
+    try:
+        if "imports" in tables:
+            tables["imports"] = [files[name] for name in tables["imports"]]
+        tables["engine"] = _with_files(tables["engine"], files)
+        tables["policies"] = {name: _with_files(fields, files) for name, fields in tables["policies"].items()}
+    except KeyError as missing:
+        raise PlbError(f"{folder}: the run needs the file {missing}; give its scenario with --scenario") from None
+    scenario = scenario_from(tables, source=str(folder / SUMMARY))
+    if scenario.digest() != summary["scenario_sha256"]:
+        message = "the scenario, a file that it names, or a default is not what it was"
+        raise PlbError(f"{folder}: {message}; simulate anew, then explain")
+    return scenario
+
+
+def _files_of(given: Scenario | None) -> list[str]:
+    """Return the files that a scenario imports, and those that options of its policies name."""
+    if given is None:
+        return []
+    settings = [given.engine, *given.policies.values()]
+    options = [option for fields in settings for option in fields.get("policy_options", {}).values()]
+    return [*given.imports, *(option for option in options if isinstance(option, str))]
+
+
+def _with_files(fields: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings of an engine with the files of policy options by their place, instead of by their content."""
+    options = dict(fields.get("policy_options", {}))
+    for name, option in options.items():
+        if isinstance(option, Mapping):
+            options[name] = files[next(iter(option))]
+    return {**fields, "policy_options": options} if options else dict(fields)
+
+
+def _check_versions(summary: Mapping[str, Any], folder: Path) -> None:
+    present = versions()
+    other = [
+        f"{name} {version} (here {present[name]})"
+        for name, version in summary["versions"].items()
+        if name in present and present[name] != version
+    ]
+    if other:
+        raise PlbError(f"{folder}: the results were made with {', '.join(other)}; simulate anew, then explain")
+
+
+def _with_workload_of(scenario: Scenario, folder: Path, given: Scenario | None, traces: Path | None) -> Scenario:
+    """Return a scenario with the places where its traces, or its plan, are now."""
+    workload = scenario.workload
+    places = {name: getattr(workload, name) for name in PATHS}
+    if given is not None:
+        places |= {name: getattr(given.workload, name) or place for name, place in places.items()}
+    if traces is not None:
+        places["path"] = str(traces)
+    for place in places.values():
+        if place is not None and not Path(place).exists():
+            message = f"the tenants come from {place}, which is not there, seen from here"
+            raise PlbError(f"{folder}: {message}; give --traces, or --scenario")
+    return attrs.evolve(scenario, workload=attrs.evolve(workload, **places))

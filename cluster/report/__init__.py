@@ -1,0 +1,1 @@
+"""The report: one page of HTML about a results directory."""

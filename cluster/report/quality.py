@@ -1,0 +1,122 @@
+"""The sections on violations, failovers and load, and the comparison of the policies in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cluster.closing_tables import comparison_caption, comparison_rows
+from cluster.move_plots import failovers_by_cause, plot_causes, plot_failovers
+from cluster.plots import plot_load_bands, plot_load_map, plot_violations
+from cluster.report.blocks import Block, Gallery, Picture, Section, Table, Text
+from cluster.report.material import Material
+from cluster.report.numbers import count
+from cluster.report.pictures import picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+OUTCOMES = {
+    "violations": "violations",
+    "shortages_covered": "covered by moves under way",
+    "shortages_unresolved": "nothing could be moved",
+    "violated_node_minutes": "node minutes short of something",
+}
+
+
+def comparison_section(material: Material) -> Section:
+    """Return the policies beside one another."""
+    headings, rows = comparison_rows(material.comparison)
+    caption = f"Policies beside one another; {comparison_caption(material.comparison)}."
+    runs = material.comparison.repeats
+    counted = tuple((policy, count(runs[policy]), *cells) for policy, *cells in rows)
+    table = Table(caption, (headings[0], "runs", *headings[1:]), counted)
+    cut = [
+        f"{run.policy}, repeat {run.repeat + 1}, covers {run.totals['simulated_seconds'] / 86400:.2f} days only"
+        for run in material.results.runs
+        if not run.complete
+    ]
+    remarks = (Text(f"Interrupted: {'; '.join(cut)}. Compare the figures with care."),) if cut else ()
+    return Section("comparison", "Comparison of the policies", (table, *remarks))
+
+
+def violations_section(material: Material) -> Section:
+    """Return the violations over time, and what came of all shortages."""
+    rows = []
+    for policy in material.policies:
+        totals = [run.totals for run in material.results.runs if run.policy == policy]
+        means = (sum(one[name] for one in totals) / len(totals) for name in OUTCOMES)
+        rows.append((policy, *map(count, means)))
+    caption = "Nodes and metering times that were short of something, means over repeats."
+    table = Table(caption, ("policy", *OUTCOMES.values()), tuple(rows))
+    if not any(run.totals["violations"] for run in material.results.runs):
+        return Section("violations", "Violations over time", (Text("No node was in violation at any time."), table))
+    shortages = material.results.table("shortages")
+    drawn = picture(
+        lambda ax: plot_violations(ax, shortages, material.policies, material.repeats, material.days),
+        "Violations so far: nodes and metering times at which a failover was started because of a shortage.",
+        "Cumulative violations over simulated time, a line a policy; the totals are in the table below.",
+        width=7.5,
+        height=3.8,
+    )
+    return Section("violations", "Violations over time", (Gallery((drawn,)), table))
+
+
+def failovers_section(material: Material) -> Section:
+    """Return the failovers over time and by cause."""
+    causes = failovers_by_cause(material.moves, material.policies, material.repeats)
+    if not causes:
+        return Section("failovers", "Failovers over time and by cause", (Text("There was no failover."),))
+    over_time = picture(
+        lambda ax: plot_failovers(ax, material.moves, material.policies, material.repeats, material.days),
+        "Failovers so far: every move but those for balance.",
+        "Cumulative failovers over simulated time, a line a policy; the totals are in the table below.",
+    )
+    by_cause = picture(
+        lambda ax: plot_causes(ax, material.moves, material.policies, material.repeats),
+        "Failovers by what they were made for.",
+        "Failovers of each policy divided by cause; the numbers are in the table below.",
+        height=max(2.0, 0.8 + 0.5 * len(material.policies)),
+    )
+    rows = tuple((cause, *(count(means[policy]) for policy in material.policies)) for cause, means in causes.items())
+    table = Table("Failovers by cause, means over repeats.", ("cause", *material.policies), rows)
+    return Section("failovers", "Failovers over time and by cause", (Gallery((over_time, by_cause)), table))
+
+
+def load_section(material: Material) -> Section:
+    """Return the load of the nodes over time: bands, and a map by node."""
+    load = material.node_load
+    if not len(load):
+        return Section("load", "Load of the nodes", (Text("No load was metered, or no node has a capacity."),))
+    blocks: list[Block] = [
+        Text(
+            f"Load by capacity{material.of_shown}, both ends of moves counted. From "
+            f"{material.results.violation_threshold:.0%} on, a node is in violation; such loads are red in the maps. "
+            "White is a node without load."
+        )
+    ]
+    for metric in load["metric"].unique(maintain_order=True):
+        bands, maps = zip(*(_load_pictures(material, metric, one) for one in material.shown_policies), strict=True)
+        blocks += [Gallery((*bands, *maps))] if len(maps) == 1 else [Gallery(bands), Gallery(maps)]
+    return Section("load", "Load of the nodes", tuple(blocks))
+
+
+def _load_pictures(material: Material, metric: str, policy: str) -> tuple[Picture, Picture]:
+    load = material.node_load.filter(policy=policy)
+    threshold, days = material.results.violation_threshold, material.days
+    highest = 105.0 * max(threshold, float(material.node_load.filter(metric=metric)["share"].max() or 0.0))  # type: ignore[arg-type]
+
+    def draw_bands(ax: Axes) -> None:
+        plot_load_bands(ax, load, metric, threshold, days)
+        ax.set_ylim(0.0, highest)  # the same for all policies
+
+    bands = picture(
+        draw_bands,
+        f"{metric}, {policy}: all nodes, their middle half and their median.",
+        f"Load of {metric} under {policy} over time, as bands over the nodes.",
+    )
+    by_node = picture(
+        lambda ax: plot_load_map(ax, load, metric, threshold, days),
+        f"{metric}, {policy}: by node and time.",
+        f"Heat map of the load of {metric} under {policy} by node and time.",
+    )
+    return bands, by_node

@@ -1,0 +1,89 @@
+"""Puts a report together: all sections, in a page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from cluster.errors import ResultsError
+from cluster.report.decisions import domains_section, energy_section, refusals_section, slowest_section
+from cluster.report.material import Material
+from cluster.report.moves import listed_moves
+from cluster.report.numbers import count
+from cluster.report.outages import availability_section, outages_section
+from cluster.report.quality import comparison_section, failovers_section, load_section, violations_section
+from cluster.results_reading import Results
+
+SECTIONS = (
+    *(comparison_section, violations_section, failovers_section, load_section, domains_section, energy_section),
+    *(availability_section, outages_section, refusals_section, slowest_section),
+)
+PAGE = Path(__file__).parent / "page"
+
+
+def report_page(results: Results) -> str:
+    """Return the report of a results directory, as HTML.
+
+    The page asks nothing of any network: pictures, style and script are in it, and it forbids the browser all else.
+
+    Raises
+    ------
+    ResultsError
+        There is no run in the directory, or one of its tables is missing or damaged.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    if not results.runs:
+        raise ResultsError(results.folder, ["there is no run in it yet"])
+    material = Material(results)
+    surroundings = Environment(
+        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    script = (PAGE / "choose.js").read_text(encoding="utf-8")
+    return surroundings.get_template("page.html").render(
+        results=results,
+        facts=_facts(material),
+        interrupted=_interrupted(material),
+        sections=[section(material) for section in SECTIONS],
+        moves=listed_moves(material),
+        style=Markup((PAGE / "style.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
+    )
+
+
+def _facts(material: Material) -> list[tuple[str, str]]:
+    """Return what was run, by which names and numbers it can be run again."""
+    results = material.results
+    summary: Any = results.summary
+    nodes = results.table("nodes", repeat=material.shown_repeat)["node"].n_unique()
+    tenants = [run.totals["tenants"] for run in results.runs]
+    return [
+        ("policies", ", ".join(material.policies)),
+        ("repeats", str(max(map(len, material.repeats.values())))),
+        ("simulated days", f"{results.days:g}"),
+        ("nodes", count(nodes)),
+        ("tenants a run", count(sum(tenants) / len(tenants))),
+        ("seed", str(summary["seed"])),
+        ("hash of the scenario", summary["scenario_sha256"]),
+        ("versions", ", ".join(f"{name} {version}" for name, version in summary["versions"].items())),
+        ("directory", str(results.folder)),
+    ]
+
+
+def _interrupted(material: Material) -> str:
+    """Say what is missing of the results; empty if nothing is."""
+    results = material.results
+    if results.summary["complete"]:
+        return ""
+    cut = [f"{run.policy}, repeat {run.repeat + 1}" for run in results.runs if not run.complete]
+    missing = [policy for policy in results.policies if policy not in material.policies]
+    told = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
+    if cut:
+        told.append(f"cut short: {'; '.join(cut)}")
+    if missing:
+        told.append(f"no run of: {', '.join(missing)}")
+    return "; ".join(told)

@@ -1,0 +1,98 @@
+"""What differs between results: keys of their scenarios, versions, and whether they faced the same tenants."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cluster.hardware import Cluster, Group
+from cluster.results_reading import Results
+from cluster.studies.simulated import PER_ARM
+from plb import PlbError
+
+MISSING = "-"
+"""Stands for a key that a scenario does not have."""
+NOT_OF_TENANTS = (*PER_ARM, "density", "density_end")
+"""Fields of ``[workload]`` on which tenants do not depend, or only by what they are promised in all."""
+SAME_PROMISES = 1e-9
+"""Relative difference up to which what all tenants are promised counts as the same."""
+
+
+def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
+    """Return the keys in which the scenarios differ, in the order of the first, with the value of each.
+
+    Keys are those of a scenario file, such as ``cluster.nodes``; `MISSING` stands where there is none. Of policies that
+    not all have, nothing is said: ``run.policies`` does.
+    """
+    scenarios = [one.summary["scenario"] for one in results]
+    tables = [scenario.get("policies") for scenario in scenarios]
+    shared = set.intersection(*(set(table) if isinstance(table, dict) else set() for table in tables))
+    found = [dict(_flat({**scenario, "policies": _only(scenario, shared)})) for scenario in scenarios]
+    return _differing(found)
+
+
+def version_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
+    """Return the packages of which the results were made with different versions, with the version of each."""
+    return _differing([dict(one.summary["versions"]) for one in results])
+
+
+def same_tenants(first: Results, second: Results) -> bool:
+    """Return whether repeat i of both results faced the same tenants, as far as their scenarios tell.
+
+    So they did if the workload, the seed, the days and the share of past tenants are the same, and tenants are promised
+    as much in all: 40 nodes at density 2 have the tenants of 50 such nodes at density 1.6.
+    """
+    if _origin(first) != _origin(second):
+        return False
+    promised = [_promised(one.summary["scenario"]) for one in (first, second)]
+    return all(
+        one is not None and other is not None and math.isclose(one, other, rel_tol=SAME_PROMISES)
+        for one, other in zip(*promised, strict=True)
+    )
+
+
+def _origin(results: Results) -> dict[str, Any]:
+    """Return what tenants depend on beside their number."""
+    scenario = results.summary["scenario"]
+    workload, run = (scenario.get(name) for name in ("workload", "run"))
+    kept = dict(workload) if isinstance(workload, dict) else {}
+    return {
+        "workload": {name: value for name, value in kept.items() if name not in NOT_OF_TENANTS},
+        "run": {name: run.get(name) for name in ("days", "fill_hours")} if isinstance(run, dict) else {},
+        "seed": results.summary["seed"],
+        "split": results.summary.get("split"),
+    }
+
+
+def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Return what all tenants are promised at the start and at the end; None where a scenario does not tell."""
+    try:
+        fields, workload = scenario["cluster"], scenario["workload"]
+        cluster = Cluster(**{**fields, "groups": tuple(Group(**group) for group in fields.get("groups", ()))})
+        capacity = cluster.total_capacity(workload["density_metric"])
+        end = workload.get("density_end")
+        return workload["density"] * capacity, (workload["density"] if end is None else end) * capacity
+    except (KeyError, TypeError, AttributeError, PlbError):
+        return None, None
+
+
+def _only(scenario: Mapping[str, Any], policies: set[str]) -> dict[str, Any]:
+    table = scenario.get("policies")
+    return {name: value for name, value in table.items() if name in policies} if isinstance(table, dict) else {}
+
+
+def _flat(table: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all that is no table, with its place."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{place}{name}.")
+        else:
+            yield f"{place}{name}", value
+
+
+def _differing(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    keys = dict.fromkeys(key for table in tables for key in table)
+    values = {key: [table.get(key, MISSING) for table in tables] for key in keys}
+    return {key: of for key, of in values.items() if len({json.dumps(one, sort_keys=True) for one in of}) > 1}

@@ -1,0 +1,53 @@
+"""Runs of made-up curves, in place of simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cluster.capacity.points import Point
+from cluster.capacity.question import Question, Searched
+
+
+def question_of(searched: Searched = Searched.NODES, **given: float) -> Question:
+    """Return a question about a cluster of 40 nodes, or of density 2."""
+    nodes = {"lowest": 1.0, "highest": 160.0, "step": 1.0, "own": 40.0}
+    density = {"lowest": 0.05, "highest": 8.0, "step": 0.05, "own": 2.0}
+    defaults = nodes if searched is Searched.NODES else density
+    return Question(searched=searched, **{"violations": 1.0, "refused": 0.0, **defaults, **given})
+
+
+def totals(violations: float = 0, unresolved: float = 0, refused: float = 0, days: float = 2.0) -> dict[str, Any]:
+    """Return the totals of a run."""
+    return {
+        "totals": {
+            "simulated_seconds": days * 86400,
+            "violations": violations,
+            "shortages_unresolved": unresolved,
+            "placement_failures": refused,
+            "failovers": 2 * violations,
+            "tenants": 100,
+        },
+        "timings": {"total": 1.0},
+    }
+
+
+def point(question: Question, value: float, mean: float) -> Point:
+    """Return a point with the same violations a day in two repeats."""
+    return Point(value, (mean, mean), 0.0, 0.0, 0.0, 100.0, "", question.suffices(mean, 0.0))
+
+
+class Counting:
+    """Simulates nothing: violations are a function of policy, value and repeat; counts, and may be interrupted."""
+
+    def __init__(self, violations: Callable[[str, float, int], float], interrupted_at: int | None = None) -> None:
+        self._violations, self._interrupted_at = violations, interrupted_at
+        self.asked: list[tuple[str, float, int]] = []
+
+    def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the made-up totals of a task."""
+        if len(self.asked) == self._interrupted_at:
+            raise KeyboardInterrupt
+        which = arguments["policy"], arguments["value"], arguments["repeat"]
+        self.asked.append(which)
+        return totals(self._violations(*which))

@@ -1,0 +1,303 @@
+"""`plb capacity`: the tenants, the directory, the command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from cluster.capacity import running
+from cluster.capacity.evaluation import Subject, run_at, tenants_at
+from cluster.capacity.question import Searched, ask
+from cluster.capacity.running import CapacitySearch
+from cluster.errors import DensityError
+from cluster.pools import read_source
+from cluster.scenario_file import scenario_from
+from cluster.tenants import make_tenants
+from plb import PlbError
+from tests.cluster.capacity.made_up import Counting
+from tests.cluster.test_cli import SMALL, plb
+from tests.cluster.tiny import small_region
+from workloads.format import write_traces
+from workloads.regions import REGIONS, generate
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a small scenario."""
+    path = tmp_path_factory.mktemp("capacity") / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+# the tenants
+
+
+@pytest.mark.parametrize("groups", [(), ({"nodes": 3, "vcores": 128.0},)])
+def test_every_number_of_nodes_faces_the_same_tenants(groups):
+    """The very tenants of the scenario, at the same times, in each repeat."""
+    table = small_region(days=1)
+    table["cluster"]["groups"] = groups
+    scenario = scenario_from(table)
+    source, question = read_source(scenario), ask(scenario, Searched.NODES, {})
+    for repeat in range(2):
+        own = make_tenants(scenario, source, repeat)
+        for nodes in (8.0, 10.0, 17.0, 40.0):
+            there = tenants_at(question, scenario, source, nodes, repeat)
+            assert np.array_equal(there.traces.tenant, own.traces.tenant)
+            assert np.array_equal(there.arrival, own.arrival)
+            assert np.array_equal(there.parent, own.parent)
+            assert there.density(0.0) == pytest.approx(
+                own.density(0.0) * own.total_capacity / there.total_capacity, rel=1e-12
+            )
+
+
+def test_denser_tenants_begin_with_those_of_the_less_dense_cluster():
+    """So that densities differ by who else is there."""
+    scenario = scenario_from(small_region(days=1))
+    source, question = read_source(scenario), ask(scenario, Searched.DENSITY, {})
+    less, more = (tenants_at(question, scenario, source, density) for density in (1.0, 1.5))
+    assert more.first > less.first
+    assert np.array_equal(more.traces.tenant[: less.first], less.traces.tenant[: less.first])
+
+
+def test_too_few_nodes_cannot_hold_the_tenants():
+    """The limit is that of the nodes that there are, though the density counts by the scenario's."""
+    scenario = scenario_from(small_region())
+    source, question = read_source(scenario), ask(scenario, Searched.NODES, {})
+    with pytest.raises(DensityError, match=r"or more nodes$|only 1 nodes$"):
+        tenants_at(question, scenario, source, 1.0)
+
+
+def test_run_at_the_scenarios_own_value_is_that_of_simulate(scenario, tmp_path):
+    """With the same totals, whichever of the two is varied."""
+    assert plb("simulate", scenario, "--repeats", 2, "--out", tmp_path / "out", "--quiet").exit_code == 0
+    runs = json.loads((tmp_path / "out" / "summary.json").read_text())["runs"]
+    expected = {(run["policy"], run["repeat"]): run for run in runs}
+    subject = Subject.read(scenario, {"repeats": 2, "density": None, "traces": None})
+    for searched, value in ((Searched.NODES, 10.0), (Searched.DENSITY, 1.5)):
+        question = ask(subject.scenario, searched, {})
+        for (policy, repeat), run in expected.items():
+            task = subject.task(question, value, policy, repeat)
+            totals = run_at(json.loads(json.dumps(task.arguments)))["totals"]
+            assert {name: run[name] for name in totals} == totals
+
+
+def test_scenario_that_changes_meanwhile_is_refused(tmp_path):
+    """Runs of two scenarios are not mixed."""
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    subject = Subject.read(path, {"density": None, "traces": None})
+    task = subject.task(ask(subject.scenario, Searched.NODES, {}), 10.0, "original", 0)
+    path.write_text(SMALL.replace("density = 1.5", "density = 1.4"))
+    with pytest.raises(PlbError, match="has changed since the search began"):
+        run_at(task.arguments)
+
+
+def test_keys_of_runs_do_not_depend_on_what_else_is_asked(scenario):
+    """Other limits, more repeats and other policies find the runs that there are; other tenants do not."""
+
+    def key(**given: Any) -> str:
+        limits = {"violations": given.pop("violations", 1.0)}
+        subject = Subject.read(scenario, {"density": None, "traces": None, **given})
+        return subject.task(ask(subject.scenario, Searched.NODES, limits), 10.0, "original", 0).key
+
+    assert key() == key(violations=3.0) == key(repeats=5) == key(policy=["original"])
+    assert len({key(), key(seed=4), key(days=0.2)}) == 3
+
+
+# the directory
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Return a way to search a small scenario with made-up violations."""
+
+    def search(file: Path, out: Path, counting: Counting, *, force: bool = False, **limits: float) -> CapacitySearch:
+        monkeypatch.setattr(running, "run_at", counting)
+        subject = Subject.read(file, {"repeats": 2, "density": None, "traces": None})
+        question = ask(subject.scenario, Searched.NODES, limits)
+        return CapacitySearch(subject, question, out, jobs=1, force=force, console=Console(quiet=True))
+
+    return search
+
+
+def falling(policy, nodes, repeat):
+    """Violations in two days that fall with the nodes."""
+    return max(0, (30 if policy == "original" else 26) - nodes) + repeat
+
+
+def test_search_that_was_interrupted_makes_only_what_is_left(made_up, scenario, tmp_path):
+    """And ends with the same bytes as one that was not."""
+    whole = Counting(falling)
+    made_up(scenario, tmp_path / "whole", whole).run()
+    first = Counting(falling, interrupted_at=9)
+    search = made_up(scenario, tmp_path / "halves", first)
+    with pytest.raises(KeyboardInterrupt):
+        search.run()
+    assert search.answers["original"].points
+    report = json.loads((tmp_path / "halves" / "capacity.json").read_text())
+    assert report["complete"] is False
+    second = Counting(falling)
+    made_up(scenario, tmp_path / "halves", second).run()
+    assert first.asked + second.asked == whole.asked
+    for name in ("capacity.json", "capacity.png"):
+        assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_answers_are_those_of_the_curve(made_up, scenario, tmp_path):
+    """By hand: means of 2 repeats over 2 days."""
+    answers = made_up(scenario, tmp_path / "out", Counting(falling)).run()
+    assert {policy: one.found for policy, one in answers.items()} == {"original": 29.0, "modified": 25.0}
+
+
+def test_other_questions_need_force_and_use_the_runs_that_there_are(made_up, scenario, tmp_path):
+    """What is found for one limit is not overwritten by mistake."""
+    made_up(scenario, tmp_path / "out", Counting(falling)).run()
+    with pytest.raises(PlbError, match="--force"):
+        made_up(scenario, tmp_path / "out", Counting(falling), violations=3.0)
+    again = Counting(falling)
+    answers = made_up(scenario, tmp_path / "out", again, force=True, violations=3.0).run()
+    assert answers["original"].found == 25.0
+    known = Counting(falling)
+    made_up(scenario, tmp_path / "new", known, violations=3.0).run()
+    assert set(again.asked) < set(known.asked)
+
+
+def test_failed_run_ends_the_search_with_its_error(made_up, scenario, tmp_path):
+    """And keeps what is finished."""
+
+    def broken(*which):
+        if which[1] > 11:
+            raise RuntimeError("out of order")
+        return 9
+
+    with pytest.raises(PlbError, match=r"(?s)a run failed: .*RuntimeError: out of order; what is finished is kept"):
+        made_up(scenario, tmp_path / "out", Counting(broken)).run()
+    assert (tmp_path / "out" / "journal.jsonl").read_text().count("\n") > 0
+
+
+@pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"question": 3}', "\x00"])
+def test_directory_with_a_damaged_report_is_not_taken(made_up, scenario, tmp_path, damaged):
+    """As it may be anything."""
+    (tmp_path / "capacity.json").write_text(damaged)
+    with pytest.raises(PlbError, match="--force"):
+        made_up(scenario, tmp_path, Counting(falling))
+
+
+# the command
+
+
+def test_command_answers_for_every_policy_with_the_same_bytes_for_any_jobs(scenario, tmp_path):
+    """In a table, in sentences, as JSON and as a plot."""
+    chosen = ("--violations", 20, "--lowest", 8, "--highest", 12, "--repeats", 2)
+    run = plb("capacity", scenario, *chosen, "--jobs", 1, "--out", tmp_path / "one", "--json", tmp_path / "a.json")
+    assert run.exit_code == 0, run.output
+    for words in (
+        "small: nodes for at most 20 violations a day",
+        "original: 10 nodes suffice",
+        "add none",
+        "9 nodes do not",
+    ):
+        assert words in run.stdout
+    figures = json.loads((tmp_path / "a.json").read_text())
+    assert figures["complete"] is True
+    assert set(figures["policies"]) == {"original", "modified"}
+    both = plb("capacity", scenario, *chosen, "--jobs", 2, "--out", tmp_path / "two", "--quiet")
+    assert (both.exit_code, both.stdout) == (0, "")
+    for name in ("capacity.json", "capacity.png"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    report = json.loads((tmp_path / "one" / "capacity.json").read_text())
+    assert {"scenario", "scenario_sha256", "versions", "seed", "split", *figures} <= set(report)
+
+
+def test_command_searches_the_density(scenario, tmp_path):
+    """Of the scenario's own nodes; what it cannot hold at all is shown."""
+    chosen = ("--density", "--violations", 50, "--step", 1, "--policy", "original", "--repeats", 1, "--highest", 90)
+    run = plb("capacity", scenario, *chosen, "--jobs", 1, "--out", tmp_path / "out")
+    assert run.exit_code == 0, run.output
+    assert "small: density for at most 50 violations a day" in run.stdout
+    assert "impossible" in run.stdout or "not placed" in run.stdout
+    assert re.search(r"original: density \d suffices, with", run.stdout)
+
+
+def test_command_takes_traces(tmp_path):
+    """Of one's own; those that are used up at once are an error that says so."""
+    write_traces(generate(REGIONS["region1"], 600, seed=1), tmp_path / "traces")
+    path = tmp_path / "own.toml"
+    path.write_text(
+        SMALL.replace("density = 1.5\nhistory_tenants = 300", 'kind = "traces"\npath = "traces"\ndensity = 1.0')
+    )
+    chosen = ("--violations", 50, "--lowest", 9, "--highest", 10, "--repeats", 1, "--policy", "original", "--jobs", 1)
+    run = plb("capacity", path, *chosen, "--out", tmp_path / "out")
+    assert run.exit_code == 0, run.output
+    assert "original: 9 nodes suffice" in run.stdout
+    path.write_text(path.read_text().replace("density = 1.0", "density = 60.0"))
+    run = plb("capacity", path, *chosen, "--out", tmp_path / "more")
+    assert run.exit_code == 2
+    assert "cannot be reached" in run.stderr
+    path.write_text(path.read_text().replace('path = "traces"\n', ""))
+    run = plb("capacity", path, *chosen, "--out", tmp_path / "more")
+    assert run.exit_code == 2
+    assert "workload.path" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--violations", "-1"), "violations = -1.0"),
+        (("--policy", "orignal"), "did you mean 'original'"),
+        (("--highest", "0.5"), "highest = 0.5"),
+        (("--density", "--lowest", "60", "--highest", "70"), "cannot be reached"),
+        (("--json", "."), "is a directory"),
+    ],
+)
+def test_bad_input_is_one_clear_message(scenario, tmp_path, monkeypatch, arguments, words):
+    """With exit code 2 and without a directory."""
+    monkeypatch.chdir(tmp_path)
+    run = plb("capacity", scenario, "--out", tmp_path / "out", *arguments)
+    assert run.exit_code == 2, run.output
+    assert words in run.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_interrupted_command_says_how_to_go_on(scenario, tmp_path, monkeypatch):
+    """With what was found until then."""
+    monkeypatch.setattr(running, "run_at", Counting(falling, interrupted_at=6))
+    run = plb("capacity", scenario, "--jobs", 1, "--out", tmp_path / "out")
+    assert run.exit_code == 130
+    assert "the same command goes on from" in run.stderr
+    assert "the search is not at its end" in run.stdout
+
+
+def test_plot_can_be_used_alone(made_up, scenario, tmp_path):
+    """On axes of one's own: a line of points a policy, and the limit."""
+    from matplotlib.figure import Figure
+
+    from cluster.capacity.plots import plot_capacity
+
+    search = made_up(scenario, tmp_path / "out", Counting(falling))
+    search.run()
+    ax = Figure().subplots()
+    plot_capacity(ax, search.question, list(search.answers.values()))
+    labels = ax.get_legend_handles_labels()[1]
+    assert set(labels) == {"original (29)", "modified (25)", "limit 1"}
+    assert (ax.get_xlabel(), ax.get_yscale()) == ("nodes", "linear")
+
+
+def test_plot_of_very_many_violations_is_logarithmic(made_up, scenario, tmp_path):
+    """So that what is near the limit can be seen."""
+    from matplotlib.figure import Figure
+
+    from cluster.capacity.plots import plot_capacity
+
+    search = made_up(scenario, tmp_path / "out", Counting(lambda *which: 0.0 if which[1] > 20 else 400.0))
+    search.run()
+    ax = Figure().subplots()
+    plot_capacity(ax, search.question, list(search.answers.values()))
+    assert ax.get_yscale() == "symlog"

@@ -1,0 +1,323 @@
+"""`plb explain`: the run is played again, and tells why tenants stood where they stood, or had no place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli import app
+from cluster.console import BAD_INPUT
+from cluster.history import history_of, stay_of
+from cluster.instants import in_words, seconds_of
+from cluster.recorded import RecordedRun, read_run
+from cluster.replay import Replay
+from plb import InvalidValueError
+from tests.cluster.tiny import Tenant, scenario_of, story
+
+SMALL = """
+[cluster]
+nodes = 5
+upgrade_domains = 5
+fault_domains = 5
+[workload]
+density = 1.5
+history_tenants = 300
+[run]
+days = 0.1
+seed = 3
+policies = ["modified", "first_fit"]
+[engine]
+chains = 1
+max_simulated_annealing_iterations = 2
+simulated_annealing_iterations_per_round = 20
+repetitions = 20
+[faults]
+crashes = [{ node = "n3", at_hours = 0.5, hours = 1.4 }, { node = "n1", at_hours = 0.6, hours = 1.4 }]
+rebuild_after_minutes = 10.0
+"""
+"""A small cluster of which two nodes are down for a while: then tenants with four replicas miss two of them."""
+
+
+def plb(*arguments: Any) -> Any:
+    """Run the command line."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the results directory of the small scenario."""
+    folder = tmp_path_factory.mktemp("explained")
+    (folder / "small.toml").write_text(SMALL)
+    run = plb("simulate", folder / "small.toml", "--out", folder / "out", "--quiet")
+    assert run.exit_code == 0, run.output
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def run(results: Path) -> RecordedRun:
+    """Return its first run."""
+    return read_run(results)
+
+
+def told(results: Path, tmp_path: Path, *arguments: Any) -> tuple[str, dict[str, Any]]:
+    """Return what the command prints, in one line, and what it writes."""
+    done = plb("explain", results, *arguments, "--json", tmp_path / "told.json")
+    assert done.exit_code == 0, done.output
+    return " ".join(done.stdout.split()), json.loads((tmp_path / "told.json").read_text())
+
+
+def tenant_with(run: RecordedRun, table: str, *conditions: pl.Expr) -> tuple[str, int]:
+    """Return the first tenant in a table of which the conditions hold, and when."""
+    row = run.table(table).filter(*conditions).row(0, named=True)
+    return row["tenant"], row["time_s"]
+
+
+def test_a_replay_ends_in_the_recorded_loads(run: RecordedRun):
+    """Loads of nodes that the engine has at a metering time are those that were metered, moves under way aside."""
+    replay = Replay(run)
+    replay.look_at("nobody", [], 1200)
+    recorded = run.table("node_load").filter(pl.col("time_s") == 1200)
+    engine = {
+        (node, metric): load for node, loads in replay.engine.node_loads().items() for metric, load in loads.items()
+    }
+    for row in recorded.to_dicts():
+        assert engine[row["node"], row["metric"]] == pytest.approx(row["load"], rel=1e-3, abs=1e-3)
+
+
+def test_a_replica_without_a_place_is_told_what_would_have_to_change(results: Path, run: RecordedRun, tmp_path: Path):
+    """Two of five nodes are down and three have replicas: so the record says, and one of those has to come back."""
+    tenant, when = tenant_with(run, "refusals")
+    text, found = told(results, tmp_path, "--partition", tenant, "--time", when)
+    assert f"{tenant} of class" in text
+    assert "has no place: of 5 nodes, none would take it." in text
+    assert "n3 must be back in service (it is down)" in text
+    assert "secondary finds no place" in text
+    (waits,) = [one for one in found["replicas"] if one["node"] is None][:1]
+    recorded = run.table("refusals").filter((pl.col("tenant") == tenant) & (pl.col("time_s") == when))
+    assert {one["rule"]: one["nodes"] for one in waits["eliminated"]} == json.loads(recorded["ruled_out"][-1])
+    assert {change for one in waits["closed"] for change in one["changes"]} >= {
+        "n1 must be back in service (it is down)",
+        "n3 must be back in service (it is down)",
+    }
+
+
+def test_a_replica_that_stands_is_compared_with_the_best_others(results: Path, run: RecordedRun, tmp_path: Path):
+    """Each place has energy, terms and probability; what its parts add up to is the energy."""
+    row = run.table("tenants").filter((pl.col("replicas") == 1) & (pl.col("arrival_s") == 0)).row(0, named=True)
+    text, found = told(results, tmp_path, "--partition", row["tenant"], "--time", "10m")
+    assert f"0s arrives; it wants 1 replica 0s primary is placed on {found['replicas'][0]['node']}" in text
+    assert "The primary stands on" in text
+    assert "the best nodes by energy, compared with where it stands" in text
+    (one,) = found["replicas"]
+    assert one["rank"] is not None
+    assert one["nodes"] == 5
+    for place in [one["standing"], *one["places"]]:
+        assert sum(place["parts"].values()) == pytest.approx(place["energy"])
+    assert one["standing"]["parts"]["movement"] == 0.0
+    assert {place["parts"]["movement"] for place in one["places"] if place["node"] != one["node"]} == {1.0}
+    assert (found["status"], found["time_s"], found["decided_by"]) == ("there", 600, None)
+
+
+def test_moves_are_told_with_their_reasons(results: Path, run: RecordedRun, tmp_path: Path):
+    """The history has the moves of the record until the time, in order, after the arrival."""
+    tenant, when = tenant_with(run, "moves", pl.col("kind") == "move")
+    _, found = told(results, tmp_path, "--partition", tenant, "--time", when)
+    (move,) = [event for event in found["events"] if event["kind"] == "move"]
+    recorded = run.table("moves").filter((pl.col("tenant") == tenant) & (pl.col("time_s") == when)).row(0, named=True)
+    assert move["details"]["why"] == recorded["why"]
+    assert move["text"].startswith(f"{recorded['role']} moves from {recorded['source']} to {recorded['target']}, for")
+    assert found["events"][0]["kind"] == "arrival"
+    times = [event["time_s"] for event in found["events"]]
+    assert times == sorted(times)
+    assert times[-1] <= when
+    assert found["replicas"][0]["node"] == recorded["target"]
+
+
+def recorded_story(tmp_path: Path, *tenants: Tenant, **cluster: Any) -> RecordedRun:
+    """Return the record of a small story of two hours on two nodes."""
+    scenario = scenario_of(2, hours=2, **cluster)
+    folder = tmp_path / "runs" / "original-0"
+    folder.mkdir(parents=True)
+    for name, table in story(scenario, tenants).tables.items():
+        table.write_parquet(folder / f"{name}.parquet")
+    return RecordedRun(tmp_path, scenario, "original", 0, 7200)
+
+
+def test_what_still_goes_on_has_no_end_yet(tmp_path: Path):
+    """While a copy lasts the move is under way; later it is completed, with the interruption at its end."""
+    others = Tenant("a", 0, [40.0] * 36), Tenant("c", 1300, [20.0, 60.0, *[60.0] * 30])
+    grown = Tenant("b", 700, [20.0, 20.0, 45.0, *[45.0] * 30])
+    run = recorded_story(tmp_path, others[0], grown, others[1], copy_gbit_per_second=0.36)
+    why = "primary moves from n1 to n0, for violation: disk of node n1 is 105, above its limit of 94.9999"
+    for until, last in ((2400, f"{why}; under way"), (3400, f"{why}; completed at 56m40s")):
+        events = history_of(run, stay_of(run, "b"), [], until)
+        (move,) = [event for event in events if event.kind == "move"]
+        assert (move.time_s, move.text) == (2400, last)
+    (pause,) = [event for event in history_of(run, stay_of(run, "b"), [], 7200) if event.kind == "interruption"]
+    assert pause.text == "cannot be used for 30 s, for violation"
+
+
+def test_refusals_for_the_same_reasons_are_told_once(tmp_path: Path):
+    """A tenant that no node can take is refused at its arrival and at each metering; its last look says so."""
+    run = recorded_story(
+        tmp_path, Tenant("a", 0, [90.0] * 12), Tenant("b", 0, [90.0] * 12), Tenant("c", 600, [90.0] * 9)
+    )
+    events = history_of(run, stay_of(run, "c"), [], 7200)
+    assert [event.kind for event in events] == ["arrival", "refusal", "departure"]
+    assert events[1].details["attempts"] > 1
+    assert events[1].details["ruled_out"] == {"capacity": 2}
+    assert "primary finds no place, " in events[1].text
+
+
+def test_another_policy_is_asked_for_by_its_name(results: Path, run: RecordedRun, tmp_path: Path):
+    """A placement policy decides without the energy, and that is said."""
+    tenant = run.table("tenants")["tenant"][0]
+    text, found = told(results, tmp_path, "--partition", tenant, "--time", "600", "--policy", "first_fit")
+    assert "The policy first_fit decides; it does not go by this energy." in text
+    assert (found["policy"], found["decided_by"]) == ("first_fit", "first_fit")
+
+
+def test_tenants_that_are_not_there_are_told_when_they_are(results: Path, run: RecordedRun, tmp_path: Path):
+    """Before the arrival the run is not even played; after the departure there is the history alone."""
+    tenants = run.table("tenants")
+    late = tenants.filter(pl.col("arrival_s") > 600).row(0, named=True)
+    text, found = told(results, tmp_path, "--partition", late["tenant"], "--time", "1m")
+    assert text.endswith(f"It is not there yet: it arrives at {in_words(late['arrival_s'])} ({late['arrival_s']} s).")
+    assert (found["status"], found["events"], found["replicas"]) == ("not arrived", [], [])
+    gone = tenants.filter(pl.col("departure_s") < run.seconds).row(0, named=True)
+    text, found = told(results, tmp_path, "--partition", gone["tenant"], "--time", run.seconds)
+    assert f"It is there no more: it left at {in_words(gone['departure_s'])}" in text
+    assert found["status"] == "departed"
+    assert found["events"][-1]["kind"] == "departure"
+    assert found["replicas"] == []
+
+
+def test_quiet_prints_nothing(results: Path, run: RecordedRun, tmp_path: Path):
+    """The file is written all the same."""
+    tenant = run.table("tenants")["tenant"][0]
+    done = plb("explain", results, "--partition", tenant, "--time", 0, "--quiet", "--json", tmp_path / "told.json")
+    assert (done.exit_code, done.output) == (0, "")
+    assert json.loads((tmp_path / "told.json").read_text())["tenant"] == tenant
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"--partition": "354"}, "unknown tenant '354'; did you mean"),
+        ({"--time": "3h"}, "expected a time from 0 to the end of the run, 2h24m (8640 s)"),
+        ({"--time": "soon"}, "expected seconds, such as 345600, or days"),
+        ({"--policy": "modifed"}, "unknown policy 'modifed'; did you mean 'modified'?"),
+        ({"--repeat": "1"}, "there is no repeat 1 of modified, only 0"),
+        ({"--traces": "nowhere"}, "the tenants come from nowhere, which is not there"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_wrong_questions_are_refused_in_words(results: Path, run: RecordedRun, changed: dict[str, str], message: str):
+    """The message names what is wrong and what would be right."""
+    given = {"--partition": run.table("tenants")["tenant"][0], "--time": "10m"} | changed
+    done = plb("explain", results, *[word for pair in given.items() for word in pair])
+    assert done.exit_code == BAD_INPUT
+    assert message in done.output
+
+
+def spoiled(results: Path, tmp_path: Path, **changes: Any) -> Path:
+    """Return a copy of the results with another summary."""
+    summary = json.loads((results / "summary.json").read_text())
+    (tmp_path / "spoiled").mkdir()
+    (tmp_path / "spoiled" / "runs").symlink_to(results / "runs")
+    (tmp_path / "spoiled" / "summary.json").write_text(json.dumps(summary | changes))
+    return tmp_path / "spoiled"
+
+
+def asked(folder: Path, run: RecordedRun, *more: Any) -> str:
+    """Return the message with which a question about a directory ends."""
+    done = plb("explain", folder, "--partition", run.table("tenants")["tenant"][0], "--time", "20m", *more)
+    assert done.exit_code == BAD_INPUT, done.output
+    return " ".join(done.output.split())
+
+
+def test_results_of_other_versions_are_not_explained(results: Path, run: RecordedRun, tmp_path: Path):
+    """Another version may make another run of the same seed."""
+    versions = json.loads((results / "summary.json").read_text())["versions"]
+    folder = spoiled(results, tmp_path, versions=versions | {"numpy": "1.0"})
+    assert "the results were made with numpy 1.0 (here" in asked(folder, run)
+
+
+def test_results_of_another_scenario_are_not_explained(results: Path, run: RecordedRun, tmp_path: Path):
+    """The hash of the scenario tells a summary that somebody has changed."""
+    scenario = json.loads((results / "summary.json").read_text())["scenario"]
+    scenario["run"]["seed"] = 4
+    assert "simulate anew, then explain" in asked(spoiled(results, tmp_path, scenario=scenario), run)
+
+
+def test_a_directory_without_results_is_refused(run: RecordedRun, tmp_path: Path):
+    """Nothing there, or something else under the name of a summary."""
+    assert "holds no results of plb simulate" in asked(tmp_path, run)
+    for text in ("{", "[]", '{"scenario": {}}'):
+        (tmp_path / "summary.json").write_text(text)
+        assert "is no summary that plb simulate wrote" in asked(tmp_path, run)
+
+
+def test_tables_that_are_not_those_of_the_replay_are_told(results: Path, run: RecordedRun, tmp_path: Path):
+    """A table that was changed, or is none, is no ground for an explanation."""
+    folder = spoiled(results, tmp_path)
+    (folder / "runs").unlink()
+    mine = folder / "runs" / "modified-0"
+    mine.mkdir(parents=True)
+    for path in (results / "runs" / "modified-0").iterdir():
+        (mine / path.name).write_bytes(path.read_bytes())
+    loads = pl.read_parquet(mine / "node_load.parquet")
+    loads.with_columns(pl.col("load") + 1.0).write_parquet(mine / "node_load.parquet")
+    assert "up to 1200 s, node_load are not those that were recorded" in asked(folder, run)
+    (mine / "tenants.parquet").write_text("none")
+    assert "tenants.parquet: is no table of a run" in asked(folder, run)
+
+
+def test_files_that_a_scenario_names_are_found_by_its_file(tmp_path: Path):
+    """Results know imported files by content only: without the scenario's file they cannot be run again."""
+    (tmp_path / "own.py").write_text("")
+    text = SMALL.replace('policies = ["modified", "first_fit"]', 'policies = ["first_fit"]').replace("0.1", "0.02")
+    (tmp_path / "small.toml").write_text(f'imports = ["own.py"]\n{text}')
+    assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
+    tenant = pl.read_parquet(tmp_path / "out" / "runs" / "first_fit-0" / "tenants.parquet")["tenant"][0]
+    question: Sequence[Any] = ("explain", tmp_path / "out", "--partition", tenant, "--time", "0")
+    refused = plb(*question)
+    assert refused.exit_code == BAD_INPUT
+    assert "the run needs the file 'own.py'; give its scenario with --scenario" in refused.output
+    done = plb(*question, "--scenario", tmp_path / "small.toml")
+    assert done.exit_code == 0, done.output
+    (tmp_path / "own.py").write_text("# other than it was")
+    assert plb(*question, "--scenario", tmp_path / "small.toml").exit_code == BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0),
+        ("345600", 345_600),
+        ("4d", 345_600),
+        ("2d4h30m", 189_000),
+        ("36h", 129_600),
+        ("1.5h", 5400),
+        (" 2D 4H ", 187_200),
+        ("90m", 5400),
+        ("1m30s", 90),
+    ],
+)
+def test_times_are_read_as_people_write_them(text: str, seconds: int):
+    """Seconds, or days, hours, minutes and seconds in this order; what is written is read back."""
+    assert seconds_of(text) == seconds
+    assert seconds_of(in_words(seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "d", "4h2d", "-3", "3 weeks", "1e5", "nan"])
+def test_other_times_are_refused(text: str):
+    """The message has examples."""
+    with pytest.raises(InvalidValueError, match="2d4h30m"):
+        seconds_of(text)

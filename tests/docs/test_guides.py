@@ -1,0 +1,131 @@
+"""The guides are true: what they name exists, nothing is missing, and figures stand on the pages that they cite."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from cluster.cli import app
+from cluster.cli_studies import study_app
+from cluster.scenario import BUILT_IN_POLICIES
+from plb.policies import KNOWN
+from plb.policies.interface import ANNEALING
+from plb.risk.estimators import Gaussian, MonteCarlo
+from plb.risk.peaks import Maximum
+from plb.risk.peaks.specs import KINDS
+from tests.docs.pages import ROOT
+from workloads.readers import READERS
+
+DOCS = ROOT / "docs"
+CHOOSING, DATA, STUDIES = (DOCS / f"{name}.md" for name in ("choosing", "data", "repeating-studies"))
+EXTENDING = sorted((DOCS / "extending").glob("*.md"))
+GUIDES = [CHOOSING, DATA, STUDIES, DOCS / "other-systems.md", *EXTENDING]
+COMMANDS = typer.main.get_command(app).commands
+STUDY_NAMES = set(typer.main.get_command(study_app).commands)
+LINK = re.compile(r"\[[^\]]*\]\(([^)#]*)(?:#([^)]*))?\)")
+NUMBER = re.compile(r"(?<![\w.,-])-?\d(?:[\d,.]*\d)?")
+
+
+def name_of(path: Path) -> str:
+    """Return what a test of a page is called."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def blocks_of(text: str) -> list[str]:
+    """Return what is said in one breath: a row of a table, an item of a list, a paragraph; no code and no headings."""
+    prose = re.sub(r"^(?:    |#|<!--).*$", "", re.sub(r"```.*?```", "", text, flags=re.DOTALL), flags=re.MULTILINE)
+    return [block for block in re.split(r"\n\s*\n|\n(?=[|-])", prose) if block.strip() and not block.startswith("|--")]
+
+
+def section(page: Path, heading: str) -> str:
+    """Return what stands below a heading of the second order."""
+    return re.split(r"^## ", page.read_text().split(f"\n## {heading}\n")[1], flags=re.MULTILINE)[0]
+
+
+def first_cells(text: str) -> set[str]:
+    """Return the names in the first column of tables, headings aside."""
+    cells = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)} - {"--format"}
+
+
+def bare(text: str) -> str:
+    """Return a text without code, links and papers' numbers."""
+    return re.sub(r"`[^`]*`|\[\d\]", "", LINK.sub("", text))
+
+
+def citing() -> list[str]:
+    """Return what cites a page for its figures."""
+    rows = [block for block in blocks_of(section(STUDIES, "All of them")) if block.startswith("| `")]
+    return [*blocks_of(CHOOSING.read_text()), *rows]
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in citing() if NUMBER.search(bare(block))], ids=lambda block: block[:40]
+)
+def test_figures_stand_on_a_page_that_is_cited_beside_them(block):
+    """Every number of a row, item or paragraph is found on one of the pages that it links to."""
+    pages = [(DOCS / page).read_text() for page, _ in LINK.findall(block)]
+    known = {number.lstrip("-") for page in pages for number in NUMBER.findall(page.replace("−", ""))}
+    figures = [number.lstrip("-") for number in NUMBER.findall(bare(block).replace("−", ""))]
+    assert [figure for figure in figures if figure not in known] == []
+
+
+def test_figures_have_the_command_that_made_them():
+    """Every row, item or paragraph of the first guide that cites a page for a figure names a command."""
+    cited = [block for block in blocks_of(CHOOSING.read_text()) if NUMBER.search(bare(block)) and LINK.search(block)]
+    assert len(cited) > 40
+    made = re.compile(r"`(?:plb|benchmarks/)")
+    above = "What a decision costs"  # the command stands above that table
+    rows = section(CHOOSING, above)
+    assert [block for block in cited if not made.search(block) and block not in rows] == []
+
+
+def test_every_policy_has_a_row():
+    """Those of scenarios, by their names, and none that there is not."""
+    assert first_cells(section(CHOOSING, "Policies")) == set(BUILT_IN_POLICIES)
+    assert {policy.name for policy in KNOWN} <= set(BUILT_IN_POLICIES)
+    assert f"`{ANNEALING}`" in section(CHOOSING, "Policies")
+
+
+def test_every_estimator_has_a_row():
+    """By the names that settings know; the oracle is none."""
+    kinds = {*KINDS, MonteCarlo.kind, Gaussian.kind, Maximum.kind} - {"oracle"}
+    named = {name.removesuffix("(...;...)") for name in first_cells(section(CHOOSING, "Estimators"))}
+    assert named == kinds
+
+
+def test_every_study_has_a_row():
+    """In the table of all, with its command; and each has a quick variant, but for the choice of densities."""
+    commands = first_cells(section(STUDIES, "All of them"))
+    named = {command.split()[2] for command in commands if command.startswith("plb study ")}
+    assert named == STUDY_NAMES
+    quick = set(re.findall(r"plb study (\w+)", section(STUDIES, "Quick ones")))
+    assert quick == STUDY_NAMES - {"densities"}
+
+
+def test_every_reader_has_a_row_in_both_tables():
+    """What is read, and what is lacking."""
+    assert first_cells(section(DATA, "Public traces")) == set(READERS)
+    formats = section(DOCS / "traces.md", "Public traces")
+    assert set(READERS) <= first_cells(formats)
+
+
+@pytest.mark.parametrize("page", [*GUIDES, ROOT / "CHANGELOG.md"], ids=name_of)
+def test_commands_exist(page):
+    """`plb` and a command, and `plb study` and a study, wherever they are named."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    named = re.findall(r"(?:`|\bin/)plb ([a-z]+)(?: ([a-z]+))?", text)
+    assert {name for name, _ in named} - set(COMMANDS) == set()
+    assert {study for name, study in named if name == "study" and study} <= STUDY_NAMES
+
+
+@pytest.mark.parametrize("page", EXTENDING, ids=name_of)
+def test_files_to_be_changed_exist(page):
+    """All that a page names, but for the one that it adds."""
+    new = ("least_crowded", "campus", "repetitions")
+    named = set(re.findall(r"`((?:plb|workloads|cluster|tests|docs|examples)/[\w/.-]+\.\w+)`", page.read_text()))
+    assert named
+    assert [name for name in sorted(named) if not (ROOT / name).exists() and not any(one in name for one in new)] == []

@@ -1,0 +1,334 @@
+"""The rules over places in plain Python: sets of rows and counts from scratch, written from their definitions.
+
+A rule for a proposal looks at where all rows stand, not at sums that a search keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import attrs
+import numpy as np
+
+from plb import Role
+from plb.arrays import NOWHERE, Problem
+from plb.configuration import Configuration, Proposal
+from plb.constraints import JOINING, NO_REFUSAL, Rule
+from plb.constraints.affinity import FREE, STRANDED
+from plb.constraints.domains import ANY, EVEN
+from plb.constraints.range import LARGEST_SUM
+
+from .oracle import ring, sums_from_scratch
+
+Places = Sequence[int]
+
+
+@attrs.frozen
+class ByHand:
+    """A problem, where its rows stand, and what is enforced."""
+
+    problem: Problem
+    places: Places
+    enforced: int
+
+    def holds(self, rule: int) -> bool:
+        """Tell whether a rule is enforced."""
+        return bool(self.enforced & 2**rule)
+
+    def refusal(self, proposal: Proposal) -> int:
+        """Return the first rule that refuses a proposal, or NO_REFUSAL."""
+        row, target, partner = proposal.row, proposal.target, proposal.partner
+        refused = self._of_move(row, target) if partner == NOWHERE else self._of_exchange(row, partner)
+        return self._of_budgets(proposal) if refused == NO_REFUSAL else refused
+
+    # one replica
+
+    def _of_move(self, row: int, target: int) -> int:
+        refused = self._of_place(row, target)
+        if refused != NO_REFUSAL:
+            return refused
+        standby = self._standby_on(row, target)
+        if self.holds(Rule.CAPACITY) and self._overfills(row, NOWHERE if standby is None else standby, target):
+            return Rule.CAPACITY
+        return Rule.RANGE if self._exceeds_range(row, target) else NO_REFUSAL
+
+    def _of_place(self, row: int, target: int) -> int:
+        problem = self.problem
+        wants_siblings = problem.prefers_siblings[row] and not problem.upgraded[target]
+        checks = {
+            Rule.NODE: not problem.receives[problem.kind[row], target],
+            Rule.EXCLUSION: self._excluded(row, target),
+            Rule.PLACEMENT: not problem.suits[problem.suit[row], target],
+            Rule.PREFERRED_LOCATION: wants_siblings and self._standby_on(row, target) is None,
+            Rule.THROTTLING: self._throttled(row, target),
+        }
+        for rule, breaks in checks.items():
+            if breaks and (rule in (Rule.NODE, Rule.EXCLUSION) or self.holds(rule)):
+                return rule
+        for level, rule in enumerate(problem.domain_rule.tolist()):
+            if self.holds(rule) and self._crowds(level, row, target):
+                return int(rule)
+        return Rule.AFFINITY if self.holds(Rule.AFFINITY) and self._leaves_parent(row, target) else NO_REFUSAL
+
+    def _excluded(self, row: int, target: int) -> bool:
+        """Tell whether a replica or an origin is there; with chains, whether the moves from there lead to its own."""
+        places, origin = self.places, self.problem.origin
+        home = origin[row]
+        others = [other for other in ring(self.problem, row) if not self.problem.standby[other]]
+        if target in [places[other] for other in others]:
+            return True
+        if not self.problem.chains:
+            came_home = home != NOWHERE and home in [places[other] for other in others]
+            return came_home or target in [origin[other] for other in others]
+        left = {int(origin[o]): o for o in ring(self.problem, row) if NOWHERE != origin[o] != places[o]}
+        if home == NOWHERE or target == home or target not in left:
+            return False
+        first = left[target]
+        if places[first] == home and self.problem.role[first] != self.problem.role[row]:
+            return False
+        at = target
+        while at in left and at != home:
+            at = places[left[at]]
+        return bool(at == home)
+
+    def _standby_on(self, row: int, target: int) -> int | None:
+        found = [o for o in ring(self.problem, row) if self.problem.standby[o] and self.places[o] == target]
+        return found[0] if found else None
+
+    def _throttled(self, row: int, target: int) -> bool:
+        problem = self.problem
+        if not problem.throttles or problem.origin[row] == target:
+            return False
+        return bool(problem.in_build[target] + arrivals(problem, self.places)[target] >= problem.most_in_build[target])
+
+    # domains
+
+    def _crowds(self, level: int, row: int, target: int) -> bool:
+        problem = self.problem
+        most = int(problem.most_in_domain[problem.service[row], level])
+        domain = problem.domain[:, level]
+        here = self.places[row]
+        if most == ANY or (here != NOWHERE and domain[here] == domain[target]):
+            return False
+        others = self._spread(ring(problem, row))
+        if most != EVEN:
+            return sum(domain[at] == domain[target] for at in others) >= most
+        if not ring(problem, row):
+            return False
+        return self._leaves_too_few(level, row, others, target) or self._too_many(level, row, others, target)
+
+    def _leaves_too_few(self, level: int, row: int, others: list[int], target: int) -> bool:
+        """Tell whether the domain that the replica leaves would come below its rounded-down share."""
+        here = self.places[row]
+        usable = self._usable_domains(level, row)
+        if here == NOWHERE or here not in usable:
+            return False
+        domain, parent = self.problem.domain[:, level], self.problem.parent[:, level]
+        beside = [at for at in others if at in usable and parent[at] == parent[here]]
+        left = len(beside) + (parent[here] == parent[target])
+        return sum(domain[at] == domain[here] for at in beside) < left // usable[here]
+
+    def _too_many(self, level: int, row: int, others: list[int], target: int) -> bool:
+        """Tell whether a domain with replicas would come above its share, or have it before the others have."""
+        usable = self._usable_domains(level, row)
+        domain, parent = self.problem.domain[:, level], self.problem.parent[:, level]
+        held = Counter(int(domain[at]) for at in others if at in usable and parent[at] == parent[target])
+        inside = held[int(domain[target])]
+        if inside == 0:
+            return False
+        share = (held.total() + 1) / usable[target]
+        another_below = len(held) < usable[target] or min(held.values()) < math.floor(share)
+        return inside >= math.ceil(share) or (inside >= math.floor(share) > 0 and another_below)
+
+    def _usable_domains(self, level: int, row: int) -> dict[int, int]:
+        """Return for each node in a usable domain how many usable domains there are under the same parent."""
+        counts = self.problem.siblings[self.problem.suit[row], :, level]
+        return {node: int(count) for node, count in enumerate(counts) if count > 0}
+
+    def _spread(self, rows: Iterable[int]) -> list[int]:
+        """Return the nodes of those rows that count in domains."""
+        return [self.places[row] for row in rows if self.places[row] != NOWHERE and not self.problem.unspread[row]]
+
+    def misplaced(self, level: int, row: int) -> bool:
+        """Tell whether the domain of a row holds too many of its partition, or one more than a domain with too few."""
+        problem, at = self.problem, self.places[row]
+        most = int(problem.most_in_domain[problem.service[row], level])
+        usable = self._usable_domains(level, row)
+        if at == NOWHERE or problem.unspread[row] or most == ANY or at not in usable or not ring(problem, row):
+            return False
+        domain, parent = problem.domain[:, level], problem.parent[:, level]
+        places = self._spread([row, *ring(problem, row)])
+        if most != EVEN:
+            return sum(domain[place] == domain[at] for place in places) > most
+        held = Counter(int(domain[place]) for place in places if place in usable and parent[place] == parent[at])
+        inside, share = held[int(domain[at])], held.total() / usable[at]
+        if inside > math.ceil(share):
+            return True
+        another_below = len(held) < usable[at] or min(held.values()) < math.floor(share)
+        return inside > math.floor(share) > 0 and another_below
+
+    # affinity
+
+    def apart(self, places: Places, row: int, target: int) -> bool:
+        """Tell whether a row on a node is apart from its parent, where the others stand on their places."""
+        problem = self.problem
+        if problem.affinity[row] in (FREE, STRANDED):
+            return bool(problem.affinity[row] == STRANDED)
+        parents = self._partition(int(problem.parent_row[row]))
+        beside = {places[p]: p for p in reversed(parents) if places[p] != NOWHERE and not problem.unspread[p]}
+        if target in beside:
+            both = self._has_primary(row) and self._has_primary(beside[target])
+            alike = (problem.role[row] == Role.PRIMARY) == (problem.role[beside[target]] == Role.PRIMARY)
+            return bool(problem.aligned[row] and both and not alike)
+        children = {places[o] for o in ring(problem, row) if not problem.unspread[o]}
+        return not (problem.loose[row] and set(beside) <= children)
+
+    def _leaves_parent(self, row: int, target: int) -> bool:
+        here, origin = self.places[row], self.problem.origin
+        if not self.problem.related or not self.apart(self.places, row, target):
+            return False
+        home = int(origin[row])
+        began_apart = (
+            self.problem.affinity[row] == STRANDED if home == NOWHERE else self.apart(origin.tolist(), row, home)
+        )
+        may_stay_apart = began_apart and not self.enforced & JOINING and here != NOWHERE
+        return not (may_stay_apart and self.apart(self.places, row, here))
+
+    def _partition(self, row: int) -> list[int]:
+        return [row, *ring(self.problem, row)]
+
+    def _has_primary(self, row: int) -> bool:
+        return any(self.problem.role[one] == Role.PRIMARY for one in self._partition(row))
+
+    def pair_would_break(self, row: int) -> bool:
+        """Tell whether a replica of the parent, or of a child that has to stay with it, stands beside a row."""
+        problem, at = self.problem, self.places[row]
+        own = set(self._partition(row))
+        parents = [int(problem.parent_row[row])] if problem.parent_row[row] != NOWHERE else []
+        rows = range(len(self.places))
+        children = [one for one in rows if problem.parent_row[one] in own and not problem.loose[one]]
+        near = {one for parent in parents for one in self._partition(parent)} | set(children)
+        return any(self.places[one] == at and not problem.unspread[one] for one in near)
+
+    # room
+
+    def _overfills(self, row: int, outgoing: int, target: int) -> bool:
+        problem = self.problem
+        growth = problem.load[row] - (problem.load[outgoing] if outgoing != NOWHERE else 0)
+        standing = np.array(sums_from_scratch(problem, np.array(self.places))["node_load"])[target]
+        held = standing + problem.leaving_load[target]
+
+        def too_full(more: np.ndarray, limit: np.ndarray) -> bool:
+            return bool(((more > 0) & (held + more > limit)).any())
+
+        if too_full(growth, problem.limit[target]):
+            return True
+        home = problem.origin[row]
+        if problem.tight and home != NOWHERE and too_full(growth, problem.move_limit[target]):
+            return True
+        if not problem.tight or not problem.counts_departed or home == target:
+            return False
+        if outgoing != NOWHERE and problem.origin[outgoing] == target and outgoing not in ring(problem, row):
+            growth = problem.load[row]  # its room is only free once it is gone
+        return too_full(growth, problem.limit[target] - departed(problem, self.places)[target])
+
+    def _exceeds_range(self, row: int, target: int) -> bool:
+        there = [r for r, at in enumerate(self.places) if at == target and not self.problem.leaving[r]]
+        return bool((self.problem.peak_ceiling[[*there, row]].sum(axis=0) > LARGEST_SUM).any())
+
+    # two replicas
+
+    def _of_exchange(self, row: int, partner: int) -> int:
+        here, there = self.places[row], self.places[partner]
+        if NOWHERE in (here, there):
+            return Rule.NODE
+        if partner in ring(self.problem, row):
+            refused = self._of_swap(row, partner)
+        else:
+            refused = self._of_place(row, there)
+            refused = self._of_place(partner, here) if refused == NO_REFUSAL else refused
+        if refused != NO_REFUSAL:
+            return refused
+        overfull = self._overfills(row, partner, there) or self._overfills(partner, row, here)
+        if self.holds(Rule.CAPACITY) and overfull:
+            return Rule.CAPACITY
+        too_much = self._exceeds_range(row, there) or self._exceeds_range(partner, here)
+        return Rule.RANGE if too_much else NO_REFUSAL
+
+    def _of_swap(self, row: int, partner: int) -> int:
+        problem, here, there = self.problem, self.places[row], self.places[partner]
+        suits = problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]
+        checks = {
+            Rule.NODE: not problem.receives[0, [here, there]].all(),
+            Rule.EXCLUSION: self._swap_needs_order(row, partner),
+            Rule.PLACEMENT: not suits,
+            Rule.AFFINITY: self._leaves_parent(row, there) or self._leaves_parent(partner, here),
+        }
+        for rule, breaks in checks.items():
+            if breaks and (rule in (Rule.NODE, Rule.EXCLUSION) or self.holds(rule)):
+                return rule
+        return NO_REFUSAL
+
+    def _swap_needs_order(self, row: int, partner: int) -> bool:
+        """Tell whether, after the swap, somebody would stand where a sibling stood, other than by one swap of two."""
+        origin = self.problem.origin
+        now = {row: self.places[row], partner: self.places[partner]}
+        homes = [origin[row], origin[partner]]
+        if list(now.values()) in (homes, homes[::-1]):
+            return False
+        others = [o for o in ring(self.problem, row) if o != partner]
+        stands_home = now[row] == homes[0] or now[partner] == homes[1]
+        on_a_home = any(self.places[o] != NOWHERE and self.places[o] in homes for o in others)
+        return stands_home or on_a_home or any(origin[o] in now.values() for o in others)
+
+    # budgets
+
+    def _of_budgets(self, proposal: Proposal) -> int:
+        """Return the budget that more moves than now overdraw, when both are counted from scratch."""
+        problem = self.problem
+        after = list(self.places)
+        if proposal.partner != NOWHERE:
+            after[proposal.partner] = after[proposal.row]
+        after[proposal.row] = proposal.target
+        old, new = (sums_from_scratch(problem, np.array(places)) for places in (self.places, after))
+
+        def overdrawn(name: str, most: Sequence[int]) -> bool:
+            return any(a > b and a > limit for a, b, limit in zip(new[name], old[name], most, strict=True))
+
+        if new["moves"] > 10 * problem.max_moves:
+            return Rule.MOVES
+        if overdrawn("node_moves", problem.max_node_moves.tolist()):
+            return Rule.NODE_MOVES
+        return Rule.SERVICE_MOVES if overdrawn("service_moves", problem.max_service_moves.tolist()) else NO_REFUSAL
+
+
+def by_hand(configuration: Configuration, enforced: int) -> ByHand:
+    """Return a configuration as the rules in plain Python see it."""
+    return ByHand(configuration.problem, configuration.solution.node.tolist(), enforced)
+
+
+def departed(problem: Problem, places: Places) -> np.ndarray:
+    """Return the load that leaves each node in this plan, (N, R): what a sibling that takes the place needs is not."""
+    gone = np.zeros(problem.limit.shape, np.int64)
+    for row, at in enumerate(places):
+        home = int(problem.origin[row])
+        if home in (NOWHERE, at):
+            continue
+        crossed = [o for o in ring(problem, row) if places[o] == home and problem.origin[o] == at]
+        taken = sum(problem.load[o] for o in crossed if not problem.unspread[o])
+        gone[home] += np.maximum(0, problem.load[row] - taken)
+    return gone
+
+
+def arrivals(problem: Problem, places: Places) -> list[int]:
+    """Return how many replicas each node builds by this plan, (N,); those that change places with a sibling are not."""
+    built = [0] * len(problem.limit)
+    for row, at in enumerate(places):
+        home = int(problem.origin[row])
+        if at in (NOWHERE, home):
+            continue
+        crossed = [o for o in ring(problem, row) if problem.origin[o] == at and places[o] == home]
+        built[at] += home == NOWHERE or all(problem.unspread[o] for o in crossed)
+    return built

@@ -1,0 +1,167 @@
+"""Clusters under many rules at once: nested domains, quorums, parents and children, standbys, builds, budgets."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from plb import Metric, Node, Partition, Replica, Role, Service
+from plb.arrays import NOWHERE
+from plb.configuration import Configuration, Proposal
+from plb.constraints import ALL_RULES, JOINING
+from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
+from plb.testing import Cluster, configuration_of
+
+METRICS = ("cpu", "memory")
+FAULT_DOMAINS = ("fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/c/1")
+PLACEMENT_CONSTRAINTS = ("", "", "", "", "", "ssd == true", "zone ^P z0", "FDPolicy ~ Ignore", "FDPolicy ~ Nonpacking")
+
+enforced_rules = st.one_of(
+    st.sampled_from([ALL_RULES, ALL_RULES | JOINING, 0]),
+    st.integers(0, ALL_RULES),
+    st.integers(0, ALL_RULES).map(lambda rules: rules | JOINING),
+)
+"""Bit masks over `plb.constraints.Rule`, with and without the bit for joining a parent."""
+
+
+@st.composite
+def ruled_clusters(draw: st.DrawFn) -> Cluster:
+    """Draw a cluster of three services, the second and third perhaps children of the first, that is rather full."""
+    random = Random(draw(st.integers(0, 2**32 - 1)))
+    metrics = tuple(
+        Metric(name, step=1.0, node_buffer_percentage=random.choice([0.0, 0.0, 0.2]))
+        for name in METRICS[: random.randint(1, 2)]
+    )
+    nodes = tuple(_node(random, f"n{index}", metrics) for index in range(random.randint(3, 7)))
+    services = tuple(_service(random, index, metrics) for index in range(3))
+    partitions = [_partition(random, "p0", services[0], nodes)]
+    for index in range(1, random.randint(2, 5)):
+        among = services[0 if random.random() < 0.1 else 1 :]
+        partitions.append(_partition(random, f"p{index}", random.choice(among), nodes))
+    return Cluster(
+        metrics=metrics,
+        config=_settings(random),
+        nodes=nodes,
+        services=services,
+        partitions=tuple(partitions),
+        loads={
+            (partition.name, replica.node): {metric.name: random.randint(0, 9) for metric in metrics}
+            for partition in partitions
+            for replica in partition.replicas
+        },
+        history=None,
+        seed=0,
+    )
+
+
+@st.composite
+def visited_configurations(draw: st.DrawFn) -> Configuration:
+    """Draw a configuration that a search may reach: after proposals that no rule which always holds refuses."""
+    engine = draw(ruled_clusters()).engine()
+    engine.update_upgraded_domains(draw(st.sampled_from([[], ["u0"], ["u1", "u2"]])))
+    configuration = configuration_of(engine)
+    random = Random(draw(st.integers(0, 2**32 - 1)))
+    for _ in range(draw(st.sampled_from([0, 6, 25]))):
+        proposal = _some_proposal(random, configuration)
+        if proposal is not None and configuration.refusal(proposal, random.choice([0, 0, ALL_RULES])) is None:
+            configuration.apply(proposal)
+    return configuration
+
+
+def exchanges(configuration: Configuration) -> list[Proposal]:
+    """Return every exchange of two replicas that stand on nodes of their own, and every swap of roles."""
+    problem, rows = configuration.problem, configuration.rows.tolist()
+    places = {row: configuration.node_of(row) for row in rows}
+    return [
+        Proposal(row, places[partner], partner)
+        for row in rows
+        for partner in rows
+        if places[row] != places[partner] and NOWHERE not in (places[row], places[partner]) and problem.movable[row]
+    ]
+
+
+def _some_proposal(random: Random, configuration: Configuration) -> Proposal | None:
+    """Return a move or an exchange of replicas that may move, or one that takes a replica off; None: there is none."""
+    rows = [row for row in configuration.rows.tolist() if configuration.problem.movable[row]]
+    if not rows:
+        return None
+    if random.random() < 0.4:
+        found = [one for one in exchanges(configuration) if {one.row, one.partner} <= set(rows)]
+        return random.choice(found) if found else None
+    row = random.choice(rows)
+    others = sorted(set(range(configuration.nodes)) - {configuration.node_of(row)})
+    return Proposal(row, random.choice(others)) if others else None
+
+
+def _node(random: Random, name: str, metrics: tuple[Metric, ...]) -> Node:
+    return Node(
+        name,
+        capacities={metric.name: random.randint(6, 30) for metric in metrics if random.random() < 0.8},
+        fault_domain=random.choice(FAULT_DOMAINS),
+        upgrade_domain=random.choice(["u0", "u1", "u2"]),
+        properties={
+            "zone": random.choice(["z0", "z1"]),
+            "ssd": random.choice(["true", "true", "false"]),
+            "NodeType": random.choice(["small", "large"]),
+        },
+        up=random.random() < 0.95,
+        deactivation_intent=random.choice([*[DeactivationIntent.NONE] * 40, *DeactivationIntent]),
+        deactivation_status=random.choice(list(DeactivationStatus)),
+    )
+
+
+def _service(random: Random, index: int, metrics: tuple[Metric, ...]) -> Service:
+    stateful = random.random() < 0.7
+    roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
+    return Service(
+        f"s{index}",
+        stateful=stateful,
+        target_replicas=random.randint(1, 5),
+        default_load={role: {metric.name: random.randint(0, 9) for metric in metrics} for role in roles},
+        placement_constraint=random.choice(PLACEMENT_CONSTRAINTS),
+        max_moves=random.choice([*[None] * 5, 1, 2]),
+        affinity_to="s0" if index and random.random() < 0.5 else None,
+        aligned=random.random() < 0.5,
+        blocked_nodes=frozenset(random.choice([(), (), ("n1",)])),
+    )
+
+
+def _partition(random: Random, name: str, service: Service, nodes: tuple[Node, ...]) -> Partition:
+    front = sorted(nodes, key=lambda node: random.random() * (1 + int(node.name[1:])))
+    standing = random.randint(0, min(len(nodes), service.target_replicas + 1))
+    with_primary = random.random() < 0.85
+    replicas = []
+    for index, node in enumerate(front[:standing]):
+        first = Role.PRIMARY if index == 0 and with_primary else Role.SECONDARY
+        role = first if service.stateful else Role.INSTANCE
+        states = [*[ReplicaState.READY] * 6, ReplicaState.IN_BUILD, *[ReplicaState.STANDBY] * (role == Role.SECONDARY)]
+        leaving = random.random() < 0.05
+        state = ReplicaState.READY if leaving or role == Role.PRIMARY else random.choice(states)
+        replicas.append(Replica(role, node.name, state=state, leaving=leaving, pinned=random.random() < 0.05))
+    return Partition(name, service=service.name, replicas=replicas)
+
+
+def _settings(random: Random) -> dict[str, Any]:
+    chance = random.random
+    return {
+        "capacity_limit": random.choice(["threshold", "capacity"]),
+        "prevent_transient_overcommit": chance() < 0.4,
+        "maximum_in_build_replicas_per_node": random.choice([{}, {"small": 1, "large": 2}]),
+        "throttling_constraint_priority": 0,
+        "allow_chained_moves": chance() < 0.5,
+        "preferred_location_constraint_priority": random.choice([-1, 2]),
+        "prefer_existing_replica_locations": chance() < 0.5,
+        "prefer_upgraded_uds": chance() < 0.5,
+        "quorum_based_replica_distribution_per_fault_domains": chance() < 0.3,
+        "quorum_based_replica_distribution_per_upgrade_domains": chance() < 0.3,
+        "quorum_based_logic_auto_switch": chance() < 0.3,
+        "allow_higher_child_target_replica_count_for_affinity": chance() < 0.6,
+        "place_child_without_parent": chance() < 0.6,
+        "max_moves": random.choice([*[None] * 5, 1, 2, 3]),
+        "max_moves_per_node": random.choice([None, None, None, 1, 2]),
+        "repetitions": 1,
+        "chains": 1,
+        "threads": 1,
+    }

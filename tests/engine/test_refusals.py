@@ -1,0 +1,123 @@
+"""Every rule refuses what its definition refuses: kernels against plain Python, over clusters under many rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.arrays import NOWHERE
+from plb.configuration import Configuration, Proposal
+from plb.constraints import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
+from plb.constraints.affinity import breaks_pair
+from plb.constraints.range import LARGEST_SUM
+from plb.search.breaches import find_breaches
+from plb.testing import configuration_of
+from plb.topology import LARGEST_THRESHOLD
+
+from .refusals_by_hand import arrivals, by_hand, departed
+from .ruled_clusters import enforced_rules, exchanges, visited_configurations
+from .stories import engine_with
+from .strategies import examples
+
+pytestmark = pytest.mark.kernels
+
+
+@examples(150)
+@given(visited_configurations(), enforced_rules)
+def test_first_rule_that_refuses_a_replica_on_a_node_is_that_of_the_definitions(configuration, enforced):
+    """Also where a search has moved others before, and whichever rules are enforced."""
+    right = by_hand(configuration, enforced)
+    for row in configuration.rows.tolist():
+        found = configuration.refusals(row, enforced).tolist()
+        assert found == [right.refusal(Proposal(row, node)) for node in range(configuration.nodes)]
+
+
+@examples(150)
+@given(visited_configurations(), enforced_rules)
+def test_first_rule_that_refuses_an_exchange_is_that_of_the_definitions(configuration, enforced):
+    """Of two replicas that change nodes, and of siblings that swap roles."""
+    right = by_hand(configuration, enforced)
+    for proposal in exchanges(configuration):
+        refused = configuration.refusal(proposal, enforced)
+        assert (NO_REFUSAL if refused is None else refused) == right.refusal(proposal), proposal
+
+
+@examples(150)
+@given(visited_configurations(), enforced_rules)
+def test_replicas_stand_wrongly_where_the_definitions_say_so(configuration, enforced):
+    """In domains with too many of their partition, where their service does not want them, or apart from a parent."""
+    problem, places = configuration.problem, configuration.solution.node.tolist()
+    right = by_hand(configuration, enforced)
+    breaches = find_breaches(problem, configuration.solution, enforced)
+    levels = problem.domain_rule.tolist()
+    rows = range(len(places))
+    assert breaches.misplaced.tolist() == [
+        [right.holds(rule) and right.misplaced(level, row) for row in rows] for level, rule in enumerate(levels)
+    ]
+    for row in rows:
+        at = places[row]
+        stands = at != NOWHERE and problem.movable[row]
+        misfit = right.holds(Rule.PLACEMENT) and not problem.suits[problem.suit[row], at]
+        strays = misfit or (right.holds(Rule.AFFINITY) and right.apart(places, row, at))
+        assert breaches.astray[row] == (stands and strays)
+
+
+@examples(100)
+@given(visited_configurations())
+def test_books_of_what_leaves_and_what_is_built_are_those_of_the_definitions(configuration):
+    """A swap of roles builds nothing; what the taker of a place needs of the room that was left is not free."""
+    problem, solution = configuration.problem, configuration.solution
+    places = solution.node.tolist()
+    if problem.keeps_departed:
+        assert solution.departed.tolist() == departed(problem, places).tolist()
+    if problem.throttles:
+        assert solution.arrivals.tolist() == arrivals(problem, places)
+
+
+@examples(100)
+@given(visited_configurations())
+def test_pairs_that_the_loss_of_a_replica_would_part_are_those_of_the_definition(configuration):
+    """A parent and a child that has to be beside it, whichever of the two is lost."""
+    right = by_hand(configuration, ALL_RULES)
+    for row in configuration.rows.tolist():
+        if configuration.node_of(row) != NOWHERE:
+            assert breaks_pair(configuration.problem, configuration.solution, row) == right.pair_would_break(row)
+
+
+@pytest.mark.parametrize("room", [0, 1, 5])
+@pytest.mark.parametrize("partner", [NOWHERE, 1])
+@examples(20)
+@given(peak=st.integers(1, 5))
+def test_sums_of_peaks_may_reach_the_end_of_their_range_and_no_more(room, partner, peak):
+    """A replica comes, alone or in exchange, where all largest peaks and its own fit into 32 bits; else it may not."""
+    configuration = _two_instances()
+    configuration.problem.peak_ceiling[0] = peak
+    configuration.solution.ceiling[1] = LARGEST_SUM - room
+    expected = Rule.RANGE if peak > room else None
+    assert configuration.refusal(Proposal(0, 1, partner), 0) is expected
+    if partner != NOWHERE:
+        assert configuration.refusal(Proposal(partner, 0, 0), 0) is expected
+
+
+def test_largest_sum_is_the_one_below_the_threshold_that_none_reaches():
+    """It is a number of 32 bits, and no violation where nothing limits the node."""
+    assert LARGEST_SUM + 1 == LARGEST_THRESHOLD == np.iinfo(np.int32).max
+
+
+def test_rules_are_numbered_in_the_order_of_looking_and_have_a_bit_each():
+    """Constraints come before budgets; joining a parent is a bit beside them."""
+    assert list(Rule) == list(range(RULES)) == sorted(Rule)
+    assert set(BUDGETS) == {Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES}
+    assert min(BUDGETS) > max(set(Rule) - set(BUDGETS))
+    assert NO_REFUSAL not in list(Rule)
+    assert [ALL_RULES >> rule & 1 for rule in Rule] == [1] * RULES
+    assert ALL_RULES + 1 == JOINING
+
+
+def _two_instances() -> Configuration:
+    """Return a configuration of two nodes with an instance each, on arrays that may be changed."""
+    configuration = configuration_of(engine_with({"n0": None, "n1": None}, {"a": ("n0", 1), "b": ("n1", 1)}))
+    problem = configuration.problem._replace(peak_ceiling=np.zeros_like(configuration.problem.peak_ceiling))
+    return Configuration(problem, configuration.solution.copy())

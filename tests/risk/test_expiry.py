@@ -1,0 +1,79 @@
+"""Draws stand until a replica is another one, or has outlived or outgrown what was drawn for it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.model import Role
+from plb.risk.expiry import Draws, Rows, find_expired
+from plb.risk.sampling import NONE
+
+from .strategies import NO_DEADLINE
+
+pytestmark = pytest.mark.kernels
+CLASSES = np.array([0, 1, -1])
+ROLES = len(Role)
+
+
+def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Draws, float]:
+    """Return rows with draws for just them, some of each a little different, and the time."""
+
+    def numbers(least: int, most: int, *shape: int) -> np.ndarray:
+        values = [random.randint(least, most) for _ in range(int(np.prod(shape)))]
+        return np.array(values, np.int64).reshape(shape)
+
+    def near(values: np.ndarray) -> np.ndarray:
+        return values + np.where(numbers(0, 9, *values.shape) == 0, numbers(-1, 1, *values.shape), 0)
+
+    now = float(random.randint(0, 4))
+    rows = Rows(
+        used=numbers(0, 9, count) > 0,
+        leaving=numbers(0, 9, count) == 0,
+        key=numbers(1, 3, count).astype(np.uint64),
+        generation=numbers(0, 2, count),
+        service=numbers(0, len(CLASSES) - 1, count),
+        role=numbers(0, ROLES - 1, count),
+        created=numbers(-2, 5, count).astype(np.float64),
+        largest_demand=numbers(0, 3, count, metrics).astype(np.float64),
+    )
+    age = np.maximum(0.0, now - rows.created)
+    drawn_at = near(age)
+    shown = near(rows.largest_demand)
+    draws = Draws(
+        key=near(rows.key.astype(np.int64)).astype(np.uint64),
+        generation=near(rows.generation),
+        group=near(CLASSES[rows.service] * ROLES + rows.role),
+        widening=np.full(count, 2, np.int8),
+        age=drawn_at,
+        demand=shown,
+        valid_age=drawn_at + numbers(0, 2, count),
+        valid_demand=shown + numbers(0, 2, count, metrics),
+    )
+    return rows, draws, now
+
+
+@NO_DEADLINE
+@given(st.randoms(use_true_random=False), st.integers(0, 12), st.integers(1, 2))
+def test_rows_need_draws_for_another_replica_or_beyond_what_was_drawn(random: Random, count: int, metrics: int) -> None:
+    """Found in order; only draws for another replica, or for a later time or more demand, are forgotten."""
+    rows, draws, now = rows_and_draws(random, count, metrics)
+    age, expired = np.full(count, -1.0), np.full(count, -1)
+    found = find_expired(rows, draws, CLASSES, ROLES, now, age, expired)
+    others, stale = [], []
+    for row in np.flatnonzero(rows.used & ~rows.leaving).tolist():
+        assert age[row] == max(0.0, now - rows.created[row])
+        told = (rows.key[row], rows.generation[row], CLASSES[rows.service[row]] * ROLES + rows.role[row])
+        drawn = (draws.key[row], draws.generation[row], draws.group[row])
+        went_back = age[row] < draws.age[row] or (rows.largest_demand[row] < draws.demand[row]).any()
+        if told != drawn or went_back:
+            others.append(row)
+        if age[row] > draws.valid_age[row] or (rows.largest_demand[row] > draws.valid_demand[row]).any():
+            stale.append(row)
+    assert expired[:found].tolist() == sorted({*others, *stale})
+    assert np.flatnonzero(draws.widening == NONE).tolist() == others
+    assert (draws.widening[draws.widening != NONE] == 2).all()

@@ -1,0 +1,157 @@
+"""Small inputs for every command that writes something, and the command line in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from typer.testing import CliRunner
+
+from cluster.cli import app
+from tests.cluster.small_provisioning import write_base
+
+SCENARIO = """
+name = "small"
+[cluster]
+nodes = 8
+upgrade_domains = 4
+fault_domains = 4
+[workload]
+density = 1.5
+history_tenants = 300
+[run]
+days = 0.05
+[engine]
+chains = 1
+repetitions = 10
+max_simulated_annealing_iterations = 2
+simulated_annealing_iterations_per_round = 10
+"""
+LEARNING = """
+name = "small"
+[machines]
+machines = 3
+[jobs]
+jobs = 8
+[training]
+iterations = 2
+sequences = 2
+trajectories = 2
+hidden = 8
+[evaluation]
+sequences = 2
+baselines = ["tetris-mean"]
+"""
+SAMPLES = "machine,task,time_s,usage,limit\n" + "".join(
+    f"m{task % 2},t{task},{300 * step},{1.0 + step % 3},4\n" for task in range(4) for step in range(30)
+)
+
+
+def plb(*arguments: Any) -> Any:
+    """Run the command line in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def write_inputs(folder: Path) -> Path:
+    """Write one input for each command into a folder, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "scenario.toml").write_text(SCENARIO)
+    (folder / "learning.toml").write_text(LEARNING)
+    (folder / "samples.csv").write_text(SAMPLES)
+    write_base(folder / "instance.csv")
+    plan = plb("provision", folder / "instance.csv", "--algorithm", "FF", "--out", folder / "plan.csv", "--quiet")
+    assert plan.exit_code == 0, plan.output
+    day = folder / "planetlab" / "20110303"
+    day.mkdir(parents=True)
+    (day / "host").write_text("".join(f"{10 + at % 20}\n" for at in range(288)))
+    return folder
+
+
+@attrs.frozen
+class Command:
+    """A command that writes something.
+
+    Parameters
+    ----------
+    name
+        For the tests' names.
+    arguments
+        From the folder of the inputs and the folder of the outputs.
+    writes
+        Files in the folder of the outputs that it may not overwrite unasked.
+    overwrites
+        The option with which it may.
+    """
+
+    name: str
+    arguments: Callable[[Path, Path], Sequence[Any]]
+    writes: tuple[str, ...]
+    overwrites: str = "--force"
+
+    def run(self, inputs: Path, out: Path, *further: Any) -> Any:
+        """Run it in this process."""
+        return plb(*self.arguments(inputs, out), *further)
+
+
+COMMANDS = (
+    Command("simulate", lambda given, out: ("simulate", given / "scenario.toml", "--out", out), ("summary.json",)),
+    Command(
+        "provision",
+        lambda given, out: (
+            *("provision", given / "instance.csv", "--algorithm", "FF"),
+            *("--out", out / "plan.csv", "--scenario", out / "scenario"),
+        ),
+        ("plan.csv", "scenario/scenario.toml", "scenario/plan.csv"),
+    ),
+    Command(
+        "replan",
+        lambda given, out: (
+            *("replan", given / "instance.csv", given / "plan.csv"),
+            *("--out", out / "plan.csv", "--moves-out", out / "moves.csv"),
+        ),
+        ("plan.csv", "moves.csv"),
+    ),
+    Command(
+        "predict",
+        lambda given, out: ("predict", given / "samples.csv", "oracle", "--out", out / "predictions.csv"),
+        ("predictions.csv",),
+    ),
+    Command(
+        "traces convert",
+        lambda given, out: ("traces", "convert", given / "planetlab", out, "--format", "planetlab"),
+        ("traces.parquet", "tenants.parquet"),
+    ),
+    Command(
+        "traces describe",
+        lambda given, out: ("traces", "describe", given / "planetlab", "--format", "planetlab", "--out", out),
+        ("trace.png",),
+    ),
+    Command(
+        "traces generate",
+        lambda _, out: ("traces", "generate", "region1", out, "--tenants", 10),
+        ("traces.parquet",),
+    ),
+    Command(
+        "learn train",
+        lambda given, out: ("learn", "train", given / "learning.toml", "--out", out, "--jobs", 1),
+        ("policy.pt",),
+    ),
+    Command(
+        "study",
+        lambda given, out: (
+            *("study", "annealing", "--scenario", given / "scenario.toml", "--density", 1.5, "--days", 0.05),
+            *("--repeats", 1, "--out", out, "--jobs", 1),
+        ),
+        ("runs.parquet",),
+        "another directory",
+    ),
+    Command(
+        "study peaks",
+        lambda given, out: ("study", "peaks", "--traces", given / "samples.csv", "--out", out),
+        ("curves.parquet",),
+        "another directory",
+    ),
+)
+BY_NAME = {command.name: command for command in COMMANDS}

@@ -1,0 +1,362 @@
+"""Hypothesis strategies that damage valid files: bytes, TOML, tables of text, JSON lines and Parquet.
+
+Each strategy gives the bytes of a file. Structured ones change values where the format keeps its form, so that a reader
+comes as far as its checks; `damaged_bytes` breaks the form itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import polars as pl
+from hypothesis import strategies as st
+
+HUGE = 10**40
+NUMBERS = (0, -1, 1, 2, 3.5, -0.0, 1e-300, 1e30, 1e308, 2**31, 2**63, 2**64, HUGE, -HUGE, 10**400)
+JUNK: tuple[Any, ...] = (*NUMBERS, float("nan"), float("inf"), float("-inf"), "", " ", "x", "é\u2028", True, False)
+"""Values that a file of text can hold in place of another."""
+CELLS = (
+    *(str(value) for value in JUNK),
+    "1e999",
+    "0x10",
+    '"',
+    "[1, 2",
+    "(7, 2)",
+    "1|2",
+    "null",
+    "-0",
+    "\x00",
+    "١",
+    "1_0",
+)
+ENCODINGS = ("utf-16", "utf-32", "latin-1", "utf-8-sig")
+DEPTH = 60
+
+
+@st.composite
+def damaged_bytes(draw: st.DrawFn, original: bytes) -> bytes:
+    """Return bytes of which some are flipped, cut off, doubled, or replaced altogether."""
+    how = draw(st.sampled_from(("flip", "flip", "cut", "cut off", "doubled", "insert", "empty", "other", "encoding")))
+    place = draw(st.integers(0, max(len(original) - 1, 0)))
+    if how == "flip":
+        data = bytearray(original)
+        for at in draw(st.lists(st.integers(0, max(len(data) - 1, 0)), min_size=1, max_size=8)) if data else ():
+            data[at] ^= draw(st.integers(1, 255))
+        return bytes(data)
+    if how == "cut":
+        return original[:place] + original[place + draw(st.integers(1, 64)) :]
+    if how == "cut off":
+        return original[:place]
+    if how == "doubled":
+        return original[:place] + original[max(0, place - 40) :]
+    if how == "insert":
+        return original[:place] + draw(st.binary(max_size=20)) + original[place:]
+    if how == "encoding":
+        text = original.decode("utf-8", errors="replace")
+        return text.encode(draw(st.sampled_from(ENCODINGS)), errors="replace")
+    return b"" if how == "empty" else draw(st.binary(max_size=200))
+
+
+def nested(depth: int = DEPTH) -> list[Any]:
+    """Return a list in a list, and so on."""
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def junk() -> st.SearchStrategy[Any]:
+    """Return values of other types, extreme numbers, and nested lists and tables."""
+    deep = st.builds(nested, st.integers(1, DEPTH))
+    return st.one_of(
+        st.sampled_from(JUNK),
+        st.sampled_from(([], {}, [1, "x"], {"x": {"y": 1}}, [[1, 2], [3]], [{"x": 1}], [float("nan")])),
+        st.floats(allow_nan=True),
+        st.integers(-(2**70), 2**70),
+        st.text(max_size=10),
+        deep,
+    )
+
+
+Place = tuple[Any, ...]
+
+
+def places(data: Any, above: Place = ()) -> list[Place]:
+    """Return where everything in a tree of mappings and lists stands."""
+    below = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
+    return [place for key, value in below for place in ((*above, key), *places(value, (*above, key)))]
+
+
+def changed(data: Any, place: Place, change: Callable[[Any, Any], None]) -> Any:
+    """Return a tree in which what holds this place was changed."""
+    copy = _copy(data)
+    holder = copy
+    for key in place[:-1]:
+        holder = holder[key]
+    change(holder, place[-1])
+    return copy
+
+
+def _copy(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _copy(value) for key, value in data.items()}
+    return [_copy(value) for value in data] if isinstance(data, list) else data
+
+
+@st.composite
+def damaged_tree(draw: st.DrawFn, original: Any) -> Any:
+    """Return a tree some of whose values are others, missing, or under another key."""
+    data = original
+    for _ in range(draw(st.integers(1, 3))):
+        there = places(data)
+        if not there:
+            return data
+        place = draw(st.sampled_from(there))
+        how = draw(st.sampled_from(("other", "other", "other", "missing", "renamed", "beside")))
+        value = draw(junk())
+
+        def change(holder: Any, key: Any, how: str = how, value: Any = value) -> None:
+            if how == "other" or (how != "missing" and isinstance(holder, list)):
+                holder[key] = value
+            elif how == "missing":
+                del holder[key]
+            elif how == "renamed":
+                holder[f"{key}s"] = holder.pop(key)
+            else:
+                holder[f"un{key}"] = value
+
+        data = changed(data, place, change)
+    return data
+
+
+def as_toml(data: Mapping[str, Any]) -> str:
+    """Return a table of tables as TOML, each top-level table under its header."""
+    own = [f"{_key(key)} = {_value(value)}" for key, value in data.items() if not _is_section(value)]
+    sections = [
+        "\n".join([f"[{_key(key)}]", *(f"{_key(name)} = {_value(one)}" for name, one in value.items())])
+        for key, value in data.items()
+        if _is_section(value)
+    ]
+    return "\n".join([*own, *sections]) + "\n"
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _key(key: Any) -> str:
+    return _value(str(key))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value:d}"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(str(value)).replace("\x7f", "\\u007f")
+
+
+def toml(original: str) -> st.SearchStrategy[bytes]:
+    """Return damaged TOML files."""
+    data = tomllib.loads(original)
+    structured = damaged_tree(data).map(lambda tree: as_toml(tree).encode("utf-8", errors="replace"))
+    extra = st.sampled_from(
+        ("\n[cluster]\n", "\nx = " + "[" * 2000, "\nx = 1979-05-27\n", "\nx.y.z = 1\n", "\n[[run]]\n", "\nname = 3\n")
+    ).map(lambda more: (original + more).encode())
+    return st.one_of(structured, structured, structured, extra, damaged_bytes(original.encode()))
+
+
+def table(original: str, separator: str = ",") -> st.SearchStrategy[bytes]:
+    """Return damaged tables of text: cells, columns and rows that are others, missing, or twice there."""
+    rows = [line.split(separator) for line in original.splitlines()]
+    return st.one_of(
+        _cells(rows, separator), _cells(rows, separator), _lines(rows, separator), damaged_bytes(original.encode())
+    )
+
+
+@st.composite
+def _cells(draw: st.DrawFn, rows: list[list[str]], separator: str) -> bytes:
+    copy = [list(row) for row in rows]
+    for _ in range(draw(st.integers(1, 4))):
+        row = draw(st.sampled_from(copy))
+        if row:
+            row[draw(st.integers(0, len(row) - 1))] = draw(
+                st.one_of(st.sampled_from(CELLS), st.text(max_size=6), st.floats().map(str), st.integers().map(str))
+            )
+    return _joined(copy, separator)
+
+
+@st.composite
+def _lines(draw: st.DrawFn, rows: list[list[str]], separator: str) -> bytes:
+    copy = [list(row) for row in rows]
+    how = draw(
+        st.sampled_from(
+            ("without", "twice", "column", "column twice", "short", "long", "swapped", "header only", "ends")
+        )
+    )
+    at = draw(st.integers(0, max(len(copy) - 1, 0)))
+    column = draw(st.integers(0, max(len(copy[0]) - 1, 0)))
+    if how == "without":
+        del copy[at]
+    elif how == "twice":
+        copy.insert(at, list(copy[at]))
+    elif how == "column":
+        copy = [row[:column] + row[column + 1 :] for row in copy]
+    elif how == "column twice":
+        copy = [row[: column + 1] + row[column:] for row in copy]
+    elif how == "short":
+        copy[at] = copy[at][:column]
+    elif how == "long":
+        copy[at] = [*copy[at], draw(st.sampled_from(CELLS))]
+    elif how == "swapped":
+        copy = [row[column:] + row[:column] for row in copy]
+    elif how == "header only":
+        copy = copy[:1]
+    ends = "\r\n" if how == "ends" else "\n"
+    return _joined(copy, separator, ends)
+
+
+def _joined(rows: Sequence[Sequence[str]], separator: str, ends: str = "\n") -> bytes:
+    return "".join(separator.join(row) + ends for row in rows).encode("utf-8", errors="replace")
+
+
+def json_lines(original: str) -> st.SearchStrategy[bytes]:
+    """Return damaged files of one JSON object a line."""
+    lines = [json.loads(line) for line in original.splitlines()]
+    trees = damaged_tree(lines).map(lambda found: "".join(_json(one) + "\n" for one in found).encode())
+    return st.one_of(trees, trees, damaged_bytes(original.encode()))
+
+
+def json_file(original: str) -> st.SearchStrategy[bytes]:
+    """Return damaged files of one JSON value."""
+    trees = damaged_tree(json.loads(original)).map(lambda found: _json(found).encode())
+    return st.one_of(trees, trees, trees, damaged_bytes(original.encode()))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value)
+
+
+DTYPES = (
+    *(pl.String, pl.Int8, pl.UInt8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Float32, pl.Float64, pl.Boolean),
+    *(pl.Categorical, pl.Binary, pl.Date, pl.Datetime, pl.Time, pl.Duration, pl.Null, pl.Decimal(20, 4), pl.Int128),
+    *(pl.List(pl.Float64), pl.List(pl.String), pl.Struct({"x": pl.Int64}), pl.Array(pl.Float64, 2), pl.Enum(["x"])),
+)
+VALUES = (
+    None,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    -1,
+    0,
+    1,
+    1e30,
+    1e308,
+    -0.5,
+    2**31,
+    2**62,
+    "",
+    " ",
+    "x",
+    True,
+)
+
+
+def parquet(original: bytes, metadata_key: str | None = None) -> st.SearchStrategy[bytes]:
+    """Return damaged Parquet files; `metadata_key` names metadata that hold JSON."""
+    frame = pl.read_parquet(io.BytesIO(original))
+    known = {
+        key: value for key, value in pl.read_parquet_metadata(io.BytesIO(original)).items() if key != "ARROW:schema"
+    }
+    ways = [_frames(frame).map(lambda found: _written(found, known))] * 3 + [_damaged_footer(original)]
+    if metadata_key is not None:
+        ways.append(
+            st.one_of(
+                damaged_tree(json.loads(known[metadata_key])).map(_json),
+                damaged_bytes(known[metadata_key].encode()).map(lambda data: data.decode("utf-8", errors="replace")),
+                st.none(),
+            ).map(lambda text: _written(frame, {} if text is None else {metadata_key: text}))
+        )
+    return st.one_of(*ways)
+
+
+def _damaged_footer(original: bytes) -> st.SearchStrategy[bytes]:
+    """Return files that are cut off, or whose description of their columns is damaged.
+
+    What stands above it is left alone: of a damaged page header Polars may ask for 2^61 bytes and end the process.
+    """
+    above = len(original) - 8 - int.from_bytes(original[-8:-4], "little")
+    whole = st.integers(0, len(original) - 1).map(lambda end: original[:end])
+    return st.one_of(whole, damaged_bytes(original[above:]).map(lambda footer: original[:above] + footer))
+
+
+def _written(frame: pl.DataFrame, metadata: Mapping[str, str]) -> bytes:
+    """Return a Parquet file; one without columns where there is none for these types."""
+    file = io.BytesIO()
+    try:
+        frame.write_parquet(file, metadata=dict(metadata))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return _written(frame.clear().select(), metadata)
+    return file.getvalue()
+
+
+@st.composite
+def _frames(draw: st.DrawFn, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return data frames with columns of other types or missing, other values, nulls, no rows or doubled ones."""
+    for _ in range(draw(st.integers(1, 2))):
+        how = draw(
+            st.sampled_from(("value", "value", "value", "dtype", "dtype", "missing", "renamed", "rows", "column"))
+        )
+        name = draw(st.sampled_from(frame.columns)) if frame.columns else None
+        if name is None:
+            return frame
+        if how == "value" and len(frame):
+            frame = _with_value(frame, name, draw(st.integers(0, len(frame) - 1)), draw(st.sampled_from(VALUES)))
+        elif how == "dtype":
+            frame = _with_dtype(frame, name, draw(st.sampled_from(DTYPES)))
+        elif how == "missing":
+            frame = frame.drop(name)
+        elif how == "renamed":
+            frame = frame.rename({name: f"{name}s"})
+        elif how == "rows":
+            frame = draw(st.sampled_from((frame.clear(), frame.head(1), frame.reverse(), pl.concat([frame, frame]))))
+        elif how == "column":
+            value = draw(st.sampled_from(VALUES))
+            frame = frame.with_columns(pl.Series(name, [value] * len(frame), strict=False))
+    return frame
+
+
+def _with_value(frame: pl.DataFrame, name: str, row: int, value: Any) -> pl.DataFrame:
+    """Return a frame with another value in one place, of a type that holds both where that of the column does not."""
+    values = frame[name].to_list()
+    values[row] = value
+    for type_ in ({"dtype": frame[name].dtype, "strict": True}, {"strict": False}):
+        with suppress(TypeError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            return frame.with_columns(pl.Series(name, values, **type_))
+    return frame
+
+
+def _with_dtype(frame: pl.DataFrame, name: str, dtype: Any) -> pl.DataFrame:
+    try:
+        return frame.with_columns(frame[name].cast(dtype, strict=False))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return frame.with_columns(pl.Series(name, [None] * len(frame), dtype=dtype))
+
+
+def csv_of(rows: Sequence[Sequence[Any]], separator: str = ",") -> str:
+    """Return rows as a table of text."""
+    file = io.StringIO()
+    csv.writer(file, delimiter=separator, lineterminator="\n").writerows(rows)
+    return file.getvalue()

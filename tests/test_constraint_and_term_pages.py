@@ -1,0 +1,133 @@
+"""The pages of constraints and terms are whole and true: there is one for each, and they say what the code says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+
+import attrs
+import pytest
+
+from plb import Metric, Node, Partition, PlbConfig, Replica, Service
+from plb.constraints import BUDGETS, Rule
+from plb.plan import Energy
+from plb.settings.fields import SETTING, Setting
+from tests.shown_changes import ROOT, applied, headings_of, hunks_of, parameters_of, section_of
+
+DOCS = ROOT / "docs"
+SKELETON = ["What it says", "Formula", "Parameters", "Example", "Edge cases", "Source"]
+PAGES = [
+    page for kind in ("constraints", "terms") for page in sorted((DOCS / kind).glob("*.md")) if page.stem != "index"
+]
+CHANGES = sorted((DOCS / "extending").glob("*.diff"))
+KINDS = {kind.__name__: kind for kind in (Metric, Node, Partition, PlbConfig, Replica, Service)}
+NO_SETTING = Setting("", None, "", lambda _item, _field, value: value)
+
+
+def name_of(path: Path) -> str:
+    """Return how a test calls a page."""
+    return str(path.relative_to(DOCS))
+
+
+def default_of(field: attrs.Attribute[object]) -> str:
+    """Return the default of a field as pages print it: names bare, members of enumerations by their values."""
+    default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[attr-defined]
+    plain = default.value if isinstance(default, Enum) else default
+    return plain if plain and isinstance(plain, str) else repr(plain)
+
+
+@pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name)
+def test_every_rule_has_a_page(rule):
+    """It is named as plans name the rule; the budgets share one."""
+    stem = "budgets" if rule in BUDGETS else rule.name.lower()
+    page = DOCS / "constraints" / f"{stem}.md"
+    assert page.exists()
+    assert rule not in BUDGETS or f"`{rule.name.lower()}`" in page.read_text()
+
+
+@pytest.mark.parametrize("term", [*Energy(0, 0, 0, 0, 0).terms], ids=str)
+def test_every_term_has_a_page(term):
+    """It is named as plans name the term."""
+    assert (DOCS / "terms" / f"{term}.md").exists()
+
+
+@pytest.mark.parametrize("kind", ["constraints", "terms"])
+def test_index_links_every_page_of_its_kind(kind):
+    """And no other."""
+    index = (DOCS / kind / "index.md").read_text()
+    pages = {page.name for page in PAGES if page.parent.name == kind}
+    assert {name for name in pages if f"({name})" in index} == pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_page_follows_the_skeleton(page):
+    """The same headings in the same order, an example with output, and at least three edge cases."""
+    assert headings_of(page) == SKELETON
+    assert re.search(r"```python\n.*?```\n\n```text\n", section_of(page, "Example"), re.DOTALL)
+    assert section_of(page, "Edge cases").count("\n- ") >= 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_parameters_are_fields_with_their_defaults(page):
+    """Class, field, default, and for a setting its unit and its name in Service Fabric, are those of the code."""
+    rows = parameters_of(page)
+    assert rows
+    for field, default, unit, _, original in rows:
+        kind, name = field.strip("`").split(".")
+        fields = attrs.fields_dict(KINDS[kind])
+        assert name in fields, field
+        setting = fields[name].metadata.get(SETTING, NO_SETTING)
+        assert default == f"`{default_of(fields[name])}`", field
+        assert original == (f"`{setting.name}`" if setting.name else ""), field
+        assert setting.unit in ("", unit), field
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["constraint", "term"])
+def test_machines_of_the_guide_find_nothing(name, tmp_path):
+    """Its code is a test file as it stands, with two state machines that run to their ends."""
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "extending" / f"{name}.md").read_text(), re.DOTALL)
+    (tmp_path / "test_guide.py").write_text("\n".join(blocks))
+    assert "2 passed" in run_tests(["test_guide.py"], tmp_path, {})
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=name_of)
+def test_change_applies_to_the_sources(change):
+    """Every hunk of a change that a guide walks through still fits, and the guide names each of its files."""
+    guide = change.with_suffix(".md").read_text()
+    for name, hunks in hunks_of(change).items():
+        path = ROOT / name
+        assert (f"`{name}`" if path.exists() else f"`{Path(name).parent}/` `{path.name}`, new") in guide
+        assert applied(hunks, path.read_text() if path.exists() else "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", CHANGES, ids=name_of)
+def test_change_passes_its_own_tests(change, tmp_path):
+    """Applied to a copy, it passes the tests and shows the example that it brings; kernels run as plain Python."""
+    for folder in ("plb", "tests", "docs", "cluster", "workloads", "examples", "benchmarks"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.png"))
+    for path in (ROOT / "pyproject.toml", *ROOT.glob("*.md")):
+        shutil.copy(path, tmp_path)
+    changed = hunks_of(change)
+    for name, hunks in changed.items():
+        path = tmp_path / name
+        path.write_text(applied(hunks, path.read_text() if path.exists() else ""))
+    tests = [name for name in changed if Path(name).name.startswith("test_")]
+    pages = ["tests/test_constraint_and_term_pages.py", "tests/docs/test_blocks.py", "-k", "crowding"]
+    for arguments in (tests, pages):
+        assert "passed" in run_tests(arguments, tmp_path, {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(tmp_path)})
+
+
+def run_tests(arguments: list[str], folder: Path, environment: dict[str, str]) -> str:
+    """Run tests in a folder, which have to pass; return what they print."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    setting = {**os.environ, **environment}
+    run = subprocess.run(command, cwd=folder, env=setting, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
+    return run.stdout

@@ -1,0 +1,44 @@
+"""The guide to the report is true: its code is that of the example, and its words are those of the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cluster.energy_plots import plot_energy
+from cluster.report import decisions, moves, outages, quality
+from cluster.report.writing import SECTIONS
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "docs" / "report.md").read_text()
+
+
+def test_code_of_the_guide_stands_in_the_example():
+    """Line by line; the example has it in a function."""
+    (code,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    known = {line.strip() for line in (ROOT / "examples" / "plotting.py").read_text().splitlines()}
+    assert {line.strip() for line in code.splitlines()} <= known
+
+
+def test_the_guide_names_every_section():
+    """In their order."""
+    sources = "\n".join(Path(str(module.__file__)).read_text() for module in (decisions, outages, quality))
+    rows = re.findall(r"^\| ([A-Z][^|]*?) \|", GUIDE, re.MULTILINE)
+    assert len(rows) == len(SECTIONS) + 1
+    assert [row for row in rows[:-1] if f'"{row}"' not in sources] == []
+
+
+def test_the_guide_tells_the_bounds():
+    """How many moves and plans a page lists."""
+    assert f"first {moves.MOST_MOVES:,} moves of each run, and {moves.MOST_IN_ALL:,} of all runs" in GUIDE
+    assert decisions.SLOWEST_SHOWN == 20
+    assert "the twenty plans" in GUIDE
+
+
+def test_the_functions_of_the_guide_exist():
+    """Each can be imported from where the guide says."""
+    from importlib import import_module
+
+    names = re.findall(r"`(cluster(?:\.\w+)+)\.(\w+)`", GUIDE)
+    assert (plot_energy.__module__, plot_energy.__name__) in names
+    assert all(callable(getattr(import_module(module), name)) for module, name in names)

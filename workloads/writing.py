@@ -1,0 +1,71 @@
+"""Write files in one piece: who reads meanwhile finds the former file or the new one, and errors name the file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from errno import EIO
+from pathlib import Path
+
+import polars as pl
+
+_NUMBER = re.compile(r"\(os error (\d+)\)")
+"""How the libraries behind Polars tell the number of an error of the system."""
+
+
+@contextmanager
+def in_one_piece(path: str | Path) -> Iterator[Path]:
+    """Yield the name of a file beside another one, which takes the place of that one at the end.
+
+    Nothing is left of what was written where something goes wrong. Devices and pipes are written to as they are.
+
+    Parameters
+    ----------
+    path
+        The file; its directory is made where it is missing.
+
+    Raises
+    ------
+    OSError
+        It cannot be written: with its name, whichever library wrote.
+    """
+    file = Path(path)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.exists() and not file.is_file() and not file.is_dir():
+            yield file
+            return
+        partial = file.with_name(f"{file.name}.part")
+        try:
+            yield partial
+            partial.replace(file)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise _named(error, file) from None
+    except pl.exceptions.ComputeError as error:  # so Polars calls a full disk, too
+        if _NUMBER.search(str(error)) is None:
+            raise
+        raise _named(error, file) from None
+
+
+def write_parquet(frame: pl.DataFrame, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a table as a Parquet file, in one piece."""
+    with in_one_piece(path) as partial:
+        frame.write_parquet(partial, metadata=None if metadata is None else dict(metadata))
+
+
+def write_csv(frame: pl.DataFrame, path: str | Path) -> None:
+    """Write a table as a CSV file, in one piece."""
+    with in_one_piece(path) as partial:
+        frame.write_csv(partial)
+
+
+def _named(error: Exception, path: Path) -> OSError:
+    """Return the error of the system behind another one, with the name of the file."""
+    told = _NUMBER.search(str(error))
+    number = getattr(error, "errno", None) or (int(told[1]) if told else EIO)
+    name = getattr(error, "filename", None) or path
+    return OSError(number, os.strerror(number), str(name).removesuffix(".part"))
