@@ -139,6 +139,20 @@ def all_blocks() -> list[Block]:
     return [block for page in pages() for block in blocks_of(page)]
 
 
+def source_of(block: Block) -> Block | None:
+    """Return the block that prints what stands in a block of text: code right above it, or the last commands before.
+
+    Commands that nobody runs print what stands in their own section.
+    """
+    before = [one for one in blocks_of(block.page) if one.line < block.line]
+    if before and block.follows and before[-1].language == "python":
+        return before[-1] if before[-1].reason is None else None
+    commands = [one for one in before if one.language == CONSOLE]
+    if not commands or (commands[-1].reason is not None and commands[-1].section != block.section):
+        return None
+    return commands[-1]
+
+
 def inline_of(page: str) -> Iterator[Token]:
     """Yield links, images and pieces of code within the text of a page."""
     for token in tokens_of(page):

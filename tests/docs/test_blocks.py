@@ -14,7 +14,7 @@ from cluster.learning.config import TOP_LEVEL as OF_LEARNING
 from cluster.scenario_file import scenario_from
 from tests.docs.commands import Workspace
 from tests.docs.excerpts import missing
-from tests.docs.pages import CONSOLE, ROOT, TEXT, Block, all_blocks, blocks_of, one_line, pages
+from tests.docs.pages import ROOT, TEXT, Block, all_blocks, blocks_of, one_line, pages, source_of
 
 SEPARATOR = "=" * 8
 FORMULA = "Formula"
@@ -40,18 +40,6 @@ def printed_by(page: str) -> list[tuple[Block, str]]:
             has_output = after is not None and after.follows and after.language in TEXT and not after.markers
             found.append((block, after.content if has_output else ""))
     return found
-
-
-def is_output(block: Block) -> bool:
-    """Tell whether a block is a formula, or what code above it prints, or a command of its section that is not run."""
-    if block.heading == FORMULA:
-        return True
-    before = [one for one in blocks_of(block.page) if one.line < block.line and one.section == block.section]
-    if not before:
-        return False
-    commands = [one for one in before if one.language == CONSOLE]
-    prints = block.follows and before[-1].language == "python" and not before[-1].markers.keys() & {"not run"}
-    return prints or (bool(commands) and commands[-1].reason is not None)
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if printed_by(page)])
@@ -114,5 +102,6 @@ def test_block_that_is_not_run_has_a_reason(block: Block) -> None:
     "block", [block for block in BLOCKS if block.language in TEXT and not block.markers], ids=place
 )
 def test_text_belongs_to_something(block: Block) -> None:
-    """It is what the block above it prints, or a comment says what it is."""
-    assert is_output(block), "put <!-- excerpt of: FILE -->, <!-- file: FILE --> or <!-- not run: REASON --> above it"
+    """It is what code or commands above it print, or a formula, or a comment says what it is."""
+    is_known = block.heading == FORMULA or source_of(block) is not None
+    assert is_known, "put <!-- excerpt of: FILE -->, <!-- file: FILE --> or <!-- not run: REASON --> above it"

@@ -19,7 +19,7 @@ from tests.docs.commands import (
     simple_commands,
     unknown_targets,
 )
-from tests.docs.pages import CONSOLE, ROOT, Block, all_blocks, blocks_of, inline_of, one_line, pages
+from tests.docs.pages import CONSOLE, ROOT, TEXT, Block, all_blocks, blocks_of, inline_of, one_line, pages, source_of
 
 CONSOLES = [block for block in all_blocks() if block.language == CONSOLE]
 COMMANDS = [(block, command) for block in CONSOLES for command, _ in commands_in(block)]
@@ -42,13 +42,22 @@ def runnable(page: str) -> list[Block]:
 
 
 def run_blocks(blocks: list[Block], workspace: Workspace) -> None:
-    """Run blocks of one page one after the other; compare what they print, and the files that the page shows."""
-    workspace.save(blocks_of(blocks[0].page))
-    for block in blocks:
-        for command, shown in commands_in(block):
-            told = workspace.run(command, fails="fails" in block.markers)
-            assert masked(shown, block) in masked(told, block), f"{block.place}: {command}"
-    for block in blocks_of(blocks[0].page):
+    """Run blocks of one page one after the other; compare what they print, and the files that the page shows.
+
+    What a page shows of a command stands right below it, or in blocks of text of their own, further down.
+    """
+    page = blocks_of(blocks[0].page)
+    workspace.save(page)
+    told = ""
+    for block in page:
+        if block in blocks:
+            for command, shown in commands_in(block):
+                printed = workspace.run(command, fails="fails" in block.markers)
+                assert masked(shown, block) in masked(printed, block), f"{block.place}: {command}"
+                told += printed
+        elif block.language in TEXT and not block.markers and source_of(block) in blocks:
+            assert masked(block.content, block) in masked(told, block), block.place
+    for block in page:
         path = workspace.folder / block.markers.get("file", "none")
         if path.is_file() and not (ROOT / block.markers["file"]).exists():
             assert block.content == path.read_text(), block.place

@@ -59,5 +59,6 @@ def test_page_has_the_figures_of_a_run(left: Path) -> None:
     """In the order of the file."""
     (row,) = (line for line in PAGE.splitlines() if line.startswith("| `plb simulate` | `policies`"))
     figures = read(left / "figures.json")
-    assert list(figures) == ["policies"]
+    assert list(figures) == ["policies", "stamp"]
+    assert [name for name in figures["stamp"] if f"`{name}`" not in PAGE] == []
     assert re.findall(r"`(\w+)`", row)[1:] == list(figures["policies"]["original"])
