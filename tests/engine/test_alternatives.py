@@ -157,8 +157,8 @@ def test_the_own_node_is_judged_by_a_twin_cluster():
     assert found.rank == 3
     assert [place.energy.movement for place in found.places] == [1.0, 1.0, 0.0, 1.0]
     saved = found.standing.energy.total - found.places[0].energy.total
-    best = f"the best, n2, would lower the energy by {saved:g}"
-    assert str(found) == f"instance of web/x stands on n1; 3 other nodes would take it, {best}"
+    others = f"3 other nodes would take it, the best, n2, would lower the energy by {saved:g}"
+    assert str(found) == f"instance of web/x stands on n1; {others}"
 
 
 def racks(**changes: Node) -> PlacementAndLoadBalancing:
