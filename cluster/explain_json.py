@@ -14,7 +14,11 @@ from plb.unplaced import Elimination
 def as_json(found: Explanation) -> dict[str, Any]:
     """Return an explanation as plain values."""
     return {
-        **attrs.asdict(found.stay),
+        "tenant": found.stay.tenant,
+        "tenant_class": found.stay.tenant_class,
+        "replicas_wanted": found.stay.replicas,
+        "arrival_s": found.stay.arrival_s,
+        "departure_s": found.stay.departure_s,
         "policy": found.run.policy,
         "repeat": found.run.repeat,
         "time_s": found.time_s,

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from cluster.cli import app
 from cluster.console import BAD_INPUT
+from cluster.explanation import parts_of_energy
 from cluster.history import history_of, stay_of
 from cluster.instants import in_words, seconds_of
 from cluster.recorded import RecordedRun, read_run
 from cluster.replay import Replay
-from plb import InvalidValueError
+from plb import Energy, InvalidValueError, Metric, PlbConfig
 from tests.cluster.tiny import Tenant, scenario_of, story
 
+GUIDE = (Path(__file__).parent.parent.parent / "docs" / "explaining.md").read_text()
 SMALL = """
 [cluster]
 nodes = 5
@@ -196,6 +200,50 @@ def test_tenants_that_are_not_there_are_told_when_they_are(results: Path, run: R
     assert found["status"] == "departed"
     assert found["events"][-1]["kind"] == "departure"
     assert found["replicas"] == []
+
+
+def keys_in_guide(heading: str) -> list[str]:
+    """Return the keys in the first column of the table that follows a text of the guide."""
+    table = GUIDE.split(heading)[1].split("|---|---|\n")[1].split("\n\n")[0]
+    return [key for line in table.splitlines() for key in re.findall(r"`(\w+)`", line.split(" |")[0])]
+
+
+def test_the_guide_has_every_key_of_the_file(results: Path, run: RecordedRun, tmp_path: Path):
+    """In the order of the file; those of a replica have a table of their own."""
+    tenant, when = tenant_with(run, "refusals")
+    _, found = told(results, tmp_path, "--partition", tenant, "--time", when)
+    assert keys_in_guide("## The file of `--json`") == list(found)
+    assert keys_in_guide("Each of `replicas` has") == list(found["replicas"][0])
+
+
+def test_the_guide_has_every_option():
+    """Of the help, but for the help itself."""
+    parameters = get_command(app).commands["explain"].params  # type: ignore[attr-defined]
+    options = {name for one in parameters for name in one.opts if name.startswith("--")}
+    table = GUIDE.split("## Options")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(--\w+)`", table)) == options - {"--help"}
+
+
+def test_a_better_node_is_named_and_why_nothing_moves(tmp_path: Path):
+    """Where imbalance weighs much, most replicas would be better off elsewhere; balancing is off in scenarios."""
+    text = SMALL.replace("[engine]", "[engine]\nw_imbalance = 1000.0").replace("0.1", "0.02")
+    (tmp_path / "small.toml").write_text(text.replace('"modified", "first_fit"', '"original"'))
+    assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
+    single = read_run(tmp_path / "out").table("tenants").filter(pl.col("replicas") == 1)["tenant"].to_list()
+    texts = [told(tmp_path / "out", tmp_path, "--partition", name, "--time", "20m")[0] for name in single[:6]]
+    better = [one for one in texts if "would lower the energy by" in one and "No other node" not in one]
+    assert better
+    assert all("Balancing is off in this scenario" in one for one in better)
+
+
+def test_parts_of_an_energy_that_is_a_product_have_no_weights():
+    """Terms of the product form are told as they are."""
+    energy = Energy(10.0, 1.0, 2.0, 0.0, 3.0)
+    product = PlbConfig(metrics=[Metric("cpu")], combination="service_fabric")
+    assert parts_of_energy(product, energy) == energy.terms
+    ignoring = PlbConfig(metrics=[Metric("cpu")], ignore_cost_in_scoring=True, w_imbalance=10.0)
+    parts = parts_of_energy(ignoring, energy)
+    assert (parts["movement"], parts["imbalance"]) == (0.0, 20.0)
 
 
 def test_quiet_prints_nothing(results: Path, run: RecordedRun, tmp_path: Path):

@@ -20,6 +20,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
+from plb.clauses import unmet_clauses
 from plb.testing import Cluster, all_clusters, clusters, configuration_of
 
 from .fingerprint import snapshot
@@ -293,3 +294,78 @@ def test_questions_about_nothing_are_refused():
         engine.alternatives("web/1")
     with pytest.raises(InvalidValueError, match="now"):
         engine.alternatives("web/0", now=float("nan"))
+
+
+def test_a_child_apart_from_its_parent_needs_the_parent_there():
+    """An affinity closes every node but that of the parent, and says whom the child follows."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
+    for index in range(3):
+        engine.update_node(Node(f"n{index}"))
+    engine.update_service(Service("parent", stateful=False))
+    engine.update_service(Service("child", stateful=False, affinity_to="parent"))
+    engine.update_partition(Partition("parent/0", service="parent", replicas=[Replica("instance", "n1")]))
+    engine.update_partition(Partition("child/0", service="child", replicas=[Replica("instance", "n1")]))
+    (found,) = engine.alternatives("child/0")
+    assert [place.node for place in found.places] == ["n1"]
+    assert [one.changes for one in found.closed] == [
+        (f"parent must have a replica on {node} ({found.eliminated[0]})",) for node in ("n0", "n2")
+    ]
+
+
+def test_preferred_locations_are_asked_where_they_are_on():
+    """A replica that comes back prefers the node of its standby; others would have to be preferred, too."""
+    engine = PlacementAndLoadBalancing(
+        PlbConfig(metrics=[Metric("cpu")], preferred_location_constraint_priority=0, partially_place_services=True),
+        seed=3,
+    )
+    for index in range(3):
+        engine.update_node(Node(f"n{index}"))
+    engine.update_service(Service("db", target_replicas=2))
+    returning = [Replica("primary", "n0"), Replica("secondary", "n1", state="standby", upgrade="replica_returns")]
+    engine.update_partition(Partition("db/0", service="db", replicas=returning))
+    waits = next(one for one in engine.alternatives("db/0") if one.standing is None)
+    assert [place.node for place in waits.places] == ["n1"]
+    assert {one.node: one.changes[0] for one in waits.closed} == {
+        "n0": "the other replica of the partition must leave n0",
+        "n2": "n2 must be a preferred location (its partition has standbys on n1)",
+    }
+
+
+def test_the_buffer_of_nodes_is_closed_to_what_moves():
+    """A tenth of each node is kept for new replicas: one that stands elsewhere may not use it, one that waits may."""
+    metric = Metric("cpu", step=1.0, node_buffer_percentage=0.1)
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[metric], capacity_limit="capacity"), seed=3)
+    for index in range(2):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
+    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 95}}))
+    engine.update_partition(Partition("web/0", service="web", replicas=[Replica("instance", "n0")]))
+    engine.update_partition(Partition("web/1", service="web"))
+    (stands,), (waits,) = engine.alternatives("web/0"), engine.alternatives("web/1")
+    assert [one.changes for one in stands.closed] == [
+        ("5 more cpu must be free on n1 (it needs 95 and 90 is free)",),
+    ]
+    assert stands.rank == 1
+    assert [place.node for place in waits.places] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "properties", "unmet"),
+    [
+        ("zone == z1", {"zone": "z1"}, []),
+        ("zone == z1", {"zone": "z2"}, ["'zone == z1' must hold there (zone is 'z2')"]),
+        ("zone == z1 && size > 3", {"zone": "z1", "size": "2"}, ["'size > 3' must hold there (size is '2')"]),
+        ("(a == 1 && b == 2) && c != 3", {"a": "1", "c": "4"}, None),
+        ("a == 1 || b == 2 && c == 3", {}, None),
+        ("FDPolicy ~ Ignore && a == 1", {}, ["'a == 1' must hold there (the node has no a)"]),
+        ("!(a == 1)", {"a": "1"}, ["'!(a == 1)' must hold there (a is '1')"]),
+        ("", {}, []),
+    ],
+)
+def test_clauses_that_do_not_hold_are_told(constraint, properties, unmet):
+    """Parts that a top-level && joins are told apart; within parentheses, or beside ||, the whole is told."""
+    found = [str(clause) for clause in unmet_clauses(constraint, properties, primary=True)]
+    if unmet is None:
+        whole = constraint.rpartition(" && ")[0] if constraint.startswith("(") else constraint
+        assert [clause.split("'")[1] for clause in found] == [whole]
+    else:
+        assert found == unmet

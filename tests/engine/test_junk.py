@@ -127,6 +127,7 @@ VERBS: dict[str, dict[str, Any]] = {
     "report_loads": {"replica_index": [0, 1], "loads": [[1.0, 2.0], [3.0, 4.0]]},
     "report_move_cost": {"partition": "db/0", "role": Role.PRIMARY, "cost": "high"},
     "replicas": {"partition": "db/0"},
+    "alternatives": {"partition": "db/0", "now": 1.0},
     "violations": {"soft": True},
     "violation_probabilities": {"now": 1.0, "partition": "db/0"},
     "place": {"partition": ["db/0"], "now": 1.0, "budget": 0},
