@@ -130,7 +130,11 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.ticker import MaxNLocator
 
-    table = node_load.filter(pl.col("metric") == metric).pivot("node", index="time_s", values="share").sort("time_s")
+    table = (
+        node_load.filter(pl.col("metric") == metric)
+        .pivot("node", index="time_s", values="share", aggregate_function="max")
+        .sort("time_s")
+    )
     nodes = sorted(name for name in table.columns if name != "time_s")
     shares = 100.0 * table.select(nodes).to_numpy().T
     shades = LinearSegmentedColormap.from_list("load", ["#f7f9fb", "#9fc3dc", "#2f6f9f", "#16324a"])

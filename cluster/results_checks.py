@@ -13,7 +13,7 @@ from cluster.tables import TABLES, columns_of
 from plb import PlbError, UnknownNameError
 
 LARGEST = 1e15
-"""Numbers of a summary are at most so large, so that sums of them are still finite and exact."""
+"""Numbers are at most so large, so that sums of them are still finite and exact."""
 COUNTS = (
     *("tenants", "violations", "violation_rows", "shortages_covered", "shortages_unresolved", "failovers", "moves"),
     *("swaps", "placement_failures", "refusals", "quorum_losses", "node_faults", "upgraded_domains"),
@@ -170,3 +170,5 @@ def problems_of_columns(frame: pl.DataFrame, table: str) -> Iterator[str]:
             yield f"column {name}: found {frame[name].dtype}; expected {spec.dtype()}"
         elif frame[name].null_count() and not spec.may_be_null:
             yield f"column {name}: found {frame[name].null_count()} nulls; expected a value in every row"
+        elif frame[name].dtype.is_numeric() and not frame[name].is_between(-LARGEST, LARGEST).all():
+            yield f"column {name}: found a number that is not finite, or beyond {LARGEST:g}"

@@ -106,13 +106,14 @@ def slowest_section(material: Material) -> Section:
             "policy", "repeat", *columns
         ).iter_rows()
     )
-    caption = (
-        f"The {len(rows)} slowest plans of all runs, in milliseconds of wall-clock time. Run anew, the scenario gives "
-        "other ones; nothing else on this page differs then but the column wall (s) of the comparison."
+    told = Text(
+        "In milliseconds of wall-clock time. Run anew, the scenario gives other ones; nothing else on this page "
+        "differs then but the column wall (s) of the comparison."
     )
+    caption = f"The {len(rows)} slowest plans of all runs."
     searched = ("moves", "not placed", "proposals drawn", "scored", "accepted")
     headings = ("policy", "repeat", "occasion", "search ended by", "simulated time", "ms", *searched)
-    return Section("slowest", heading, (Table(caption, headings, rows, left=4),))
+    return Section("slowest", heading, (told, Table(caption, headings, rows, left=4)))
 
 
 def refusals_section(material: Material) -> Section:

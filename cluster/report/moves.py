@@ -31,11 +31,11 @@ class Moved:
     policy, repeat, tenant, cause
         By these moves are chosen.
     cells
-        Time, tenant, role and kind, from, to, phase, cause, outcome, energy before and energy after.
+        Time, tenant, role and kind, from, to, phase, cause and outcome.
     why
         What the engine says.
     terms
-        Name, value before and value after, of each term of the energy that is not 0 both times.
+        Name, value before and value after, of the energy and of each of its terms that is not 0 both times.
     command
         What tells more.
     """
@@ -119,11 +119,11 @@ def _moved(row: Mapping[str, Any], folder: str) -> Moved:
     terms = tuple(
         (term.replace("_", " "), amount(row[f"{term}_before"]), amount(row[f"{term}_after"]))
         for term in TERMS
-        if term != "energy" and (row[f"{term}_before"] or row[f"{term}_after"])
+        if row[f"{term}_before"] or row[f"{term}_after"]
     )
     cells = (
         *(moment(row["time_s"]), row["tenant"], f"{row['role']}, {row['kind']}", row["source"] or "-", row["target"]),
-        *(row["phase"], row["cause"], row["outcome"], amount(row["energy_before"]), amount(row["energy_after"])),
+        *(row["phase"], row["cause"], row["outcome"]),
     )
     command = ["plb", "explain", folder, "--partition", row["tenant"], "--time", str(row["time_s"])]
     command += ["--policy", row["policy"], "--repeat", str(row["repeat"])]

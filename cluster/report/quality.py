@@ -95,7 +95,9 @@ def load_section(material: Material) -> Section:
         )
     ]
     for metric in load["metric"].unique(maintain_order=True):
-        bands, maps = zip(*(_load_pictures(material, metric, one) for one in material.shown_policies), strict=True)
+        loaded = set(load.filter(metric=metric)["policy"])
+        shown = [policy for policy in material.shown_policies if policy in loaded]
+        bands, maps = zip(*(_load_pictures(material, metric, policy) for policy in shown), strict=True)
         blocks += [Gallery((*bands, *maps))] if len(maps) == 1 else [Gallery(bands), Gallery(maps)]
     return Section("load", "Load of the nodes", tuple(blocks))
 

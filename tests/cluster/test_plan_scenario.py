@@ -118,6 +118,8 @@ def test_what_provision_writes_simulate_runs(curves: Path, tmp_path: Path) -> No
         assert rows["load"].to_numpy().reshape(-1, 2) == pytest.approx(planned_load(plan, int(seconds)), rel=1e-6)
     assert not len(read_results(tmp_path / "out").table("shortages"))
     assert not len(read_results(tmp_path / "out").table("plans")), "the engine is not asked for anything"
+    assert plb("report", tmp_path / "out").exit_code == 0
+    assert "The engine made no plan." in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_the_demand_begins_anew_after_the_hours_of_the_plan(curves: Path) -> None:

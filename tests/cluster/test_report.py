@@ -28,6 +28,7 @@ from cluster.report.writing import report_page
 from cluster.results import ResultsFolder
 from cluster.results_reading import read_results
 from cluster.scenario_file import scenario_from
+from cluster.simulation import Simulation
 from cluster.tables import TABLES, columns_of
 from tests.cluster.tiny import small_region
 
@@ -282,8 +283,8 @@ def test_every_move_stands_in_the_list_with_its_reason(page: Page, eventful: Pat
     for row, m in zip(rows, by_run(moves), strict=True):
         days, clock = divmod(m["time_s"], 86400)
         assert row[2] == f"{days} d {clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}"
-        assert row[12].startswith(m["why"])
-        assert row[12].endswith(
+        assert row[10].startswith(m["why"])
+        assert row[10].endswith(
             f"plb explain {eventful} --partition {m['tenant']} --time {m['time_s']} "
             f"--policy {m['policy']} --repeat {m['repeat']}"
         )
@@ -298,7 +299,7 @@ def by_run(moves: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def test_energies_beside_a_move_are_those_of_its_plan(page: Page, eventful: Path):
-    """Where only one plan has the time and the phase of a move, its energies stand there; else there is a dash."""
+    """Where only one plan has the time and the phase of a move, its energies stand there, else none do."""
     results = read_results(eventful)
     plans = list(results.table("plans").filter(pl.col("moves") > 0).iter_rows(named=True))
     phases = {"constraint check": "repair", "balancing": "balancing"}
@@ -310,12 +311,14 @@ def test_energies_beside_a_move_are_those_of_its_plan(page: Page, eventful: Path
             if (plan["policy"], plan["repeat"], plan["time_s"]) == (move["policy"], move["repeat"], move["time_s"])
             and phases.get(plan["occasion"], "placement") == move["phase"]
         ]
+        told = re.search(r" energy: (\S+) → (\S+) ", row[10].removeprefix(move["why"]))
         if len(of_move) != 1 or move["kind"] == "promote":
-            assert row[10:12] == ["-", "-"]
+            assert told is None
             continue
         found += 1
         energies = [of_move[0]["energy_before"], of_move[0]["energy_after"]]
-        assert [number(cell) for cell in row[10:12]] == pytest.approx(energies, rel=1e-5)
+        assert told is not None
+        assert [number(value) for value in told.groups()] == pytest.approx(energies, rel=1e-5)
     assert found > 0
 
 
@@ -424,7 +427,7 @@ def test_policies_may_have_any_name_that_a_directory_can_have(eventful: Path, tm
     page = Page(text)
     assert "<b>" not in text
     assert [row[0] for row in page.table("Policies beside one another")[1:]] == ["modified", name]
-    (command,) = {row[12].split("--policy")[1] for row in page.table("moved")[1:] if row[:2] == [name, "1"]}
+    (command,) = {row[10].split("--policy")[1] for row in page.table("moved")[1:] if row[:2] == [name, "1"]}
     assert shlex.split(command) == [name, "--repeat", "0"]
 
 
@@ -496,6 +499,21 @@ def test_the_command_writes_the_page(calm: Path, tmp_path: Path):
     assert (folder / "report.html").read_text() == first
     assert plb(folder, "--out", tmp_path / "other" / "page.html").exit_code == 0
     assert (tmp_path / "other" / "page.html").read_text() == first
+
+
+def test_a_run_that_is_interrupted_has_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """After Ctrl-C, `plb report` shows what was simulated until then."""
+    meter = Simulation._meter
+
+    def interrupt(simulation: Simulation) -> None:
+        if simulation._policy == "modified" and simulation.env.now >= 3600:
+            raise KeyboardInterrupt
+        meter(simulation)
+
+    monkeypatch.setattr(Simulation, "_meter", interrupt)
+    page = Page(report_page(read_results(results_of(tmp_path / "out", small_region(days=0.1)))))
+    assert page.paragraphs[0] == "Interrupted: 2 runs are there; cut short: modified, repeat 1."
+    assert [row[:2] for row in page.table("Policies beside one another")[1:]] == [["original", "1"], ["modified", "1"]]
 
 
 def test_what_is_no_results_directory_is_refused(tmp_path: Path, calm: Path):

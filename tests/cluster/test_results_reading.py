@@ -176,6 +176,9 @@ def test_columns_of_tables_are_checked(folder: Path):
     )
     (empty,) = problems(frame.with_columns(arrival_s=pl.lit(None, pl.Int64)))
     assert empty == f"column arrival_s: found {len(frame)} nulls; expected a value in every row"
+    for large in (float("nan"), float("-inf"), 1e16):
+        (number,) = problems(frame.with_columns(downtime_s=pl.lit(large)))
+        assert number == "column downtime_s: found a number that is not finite, or beyond 1e+15"
     (other,) = problems(frame.with_columns(policy=pl.lit("modified")))
     assert other == f"{len(frame)} rows are of another policy or repeat"
 
