@@ -71,9 +71,9 @@ def predict_command(
     check_number("predict", "step", step, low_open=True)
     check_suffix(out)
     for path in (out, json):
-        check_file(path, force=force or path is json)
         if path is not None and path.resolve() == file.resolve():
             raise ConflictError(f"{path}: is read; give another file to write to")
+        check_file(path, force=force or path is json)
     with _progress(quiet) as (say, report):
         say(f"reading {file}")
         table = read_task_samples(file, step_seconds=step)

@@ -191,7 +191,7 @@ def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Numbers:
     """Return a column of numbers, and note the rows where it has none or one out of range."""
     given = frame[name]
     is_text = given.dtype in (pl.String, pl.Categorical, pl.Enum) or given.dtype == pl.Null
-    if not (is_text or is_whole(given.dtype) or given.dtype.is_float()):
+    if not (is_text or given.dtype.is_integer() or given.dtype.is_float()):
         check.add(f"type {given.dtype}", EXPECTED[name], column=name)
         return np.zeros(len(frame))
     numbers = (given.cast(pl.String) if is_text else given).cast(pl.Float64, strict=False)

@@ -51,6 +51,17 @@ def in_one_piece(path: str | Path) -> Iterator[Path]:
         raise _named(error, file) from None
 
 
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Let errors of the system that tell no file, as where a disk is full, name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise _named(error, Path(path)) from None
+
+
 def write_parquet(frame: pl.DataFrame, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write a table as a Parquet file, in one piece."""
     with in_one_piece(path) as partial:

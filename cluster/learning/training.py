@@ -20,7 +20,7 @@ from cluster.learning.workers import Map
 from cluster.results import check_writable, versions, write_json
 from cluster.streams import stream_seed
 from plb.errors import ConflictError
-from workloads.writing import write_csv
+from workloads.writing import naming, write_csv
 
 if TYPE_CHECKING:
     from plb.learning.checkpoints import CurveRow
@@ -153,17 +153,19 @@ def train(
             (folder / name).unlink(missing_ok=True)
     write_json(folder / SUMMARY, _summary(config))
     for stage in stages(config, folder):
-        trained = train_policy(
-            attrs.evolve(config.training, iterations=stage.iterations, seed=stage.seed),
-            MakeGame(stage.jobs, config.machines, config.penalties),
-            resources=config.machines.resources,
-            checkpoint=stage.file,
-            resume=resume,
-            start=stage.start,
-            over=over,
-            progress=None if progress is None else partial(progress, stage.name, stage.iterations),
-        )
-    write_checkpoint(folder / POLICY, trained.checkpoint.policy_alone())
+        with naming(stage.file):
+            trained = train_policy(
+                attrs.evolve(config.training, iterations=stage.iterations, seed=stage.seed),
+                MakeGame(stage.jobs, config.machines, config.penalties),
+                resources=config.machines.resources,
+                checkpoint=stage.file,
+                resume=resume,
+                start=stage.start,
+                over=over,
+                progress=None if progress is None else partial(progress, stage.name, stage.iterations),
+            )
+    with naming(folder / POLICY):
+        write_checkpoint(folder / POLICY, trained.checkpoint.policy_alone())
     write_json(folder / SUMMARY, {**_summary(config), "complete": True, "policy_sha256": trained.policy.digest})
     write_curves(folder / CURVE, read_curves(config, folder))
     return trained

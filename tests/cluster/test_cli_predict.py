@@ -84,7 +84,7 @@ def test_without_a_predictor_the_best_of_the_paper_is_taken(samples: Path, tmp_p
 
 def test_steps_of_another_length_are_pointed_out(samples: Path, tmp_path: Path):
     """If an oracle counts them."""
-    out = "--out", tmp_path / "o.csv"
+    out = "--out", tmp_path / "o.csv", "--force"
     assert "300 s apart" in plb("predict", samples, "oracle", "--step", "60", *out).stderr
     assert "apart" not in plb("predict", samples, "oracle", *out).stderr
     assert "apart" not in plb("predict", samples, "rc-like", "--step", "60", *out).stderr

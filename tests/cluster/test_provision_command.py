@@ -65,7 +65,7 @@ def test_a_plan_is_told_written_and_read_again(base: Path, tmp_path: Path) -> No
     found = json.loads(figures.read_text())
     instance = read_instance(base)
     plan = read_plan(out, instance)
-    assert list(found) == KEYS
+    assert list(found) == [*KEYS, "stamp"]
     assert found["algorithm"] == "SpreadWFD-Avg-BinSearch"
     assert found["valid"] is plan.valid is True
     assert found["nodes"] == plan.nodes == provision(instance, "SpreadWFD-Avg-BinSearch").nodes

@@ -143,7 +143,7 @@ def test_studies_leave_the_tables_of_what_is_finished(inputs: Path, tmp_path: Pa
     assert again.exit_code == 0, again.output
     whole = pl.read_parquet(tmp_path / "out" / "runs.parquet")
     assert len(whole) > 1
-    assert whole.head(1).rows() == finished.rows()
+    assert whole.head(1).to_dicts() == finished.to_dicts()
     assert json.loads((tmp_path / "out" / "study.json").read_text())["complete"] is True
 
 

@@ -16,17 +16,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from plb.arrays import Int32
 from plb.errors import InvalidValueError
 from plb.provisioning import Affinity, Instance
 from plb.provisioning.affinity import ANY_NUMBER
-from workloads.checks import Checker
+from workloads.checks import ROWS_LISTED, Checker
 from workloads.provisioning.building import MOST_DEMAND, PAPER_NODES, Floats, NodeSpec, build_instance, user_demand
-from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, whole_numbers
+from workloads.provisioning.tables import WRITERS, nearest_of, need_file, positions, read_headed, whole_numbers
 from workloads.writing import in_one_piece
 
+Ints = npt.NDArray[np.int64]
 COLUMNS = ("app_id", "nb_instances", "core", "memory", "inter_degree", "inter_aff")
 RESOURCES = ("core", "memory")
 MOST_LISTED = 10**9
@@ -66,8 +68,9 @@ def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -
     doubled = ~names.is_first_distinct().to_numpy()
     check.bad_rows(doubled, "app_id", names, "an application that no row above has")
     replicas = whole_numbers(check, frame, "nb_instances", low=1)
+    listed = _check_limits(check, frame)
     demand = _demand(check, frame)
-    affinity = _limits(check, frame)
+    affinity = _limits(check, frame, listed)
     check.raise_problems()
     return build_instance(
         name=path.name.split(".")[0],
@@ -105,8 +108,8 @@ def _numbers(text: pl.Series) -> pl.Series:
     return pl.select(pl.when(is_list | plain).then(lists)).to_series()
 
 
-def _limits(check: Checker, frame: pl.DataFrame) -> Affinity:
-    """Return the limits of all rows."""
+def _check_limits(check: Checker, frame: pl.DataFrame) -> Ints:
+    """Return how many limits each row lists; note the rows whose list cannot be read, or is of another length."""
     text = frame["inter_aff"]
     good = text.str.contains(LIMITS)
     check.bad_rows(~good.to_numpy(), "inter_aff", text.str.slice(0, 60), "a list such as [(7, 2), (9, 0)]")
@@ -114,8 +117,12 @@ def _limits(check: Checker, frame: pl.DataFrame) -> Affinity:
     degree = whole_numbers(check, frame, "inter_degree", high=MOST_LISTED)
     wrong = good.to_numpy() & (degree != listed)
     check.bad_rows(wrong, "inter_degree", frame["inter_degree"], "as many as inter_aff lists")
-    check.raise_problems()
-    names = frame["app_id"].to_list()
+    return listed
+
+
+def _limits(check: Checker, frame: pl.DataFrame, listed: Ints) -> Affinity:
+    """Return the limits of all rows; note the applications in them that no row has."""
+    text, names = frame["inter_aff"], frame["app_id"].to_list()
     target, most = np.empty(listed.sum(), np.int32), np.empty(listed.sum(), np.int32)
     done = 0
     for first in range(0, len(text), ROWS_A_PIECE):
@@ -126,9 +133,11 @@ def _limits(check: Checker, frame: pl.DataFrame) -> Affinity:
         target[done:end] = positions(others, names)
         allowed = fields.gather_every(2, 1).cast(pl.Float64).clip(0, ANY_NUMBER)  # far beyond is no limit, too
         most[done:end] = allowed.to_numpy()
-        for place in np.flatnonzero(target[done:end] < 0)[:1]:
+        for place in np.flatnonzero(target[done:end] < 0)[:ROWS_LISTED]:
             row = int(np.searchsorted(np.cumsum(listed), done + place, side="right"))
-            check.add(f"a limit for application {others[int(place)]!r}", "one that a row has", row + 2, "inter_aff")
+            other = others[int(place)]
+            found = f"a limit for application {other!r}{nearest_of(other, names)}"
+            check.add(found, "one that a row has", row + 2, "inter_aff")
         done = end
     return Affinity(np.repeat(np.arange(len(names), dtype=np.int32), listed), target, most)
 

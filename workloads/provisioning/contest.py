@@ -24,7 +24,7 @@ from plb.provisioning.affinity import ANY_NUMBER
 from plb.validation import check_names
 from workloads.checks import Checker
 from workloads.provisioning.building import MOST_DEMAND, Floats, NodeSpec, build_instance
-from workloads.provisioning.tables import MOST_REPLICAS, positions, read_table
+from workloads.provisioning.tables import MOST_REPLICAS, read_table, unknown_names
 from workloads.readers.files import TextTable
 from workloads.readers.tianchi2018 import (
     APPS,
@@ -137,8 +137,8 @@ def read_instances(directory: Path, applications: Sequence[str]) -> pl.DataFrame
     rows = read_table(path, INSTANCES)
     check_instances(path, rows)
     check = Checker(path)
-    rows = rows.with_columns(pl.Series("application", positions(rows["app"], applications)))
-    check.bad_rows((rows["application"] < 0).to_numpy(), "app", rows["app"], f"an application of {APPS_FILE}")
+    known = unknown_names(check, "app", rows["app"], applications, f"an application of {APPS_FILE}")
+    rows = rows.with_columns(pl.Series("application", known))
     many = rows.filter(pl.col("application").is_duplicated()).group_by("app").len()
     for name, count in many.filter(pl.col("len") > MOST_REPLICAS).iter_rows():
         check.add(f"{count} instances of {name}", f"at most {MOST_REPLICAS}", column="app")
@@ -173,9 +173,8 @@ def _read_limits(directory: Path, applications: Sequence[str], present: Bool, *,
     path = one_file(directory, INTERFERENCE_FILE)
     rows = read_table(path, INTERFERENCE, may_be_empty=True)
     check = Checker(path)
-    ends = [positions(rows[column], applications) for column in ("app", "other")]
-    for column, numbers in zip(("app", "other"), ends, strict=True):
-        check.bad_rows(numbers < 0, column, rows[column], f"an application of {APPS_FILE}")
+    expected = f"an application of {APPS_FILE}"
+    ends = [unknown_names(check, column, rows[column], applications, expected) for column in ("app", "other")]
     good = rows["limit"].is_between(0, ANY_NUMBER - 1).fill_null(value=False).to_numpy()
     check.bad_rows(~good, "limit", rows["limit"], f"a whole number from 0 to {ANY_NUMBER - 1}")
     check.raise_problems()

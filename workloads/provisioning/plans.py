@@ -15,7 +15,7 @@ import polars as pl
 from plb.provisioning import Instance, Moves, ProvisioningPlan, lower_bound
 from plb.provisioning.moves import NOWHERE
 from workloads.checks import Checker
-from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, whole_numbers
+from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, unknown_names, whole_numbers
 from workloads.writing import in_one_piece, write_parquet
 
 COLUMNS = ("node", "node_type", "application", "replicas")
@@ -86,13 +86,13 @@ def read_plan(path: str | Path, instance: Instance, *, of_another: bool = False)
     parquet = path.suffix == ".parquet"
     frame = _read_parquet(path) if parquet else read_headed(path, COLUMNS)
     check = Checker(path, rows_above=0 if parquet else 1)
-    application = positions(frame["application"], instance.applications)
-    if not of_another:
+    if of_another:
+        application = positions(frame["application"], instance.applications)
+    else:
         expected = f"an application of instance {instance.name}"
-        check.bad_rows(application < 0, "application", frame["application"], expected)
+        application = unknown_names(check, "application", frame["application"], instance.applications, expected)
     types = [node_type.name for node_type in instance.nodes]
-    node_type = positions(frame["node_type"], types)
-    check.bad_rows(node_type < 0, "node_type", frame["node_type"], f"one of {', '.join(types)}")
+    node_type = unknown_names(check, "node_type", frame["node_type"], types, f"one of {', '.join(types)}")
     names = frame["node"].unique(maintain_order=True)
     node = positions(frame["node"], names.to_list())
     kind = node_type[np.unique(node, return_index=True)[1]]

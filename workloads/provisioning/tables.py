@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from plb.arrays import Int32
-from workloads.checks import Checker
+from workloads.checks import ROWS_LISTED, Checker
 from workloads.readers.chunks import ROW
 from workloads.readers.files import PACKED_TABLES, UNPACKED, TextTable
 
+MOST_COMPARED = 20_000
+"""Names among which the nearest to another is looked for."""
 MOST_REPLICAS = 10**6
 """Of an application, in files."""
 WRITERS = {**UNPACKED, **PACKED_TABLES}
@@ -73,6 +76,23 @@ def whole_numbers(
     good = values.is_between(low, high).fill_null(value=False)
     check.bad_rows(~good.to_numpy(), column, frame[column], f"a whole number from {low} to {high}")
     return np.where(good.to_numpy(), values.fill_null(low).to_numpy(), low).astype(np.int32)
+
+
+def unknown_names(check: Checker, column: str, names: pl.Series, known: Sequence[str], expected: str) -> Int32:
+    """Return where each name stands among the known ones; note those that are none of them, each with the nearest."""
+    found = positions(names, known)
+    wrong = np.flatnonzero(found < 0)
+    for place, row in enumerate(wrong[:ROWS_LISTED].tolist(), 1):
+        count = len(wrong) - ROWS_LISTED + 1 if place == ROWS_LISTED else 1
+        told = f"{names[row]!r}{nearest_of(names[row], known)}"
+        check.add(told, expected, check.rows_above + row + 1, column, count)
+    return found
+
+
+def nearest_of(name: str | None, known: Sequence[str]) -> str:
+    """Return a hint at the known name that is meant, if one is near; of many names none is looked for."""
+    close = get_close_matches(name or "", known, n=1) if len(known) <= MOST_COMPARED else []
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def positions(names: pl.Series, known: Sequence[str]) -> Int32:

@@ -1,0 +1,84 @@
+"""What would take more memory than machines have is refused at the door, with the range."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster.errors import ScenarioError
+from cluster.learning.config import Evaluation, LearningConfig, read_config
+from cluster.learning.dimensions import Dimensions
+from cluster.learning.episode import Episode
+from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.sequence import Job, JobSequence
+from cluster.scenario_file import scenario_from
+from plb.errors import ConflictError, InvalidValueError
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "allowed"),
+    [
+        ("cluster", "nodes", 2**31, "<= 100000"),
+        ("cluster", "fault_domains", 10**400, "<= 100000"),
+        ("workload", "history_tenants", 10**12, "<= 1e+06"),
+        ("workload", "oracle_hours", 1e300, "<= 1e+06"),
+        ("run", "repeats", 10**9, "<= 10000"),
+        ("run", "days", 1e12, "<= 41666.7"),
+    ],
+)
+def test_scenarios_have_a_largest_size(section: str, key: str, value: Any, allowed: str):
+    """Of everything that arrays grow with."""
+    with pytest.raises(ScenarioError) as raised:
+        scenario_from({section: {key: value}})
+    assert f"{section}.{key}" in str(raised.value)
+    assert allowed in str(raised.value)
+
+
+def test_jobs_on_machines_have_a_largest_size(tmp_path: Path):
+    """Many jobs with a far horizon, or many machines over many steps; in a file all are told, each with its section."""
+    far = Dimensions(horizon=10_000)
+    with pytest.raises(InvalidValueError, match=r"jobs = 100000 is not allowed; expected a whole number <= 13421, "):
+        LearningConfig(machines=far, jobs=SyntheticJobs(jobs=100_000))
+    slow = SyntheticJobs(jobs=10_000, rate=0.01)
+    with pytest.raises(InvalidValueError, match=r"jobs / rate = 1000000 is not allowed; expected <= \d+, with 1000 "):
+        LearningConfig(machines=Dimensions(machines=1000), jobs=slow)
+    with pytest.raises(InvalidValueError, match="with 10000 machines"):
+        LearningConfig(jobs=SyntheticJobs(jobs=10_000), evaluation=Evaluation(machines=(10_000,)))
+    path = tmp_path / "large.toml"
+    path.write_text("[machines]\nhorizon = 10000\n[jobs]\njobs = 100000\n[bootstrap]\njobs = 90000\n")
+    with pytest.raises(ScenarioError) as raised:
+        read_config(path)
+    assert [problem.place for problem in raised.value.problems] == ["jobs", "bootstrap"]
+
+
+def test_episodes_of_ones_own_jobs_have_a_largest_size():
+    """A job that arrives after a very long time."""
+    episode = Episode(Dimensions(machines=10_000))
+    late = JobSequence([Job(1_000_000, np.ones((1, 2)))])
+    with pytest.raises(InvalidValueError, match=r"last step = 1000080 is not allowed; expected at most \d+, "):
+        episode.begin(late)
+
+
+@pytest.mark.parametrize(
+    "ask", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.coming(1)]
+)
+def test_an_episode_without_jobs_says_so(ask: Any):
+    """Before it begins there is nothing to see; nobody waits, and it is over."""
+    episode = Episode()
+    with pytest.raises(ConflictError, match="has no jobs yet; begin it"):
+        ask(episode)
+    assert episode.over
+    assert episode.queue == 0
+
+
+def test_numbers_of_numpy_are_pythons_in_what_is_written():
+    """A configuration made in Python has the hash of the same one in a file."""
+    of_numpy = LearningConfig(
+        jobs=SyntheticJobs(jobs=np.int64(8), rate=np.float32(3.5)), evaluation=Evaluation(machines=(np.int32(4),))
+    )
+    plain = LearningConfig(jobs=SyntheticJobs(jobs=8, rate=3.5), evaluation=Evaluation(machines=(4,)))
+    assert of_numpy.as_json() == plain.as_json()
+    assert of_numpy.digest() == plain.digest()
