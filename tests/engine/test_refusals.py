@@ -44,6 +44,18 @@ def test_first_rule_that_refuses_an_exchange_is_that_of_the_definitions(configur
         assert (NO_REFUSAL if refused is None else refused) == right.refusal(proposal), proposal
 
 
+@examples(40)
+@given(visited_configurations())
+def test_a_replica_that_stands_nowhere_changes_places_with_nobody(configuration):
+    """Whichever of the two it is."""
+    waiting = [row for row in configuration.rows.tolist() if configuration.node_of(row) == NOWHERE]
+    for row in waiting:
+        for other in configuration.rows.tolist():
+            if other != row:
+                assert configuration.refusal(Proposal(row, configuration.node_of(other), other), 0) is Rule.NODE
+                assert configuration.refusal(Proposal(other, NOWHERE, row), 0) is Rule.NODE
+
+
 @examples(150)
 @given(visited_configurations(), enforced_rules)
 def test_replicas_stand_wrongly_where_the_definitions_say_so(configuration, enforced):
