@@ -148,8 +148,9 @@ def _settings(random: Random) -> dict[str, Any]:
     return {
         "capacity_limit": random.choice(["threshold", "capacity"]),
         "prevent_transient_overcommit": chance() < 0.4,
-        "maximum_in_build_replicas_per_node": random.choice([{}, {"small": 1, "large": 2}]),
+        "maximum_in_build_replicas_per_node": random.choice([{}, {"small": 1, "large": 2}, {"large": 1}]),
         "throttling_constraint_priority": 0,
+        "throttle_placement_phase": True,
         "allow_chained_moves": chance() < 0.5,
         "preferred_location_constraint_priority": random.choice([-1, 2]),
         "prefer_existing_replica_locations": chance() < 0.5,

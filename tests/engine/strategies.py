@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-
 USUAL_EXAMPLES = 100
 """Examples of a property in the profile that holds unless another one is asked for."""
 
