@@ -333,6 +333,7 @@ def run(count: int) -> None:
     run_state_machine_as_test(EngineMachine, settings=options)
 
 
+@pytest.mark.kernels
 def test_no_event_breaks_an_invariant():
     """Short lives of many clusters."""
     run(60)

@@ -34,6 +34,8 @@ from .oracle import (
 )
 from .strategies import examples
 
+pytestmark = pytest.mark.kernels
+
 
 @examples(200)
 @given(all_clusters())
