@@ -22,13 +22,13 @@ import os
 import random
 import re
 import resource
+import signal
 import sys
 import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -103,22 +103,27 @@ def mutants_of(module: str, tests: Sequence[str]) -> list[Mutant]:
     return found
 
 
-def sample_of(among: Sequence[Mutant], size: int, same: Sequence[re.Pattern[str]], seed: int) -> list[Mutant]:
-    """Return so many mutants of one module, drawn at random from those that mean something else."""
-    shuffled = random.Random(f"{seed} {among[0].module}").sample(among, len(among))
+def sample_of(
+    among: Sequence[Mutant], size: int, same: Sequence[re.Pattern[str]], seed: int
+) -> tuple[list[Mutant], int]:
+    """Return so many mutants of one module, drawn at random, and how many were left out since they mean the same."""
     original = Mutant(among[0].module, "", 0, ()).source
-    others = (
-        mutant
-        for mutant in shuffled
-        if mutant.source != original and not any(one.search(mutant.change) for one in same)
-    )
-    return list(islice(others, size))
+    chosen: list[Mutant] = []
+    left_out = 0
+    for mutant in random.Random(f"{seed} {among[0].module}").sample(among, len(among)):
+        if len(chosen) == size:
+            break
+        if mutant.source == original or any(one.search(mutant.change) for one in same):
+            left_out += 1
+        else:
+            chosen.append(mutant)
+    return chosen, left_out
 
 
-def survives(mutant: Mutant, seconds: int) -> None:
+def run_tests_of(mutant: Mutant, seconds: int) -> None:
     """Run the tests of a mutant in this process, which ends with 0 if they all pass."""
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -126,7 +131,18 @@ def survives(mutant: Mutant, seconds: int) -> None:
     import pytest
 
     plugins = [part for name in ("cacheprovider", "xdist", "cov", "benchmark", "mpl") for part in ("-p", f"no:{name}")]
-    os._exit(int(pytest.main([*mutant.tests, "-m", "kernels", "-x", "-q", "--tb=no", "--assert=plain", *plugins])))
+    options = ["-m", "kernels", "-x", "-q", "--tb=no", "--assert=plain", *plugins]
+    os._exit(int(pytest.main([*mutant.tests, *options], plugins=[_EndsWhatHangs(seconds)])))
+
+
+@attrs.frozen
+class _EndsWhatHangs:
+    """A plugin of pytest: a test that uses so many seconds of processor time ends the process."""
+
+    seconds: int
+
+    def pytest_runtest_setup(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
 
 
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -157,7 +173,7 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 def prepare() -> None:
     """Import what all mutants share, and let Hypothesis stop at the first failure, the same in every run."""
-    os.environ |= {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    os.environ |= {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1"}
     sys.path.insert(0, str(ROOT))
     os.chdir(ROOT)
     import hypothesis.stateful
@@ -177,7 +193,7 @@ def prepare() -> None:
 
 
 def outcomes(mutants: Sequence[Mutant], jobs: int, seconds: int) -> Iterator[tuple[Mutant, str]]:
-    """Try mutants, so many at a time, and yield what became of each; they take the most processor time allowed."""
+    """Try mutants, so many at a time, and yield what became of each."""
     running: dict[int, Mutant] = {}
     waiting = list(reversed(mutants))
     while waiting or running:
@@ -185,7 +201,7 @@ def outcomes(mutants: Sequence[Mutant], jobs: int, seconds: int) -> Iterator[tup
             mutant = waiting.pop()
             child = os.fork()
             if child == 0:
-                survives(mutant, seconds)
+                run_tests_of(mutant, seconds)
             running[child] = mutant
         child, status = os.wait()
         yield running.pop(child), SURVIVED if status == 0 else KILLED
@@ -210,18 +226,18 @@ def tried(mutants: Sequence[Mutant], kept: Path, known: dict[str, str], jobs: in
     return found
 
 
-def report(mutants: Sequence[Mutant], found: dict[str, str], population: Counter[str]) -> float:
+def report(mutants: Sequence[Mutant], found: dict[str, str], there_are: Counter[str], left_out: Counter[str]) -> float:
     """Print survivors, and figures by module; return the share that was killed."""
     for mutant in mutants:
         if found[mutant.key] == SURVIVED:
             print(f"survived: {mutant.module} {mutant.operator} {mutant.occurrence}\n    {mutant.change}")
     tried_of = Counter(mutant.module for mutant in mutants)
     killed = Counter(mutant.module for mutant in mutants if found[mutant.key] == KILLED)
-    rows = [(name, population[name], tried_of[name], killed[name]) for name in sorted(tried_of)]
-    rows.append(("all", population.total(), tried_of.total(), killed.total()))
-    print(f"\n{'module':<34}{'mutants':>9}{'tried':>9}{'killed':>9}{'share':>9}")
-    for name, there_are, tried_here, killed_here in rows:
-        print(f"{name:<34}{there_are:>9}{tried_here:>9}{killed_here:>9}{killed_here / max(1, tried_here):>9.1%}")
+    rows = [(name, there_are[name], left_out[name], tried_of[name], killed[name]) for name in sorted(tried_of)]
+    rows.append(("all", *(sum(row[column] for row in rows) for column in range(1, 5))))
+    print(f"\n{'module':<34}{'mutants':>9}{'left out':>10}{'tried':>7}{'killed':>8}{'share':>8}")
+    for name, mutants_here, out, tries, kills in rows:
+        print(f"{name:<34}{mutants_here:>9}{out:>10}{tries:>7}{kills:>8}{kills / max(1, tries):>8.1%}")
     return killed.total() / max(1, tried_of.total())
 
 
@@ -230,7 +246,7 @@ def main() -> None:
     settings = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sample", type=int, default=settings["sample"], help="how many mutants in all")
-    parser.add_argument("--only", default="", help="only modules whose path contains this")
+    parser.add_argument("--only", default="", help="only modules whose path matches this pattern")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants tried at the same time")
     parser.add_argument("--survivors", action="store_true", help="try again those that survived")
     parser.add_argument("--kept", type=Path, default=ROOT / "results" / "mutants.jsonl", help="where results are kept")
@@ -239,17 +255,19 @@ def main() -> None:
     same = [re.compile(one["change"]) for one in settings["equivalent"]]
     every = {module: mutants_of(module, group["tests"]) for group in settings["group"] for module in group["modules"]}
     population = Counter({module: len(mutants) for module, mutants in every.items()})
-    sample = []
+    sample, left_out = [], Counter[str]()
     for module, mutants in every.items():
-        size = max(settings["least_of_a_module"], round(chosen.sample * len(mutants) / population.total()))
-        sample += sample_of(mutants, size, same, settings["seed"]) if chosen.only in module else []
+        if re.search(chosen.only, module):
+            size = max(settings["least_of_a_module"], round(chosen.sample * len(mutants) / population.total()))
+            of_module, left_out[module] = sample_of(mutants, size, same, settings["seed"])
+            sample += of_module
     chosen.kept.parent.mkdir(parents=True, exist_ok=True)
     lines = chosen.kept.read_text().splitlines() if chosen.kept.exists() else []
     known = {one["mutant"]: one["outcome"] for one in map(json.loads, lines)}
     if chosen.survivors:
         known = {key: outcome for key, outcome in known.items() if outcome == KILLED}
     found = tried(sample, chosen.kept, known, chosen.jobs, settings["seconds"])
-    if report(sample, found, population) < settings["share_killed"]:
+    if report(sample, found, population, left_out) < settings["share_killed"]:
         sys.exit(f"fewer than {settings['share_killed']:.0%} of the mutants were killed")
 
 

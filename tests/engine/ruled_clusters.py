@@ -16,6 +16,8 @@ from plb.testing import Cluster, configuration_of
 
 METRICS = ("cpu", "memory")
 FAULT_DOMAINS = ("fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/c/1")
+FIRST_OF_THEM = (4, 4, 5, 2)
+"""How many of the domains a cluster has: two parents with two each are enough for levels that disagree."""
 PLACEMENT_CONSTRAINTS = ("", "", "", "", "", "ssd == true", "zone ^P z0", "FDPolicy ~ Ignore", "FDPolicy ~ Nonpacking")
 
 enforced_rules = st.one_of(
@@ -34,10 +36,11 @@ def ruled_clusters(draw: st.DrawFn) -> Cluster:
         Metric(name, step=1.0, node_buffer_percentage=random.choice([0.0, 0.0, 0.2]))
         for name in METRICS[: random.randint(1, 2)]
     )
-    nodes = tuple(_node(random, f"n{index}", metrics) for index in range(random.randint(3, 7)))
+    domains = FAULT_DOMAINS[: random.choice(FIRST_OF_THEM)]
+    nodes = tuple(_node(random, f"n{index}", metrics, domains) for index in range(random.randint(3, 8)))
     services = tuple(_service(random, index, metrics) for index in range(3))
     partitions = [_partition(random, "p0", services[0], nodes)]
-    for index in range(1, random.randint(2, 5)):
+    for index in range(1, random.randint(2, 4)):
         among = services[0 if random.random() < 0.1 else 1 :]
         partitions.append(_partition(random, f"p{index}", random.choice(among), nodes))
     return Cluster(
@@ -95,11 +98,11 @@ def _some_proposal(random: Random, configuration: Configuration) -> Proposal | N
     return Proposal(row, random.choice(others)) if others else None
 
 
-def _node(random: Random, name: str, metrics: tuple[Metric, ...]) -> Node:
+def _node(random: Random, name: str, metrics: tuple[Metric, ...], domains: tuple[str, ...]) -> Node:
     return Node(
         name,
         capacities={metric.name: random.randint(6, 30) for metric in metrics if random.random() < 0.8},
-        fault_domain=random.choice(FAULT_DOMAINS),
+        fault_domain=random.choice(domains),
         upgrade_domain=random.choice(["u0", "u1", "u2"]),
         properties={
             "zone": random.choice(["z0", "z1"]),
@@ -118,7 +121,7 @@ def _service(random: Random, index: int, metrics: tuple[Metric, ...]) -> Service
     return Service(
         f"s{index}",
         stateful=stateful,
-        target_replicas=random.randint(1, 5),
+        target_replicas=random.choice([1, 2, 3, 3, 4, 5]),
         default_load={role: {metric.name: random.randint(0, 9) for metric in metrics} for role in roles},
         placement_constraint=random.choice(PLACEMENT_CONSTRAINTS),
         max_moves=random.choice([*[None] * 5, 1, 2]),
@@ -148,8 +151,9 @@ def _settings(random: Random) -> dict[str, Any]:
     return {
         "capacity_limit": random.choice(["threshold", "capacity"]),
         "prevent_transient_overcommit": chance() < 0.4,
-        "maximum_in_build_replicas_per_node": random.choice([{}, {"small": 1, "large": 2}]),
+        "maximum_in_build_replicas_per_node": random.choice([{}, {"small": 1, "large": 2}, {"large": 1}]),
         "throttling_constraint_priority": 0,
+        "throttle_placement_phase": True,
         "allow_chained_moves": chance() < 0.5,
         "preferred_location_constraint_priority": random.choice([-1, 2]),
         "prefer_existing_replica_locations": chance() < 0.5,

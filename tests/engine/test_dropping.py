@@ -8,6 +8,8 @@ from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, Pl
 
 from .stories import engine_on, stand
 
+pytestmark = pytest.mark.kernels
+
 SECONDARIES = [Replica(Role.SECONDARY, f"n{index}") for index in (1, 2)]
 THREE = (Replica(Role.PRIMARY, "n0"), *SECONDARIES)
 

@@ -30,6 +30,8 @@ from plb.risk import ObservedRisk
 from plb.risk.admission import Admission
 from plb.testing import configuration_of
 
+pytestmark = pytest.mark.kernels
+
 NODES, LIMIT, HISTORY, WARMUP = 3, 40.0, 8, 3
 CAPACITIES = {"cpu": 100.0, "disk": 200.0}
 THRESHOLD = 0.95

@@ -19,6 +19,8 @@ from plb.uniform import Stream
 from .stories import stand
 from .strategies import examples
 
+pytestmark = pytest.mark.kernels
+
 if TYPE_CHECKING:
     from plb.arrays import Problem, Solution
 

@@ -24,6 +24,8 @@ from plb.testing import all_clusters, configuration_of
 from .oracle import placement_of
 from .strategies import examples
 
+pytestmark = pytest.mark.kernels
+
 
 @examples(100)
 @given(all_clusters())

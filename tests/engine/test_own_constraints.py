@@ -19,6 +19,8 @@ from plb.testing import machine_of
 from .own_constraints import OnePrimaryANode
 from .stories import engine_on, four_nodes, places_of, stand
 
+pytestmark = pytest.mark.kernels
+
 LOADS = {Role.PRIMARY: {"cpu": 10.0}, Role.SECONDARY: {"cpu": 2.0}}
 
 TestOnePrimaryANode = machine_of(OnePrimaryANode())

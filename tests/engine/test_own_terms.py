@@ -18,6 +18,8 @@ from plb.registry import register_constraint, register_term
 from .own_constraints import OffLastNode
 from .stories import four_nodes, places_of
 
+pytestmark = pytest.mark.kernels
+
 
 class NodesUsed:
     """How many nodes hold a replica."""

@@ -10,6 +10,8 @@ from plb import ConflictError, Energy, Move, MoveKind, Phase, Plan, Reason, Repl
 from .fingerprint import snapshot
 from .stories import engine_on, stand
 
+pytestmark = pytest.mark.kernels
+
 NOTHING = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
 P, S = Role.PRIMARY, Role.SECONDARY
 BACK = Replica(S, "n0", upgrade="primary_returns")

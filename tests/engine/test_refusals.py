@@ -44,6 +44,40 @@ def test_first_rule_that_refuses_an_exchange_is_that_of_the_definitions(configur
         assert (NO_REFUSAL if refused is None else refused) == right.refusal(proposal), proposal
 
 
+@examples(40)
+@given(visited_configurations())
+def test_a_replica_that_stands_nowhere_changes_places_with_nobody(configuration):
+    """Whichever of the two it is."""
+    waiting = [row for row in configuration.rows.tolist() if configuration.node_of(row) == NOWHERE]
+    for row in waiting:
+        for other in configuration.rows.tolist():
+            if other != row:
+                assert configuration.refusal(Proposal(row, configuration.node_of(other), other), 0) is Rule.NODE
+                assert configuration.refusal(Proposal(other, NOWHERE, row), 0) is Rule.NODE
+
+
+@examples(100)
+@given(visited_configurations(), st.integers(0, 1), st.integers(0, 2))
+def test_budgets_that_are_overdrawn_refuse_only_what_overdraws_them_further(
+    configuration, most_of_node, most_of_service
+):
+    """Of a node or a service: what moves back, or moves something else, may."""
+    problem = configuration.problem._replace(
+        bounded=True,
+        max_moves=2**31,
+        max_node_moves=np.full_like(configuration.problem.max_node_moves, most_of_node),
+        max_service_moves=np.full_like(configuration.problem.max_service_moves, most_of_service),
+    )
+    configuration = Configuration(problem, configuration.solution)
+    right = by_hand(configuration, 0)
+    for row in configuration.rows.tolist():
+        found = configuration.refusals(row, 0).tolist()
+        assert found == [right.refusal(Proposal(row, node)) for node in range(configuration.nodes)]
+    for proposal in exchanges(configuration):
+        refused = configuration.refusal(proposal, 0)
+        assert (NO_REFUSAL if refused is None else refused) == right.refusal(proposal), proposal
+
+
 @examples(150)
 @given(visited_configurations(), enforced_rules)
 def test_replicas_stand_wrongly_where_the_definitions_say_so(configuration, enforced):

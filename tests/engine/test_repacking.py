@@ -24,6 +24,8 @@ from plb.testing import clusters, configuration_of, policy_test
 from .counted import Counted
 from .strategies import examples
 
+pytestmark = pytest.mark.kernels
+
 test_repacking, test_repacking_in_few_classes = policy_test(Repacking()), policy_test(Repacking(size_classes=3))
 
 

@@ -23,6 +23,8 @@ from plb import (
 
 from .strategies import examples
 
+pytestmark = pytest.mark.kernels
+
 NODES = ("n0", "n1", "n2", "n3")
 
 

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from plb import Checks, Metric, Move, MoveCost, MoveKind, Partition, Phase, PlbConfig, Reason, Replica, Role, Service
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
 
+from .strategies import examples
 from .whole_strategies import (
     NODES,
     PARTITIONS,
@@ -326,12 +327,13 @@ class EngineMachine(RuleBasedStateMachine):
             world.check_kept()
 
 
-def run(examples: int) -> None:
+def run(count: int) -> None:
     """Run the machine on so many random lives of clusters."""
-    options = settings(deadline=None, max_examples=examples, stateful_step_count=20)
+    options = settings(examples(count), stateful_step_count=20)
     run_state_machine_as_test(EngineMachine, settings=options)
 
 
+@pytest.mark.kernels
 def test_no_event_breaks_an_invariant():
     """Short lives of many clusters."""
     run(60)

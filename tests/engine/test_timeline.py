@@ -24,6 +24,8 @@ from plb.testing.histories import CLASSES
 
 from .strategies import examples
 
+pytestmark = pytest.mark.kernels
+
 count = st.integers(1, 2)
 replays = st.sampled_from(["anchored", "as_recorded"])
 

@@ -24,6 +24,8 @@ from plb.unplaced import OutOfService, Taken
 from .oracle import after_plan, first_rule_failed, hard_kinds, placement_of
 from .strategies import examples
 
+pytestmark = pytest.mark.kernels
+
 
 @examples(200)
 @given(all_clusters())

@@ -22,6 +22,8 @@ from plb.plan import Phase
 
 from .stories import engine_on, stand
 
+pytestmark = pytest.mark.kernels
+
 P, S2 = Role.PRIMARY, Role.SECONDARY
 LOADS = {Role.PRIMARY: {"cpu": 10.0}, Role.SECONDARY: {"cpu": 2.0}}
 
