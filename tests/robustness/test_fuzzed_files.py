@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from plb.errors import PlbError
-from tests.robustness.targets import Target, own_formats, provisioning, public_formats
+from tests.robustness.public_targets import public_formats
+from tests.robustness.targets import Target, own_formats, provisioning
 
 PART = 7
 """One in so many of the examples of the profile for each kind of file; ``--hypothesis-profile=long`` has many."""
