@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plb import Node, Partition, Replica, Role, Service
 from plb.arrays import NOWHERE
 from plb.configuration import Configuration, Proposal
 from plb.constraints import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
@@ -18,7 +19,7 @@ from plb.topology import LARGEST_THRESHOLD
 
 from .refusals_by_hand import arrivals, by_hand, departed
 from .ruled_clusters import enforced_rules, exchanges, visited_configurations
-from .stories import engine_with
+from .stories import engine_on, engine_with
 from .strategies import examples
 
 pytestmark = pytest.mark.kernels
@@ -118,6 +119,19 @@ def test_pairs_that_the_loss_of_a_replica_would_part_are_those_of_the_definition
     for row in configuration.rows.tolist():
         if configuration.node_of(row) != NOWHERE:
             assert breaks_pair(configuration.problem, configuration.solution, row) == right.pair_would_break(row)
+
+
+def test_domains_share_what_their_own_parent_holds():
+    """One of two racks in hall a has a replica, hall b two: the newcomer goes to the other rack of hall a."""
+    racks = ["fd:/a/1", "fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2"]
+    engine = engine_on(*(Node(f"n{index}", fault_domain=rack) for index, rack in enumerate(racks)))
+    engine.update_service(Service("web", stateful=False, target_replicas=4))
+    standing = [Replica(Role.INSTANCE, name) for name in ("n0", "n3", "n4")]
+    engine.update_partition(Partition("p", service="web", replicas=standing))
+    configuration = configuration_of(engine)
+    (row,) = (row for row in configuration.rows.tolist() if configuration.node_of(row) == NOWHERE)
+    rules = [Rule.EXCLUSION, Rule.FAULT_DOMAIN, NO_REFUSAL, Rule.EXCLUSION, Rule.EXCLUSION]
+    assert configuration.refusals(row).tolist() == rules
 
 
 @pytest.mark.parametrize("room", [0, 1, 5])

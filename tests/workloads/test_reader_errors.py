@@ -232,3 +232,31 @@ def test_options_out_of_range_are_refused(options: dict[str, object]):
     """Each names itself and its range."""
     with pytest.raises(InvalidValueError, match=next(iter(options))):
         Options(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("types", "requests", "found", "place"),
+    [
+        ([], [(1, 1, 1, 0, 0.0, 1.0)], "no rows in table vmType", (None, None)),
+        ([(1, 1, -0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, 1.0)], "-0.5", (1, "core")),
+        ([(1, 1, 0.5, "half", 0, 0, 0)], [(1, 1, 1, 0, 0.0, 1.0)], "'half'", (1, "memory")),
+        ([(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 9, 0, 0.0, 1.0)], "no request that can be used", (None, None)),
+        ([(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, "late")], "'late'", (1, "endtime")),
+    ],
+    ids=["no type", "a negative share", "a share in words", "no known type", "an end in words"],
+)
+def test_packing_tables_are_checked(tmp_path: Path, types: Any, requests: Any, found: str, place: Any):
+    """What a VM type takes, and when requests start and end; at least one request has to be of a known type."""
+    packing_database(tmp_path / "t.sqlite", types, requests)
+    (problem,) = problems("azure-packing2020", tmp_path)
+    assert problem.found == found
+    assert (problem.row, problem.column) == place
+
+
+def test_contest_needs_its_directory_and_an_application_with_an_instance(tmp_path: Path):
+    """One of its two files is not enough, nor are applications that nobody runs."""
+    contest(tmp_path, {"app_9": 1})
+    assert "at least one" in problems("tianchi2018", tmp_path)[0].expected
+    with pytest.raises(TraceError, match="the directory of") as caught:
+        converted("tianchi2018", tmp_path / "scheduling_app_resources_1.csv", tmp_path / "out")
+    assert [problem.found for problem in caught.value.problems] == ["a file"]
