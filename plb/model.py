@@ -159,7 +159,7 @@ class Node:
     upgrade_domain
         Name of the upgrade domain; None: a domain of its own.
     properties
-        Properties that placement constraints refer to.
+        Properties that placement constraints refer to; those that they find are `placement_properties`.
     up
         False while the node is down: nothing may be placed there, and it leaves the statistics.
     deactivation_intent, deactivation_status
@@ -197,6 +197,19 @@ class Node:
             return (f"{self.name}_fd",)
         path = self.fault_domain.removeprefix("fd:")
         return tuple(part for part in path.split("/") if part) or (f"{self.name}_fd",)
+
+    @property
+    def placement_properties(self) -> dict[str, str]:
+        """The properties, and ``FaultDomain`` and ``UpgradeDomain`` as far as these are given and not among them.
+
+        Service Fabric knows these two of every node (semantics.md section 4).
+        """
+        implicit = {}
+        if self.fault_domain is not None:
+            implicit["FaultDomain"] = f"fd:/{'/'.join(self.fault_domain_path)}"
+        if self.upgrade_domain is not None:
+            implicit["UpgradeDomain"] = self.upgrade_domain
+        return implicit | {**self.properties}
 
     @property
     def upgrade_domain_name(self) -> str:

@@ -6,7 +6,7 @@ It is built anew only when a node, a suit or a step changes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import attrs
@@ -155,11 +155,14 @@ def evacuating_nodes(nodes: Sequence[Node]) -> Bool:
 
 def suiting_nodes(state: ClusterState, *, primary: bool) -> Bool:
     """Return which nodes suit each suit: not blocked, and the expression holds for the role; (X, N)."""
+    properties = [node.placement_properties for node in state.nodes]
 
-    def suited(suit: Suit, node: Node) -> bool:
-        return node.name not in suit.blocked and suit.expression.holds(node.properties, primary=primary)
+    def suited(suit: Suit, node: Node, has: Mapping[str, str]) -> bool:
+        return node.name not in suit.blocked and suit.expression.holds(has, primary=primary)
 
-    found = [[suited(suit, node) for node in state.nodes] for suit in state.suits]
+    found = [
+        [suited(suit, node, has) for node, has in zip(state.nodes, properties, strict=True)] for suit in state.suits
+    ]
     return np.array(found, np.bool_).reshape(len(state.suits), len(state.nodes))
 
 

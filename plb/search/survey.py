@@ -137,4 +137,4 @@ class Survey:
     def _unmet(self, row: int, node: int) -> tuple[UnmetClause, ...]:
         suit = self._state.suits[self._state.service_suit[int(self._problem.service[row])]]
         primary = int(self._problem.role[row]) == Role.PRIMARY
-        return unmet_clauses(suit.expression.text, self._state.nodes[node].properties, primary=primary)
+        return unmet_clauses(suit.expression.text, self._state.nodes[node].placement_properties, primary=primary)

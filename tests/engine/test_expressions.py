@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import InvalidValueError
+from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service
 from plb.expressions import parse_expression
 
 from .strategies import examples
@@ -198,3 +198,27 @@ def test_long_flat_expression_is_fine():
 def test_numbers_are_plain_decimals(text, value, holds):
     """What Python alone would call a number stays a text."""
     assert parse_expression(text).holds({"a": value}) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("FaultDomain ^ fd:/dc0", {"n0", "n1"}),
+        ("FaultDomain == fd:/dc0/r1", {"n1"}),
+        ("UpgradeDomain != ud0", {"n1", "n2"}),
+        ("UpgradeDomain == special", {"n2"}),
+        ("FaultDomain ^ fd:/", {"n0", "n1", "n2"}),
+    ],
+)
+def test_domains_of_a_node_are_properties(text, fits):
+    """Of nodes that have them; a property that is given under that name counts instead."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], fault_domain_priority=-1))
+    engine.update_node(Node("n0", fault_domain="fd:/dc0/r0", upgrade_domain="ud0"))
+    engine.update_node(Node("n1", fault_domain="dc0/r1/", upgrade_domain="ud1"))
+    engine.update_node(
+        Node("n2", fault_domain="fd:/dc1", upgrade_domain="ud0", properties={"UpgradeDomain": "special"})
+    )
+    engine.update_node(Node("n3"))
+    engine.update_service(Service("s", stateful=False, target_replicas=4, placement_constraint=text))
+    engine.update_partition(Partition("s/0", service="s"))
+    assert {move.target for move in engine.place().moves} == fits
