@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,7 @@ from typing import Any
 import attrs
 import polars as pl
 
-from cluster.results import SUMMARY, versions
-from cluster.results_reading import Results, RunSummary, read_results
+from cluster.results import RUNS, SUMMARY, versions
 from cluster.scenario import Scenario
 from cluster.scenario_file import PATHS, scenario_from
 from plb import PlbError, UnknownNameError
@@ -22,41 +22,37 @@ class RecordedRun:
 
     Parameters
     ----------
-    results
-        What the directory holds.
+    folder
+        The directory.
     scenario
         What was run.
-    run
+    policy, repeat
         Which run.
+    seconds
+        How long it is, in simulated seconds; shorter than the scenario's where Ctrl-C ended it.
     """
 
-    results: Results
+    folder: Path
     scenario: Scenario
-    run: RunSummary
-
-    @property
-    def folder(self) -> Path:
-        """The directory."""
-        return self.results.folder
-
-    @property
-    def policy(self) -> str:
-        """Policy of the run."""
-        return self.run.policy
-
-    @property
-    def repeat(self) -> int:
-        """Number of its repeat."""
-        return self.run.repeat
-
-    @property
-    def seconds(self) -> int:
-        """How long it is, in simulated seconds; shorter than the scenario's where Ctrl-C ended it."""
-        return int(self.run.totals["simulated_seconds"])
+    policy: str
+    repeat: int
+    seconds: int
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table of the run; errors are those of `Results.table`."""
-        return self.results.table_of_run(self.run, name)
+        """Return a table of the run; see `cluster.tables.TABLES`.
+
+        Raises
+        ------
+        PlbError
+            If its file is no Parquet file.
+        OSError
+            If it cannot be read.
+        """
+        path = self.folder / RUNS / f"{self.policy}-{self.repeat}" / f"{name}.parquet"
+        try:
+            return pl.read_parquet(path)
+        except pl.exceptions.PolarsError as error:
+            raise PlbError(f"{path}: is no table of a run ({error})") from None
 
 
 def read_run(
@@ -81,24 +77,37 @@ def read_run(
 
     Raises
     ------
-    ResultsError
-        If the directory holds no results, or a file of them is damaged.
     PlbError
-        If they are of other sources or versions than the present ones.
+        If the directory holds no results, or these are of other sources or versions than the present ones.
     UnknownNameError
         If there is no run of that policy.
     """
-    results = read_results(folder)
-    scenario = _scenario_of(results.summary, folder, given)
-    _check_versions(results.summary, folder)
+    summary = _read_summary(folder)
+    scenario = _scenario_of(summary, folder, given)
+    _check_versions(summary, folder)
+    runs = {(str(run["policy"]), int(run["repeat"])): run for run in summary["runs"]}
     wanted = scenario.run.policies[0] if policy is None else policy
-    known = {run.repeat: run for run in results.runs if run.policy == wanted}
-    if not known:
-        raise UnknownNameError("policy", wanted, list(dict.fromkeys(run.policy for run in results.runs)), str(folder))
-    if repeat not in known:
-        raise PlbError(f"{folder}: there is no repeat {repeat} of {wanted}, only {', '.join(map(str, sorted(known)))}")
+    if not any(name == wanted for name, _ in runs):
+        raise UnknownNameError("policy", wanted, list(dict.fromkeys(name for name, _ in runs)), str(folder))
+    if (wanted, repeat) not in runs:
+        known = sorted(number for name, number in runs if name == wanted)
+        raise PlbError(f"{folder}: there is no repeat {repeat} of {wanted}, only {', '.join(map(str, known))}")
     scenario = _with_workload_of(scenario, folder, given, traces)
-    return RecordedRun(results, scenario, known[repeat])
+    return RecordedRun(folder, scenario, wanted, repeat, int(runs[wanted, repeat]["simulated_seconds"]))
+
+
+def _read_summary(folder: Path) -> Mapping[str, Any]:
+    path = folder / SUMMARY
+    if not path.is_file():
+        raise PlbError(f"{folder}: holds no results of plb simulate: there is no {SUMMARY}")
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        assert isinstance(summary["scenario"], dict)
+        assert all({"policy", "repeat", "simulated_seconds"} <= set(run) for run in summary["runs"])
+        assert {"scenario_sha256", "versions"} <= set(summary)
+    except (ValueError, KeyError, TypeError, AssertionError):
+        raise PlbError(f"{path}: is no summary that plb simulate wrote") from None
+    return summary  # type: ignore[no-any-return]
 
 
 def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | None) -> Scenario:

@@ -104,14 +104,13 @@ class Results:
         ResultsError
             A file of it is missing or damaged, or lacks columns.
         """
-        self._check_name(name)
+        if name not in TABLES:
+            raise UnknownNameError("table", name, TABLES, str(self.folder))
         empty = pl.DataFrame(schema={column: spec.dtype for column, spec in columns_of(name).items()})
-        frames = [self.table_of_run(run, name) for run in self.runs if repeat in (None, run.repeat)]
+        frames = [self._table_of_run(run, name) for run in self.runs if repeat in (None, run.repeat)]
         return pl.concat([empty, *frames]).sort("policy", "repeat", maintain_order=True)
 
-    def table_of_run(self, run: RunSummary, name: str) -> pl.DataFrame:
-        """Return a table of one run; errors are those of `table`."""
-        self._check_name(name)
+    def _table_of_run(self, run: RunSummary, name: str) -> pl.DataFrame:
         path = self.folder / RUNS / f"{run.policy}-{run.repeat}" / f"{name}.parquet"
         if not path.is_file():
             _fail(path, f"is missing, though {SUMMARY} names the run")
@@ -127,10 +126,6 @@ class Results:
         if problems:
             raise ResultsError(path, problems)
         return frame.select(list(columns_of(name)))
-
-    def _check_name(self, name: str) -> None:
-        if name not in TABLES:
-            raise UnknownNameError("table", name, TABLES, str(self.folder))
 
 
 def read_results(folder: str | Path) -> Results:

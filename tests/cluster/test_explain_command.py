@@ -20,7 +20,6 @@ from cluster.history import history_of, stay_of
 from cluster.instants import in_words, seconds_of
 from cluster.recorded import RecordedRun, read_run
 from cluster.replay import Replay
-from cluster.results_reading import Results, RunSummary
 from plb import Energy, InvalidValueError, Metric, PlbConfig
 from tests.cluster.tiny import Tenant, scenario_of, story
 
@@ -151,8 +150,7 @@ def recorded_story(tmp_path: Path, *tenants: Tenant, **cluster: Any) -> Recorded
     folder.mkdir(parents=True)
     for name, table in story(scenario, tenants).tables.items():
         table.write_parquet(folder / f"{name}.parquet")
-    summary = RunSummary("original", 0, {"simulated_seconds": 7200}, {}, (), complete=True)
-    return RecordedRun(Results(tmp_path, {}, {}, (summary,)), scenario, summary)
+    return RecordedRun(tmp_path, scenario, "original", 0, 7200)
 
 
 def test_what_still_goes_on_has_no_end_yet(tmp_path: Path):
@@ -311,8 +309,7 @@ def test_a_directory_without_results_is_refused(run: RecordedRun, tmp_path: Path
     assert "holds no results of plb simulate" in asked(tmp_path, run)
     for text in ("{", "[]", '{"scenario": {}}'):
         (tmp_path / "summary.json").write_text(text)
-        (tmp_path / "timings.json").write_text("{}")
-        assert "summary.json: " in asked(tmp_path, run)
+        assert "is no summary that plb simulate wrote" in asked(tmp_path, run)
 
 
 def test_tables_that_are_not_those_of_the_replay_are_told(results: Path, run: RecordedRun, tmp_path: Path):
@@ -327,7 +324,7 @@ def test_tables_that_are_not_those_of_the_replay_are_told(results: Path, run: Re
     loads.with_columns(pl.col("load") + 1.0).write_parquet(mine / "node_load.parquet")
     assert "up to 1200 s, node_load are not those that were recorded" in asked(folder, run)
     (mine / "tenants.parquet").write_text("none")
-    assert "tenants.parquet: is damaged" in asked(folder, run)
+    assert "tenants.parquet: is no table of a run" in asked(folder, run)
 
 
 def test_files_that_a_scenario_names_are_found_by_its_file(tmp_path: Path):
