@@ -47,7 +47,7 @@ def explain_command(
     from cluster.explanation import question
     from cluster.instants import seconds_of
     from cluster.recorded import read_run
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file, stamped, write_json
     from cluster.scenario_file import read_scenario
 
     seconds = seconds_of(time)
@@ -56,7 +56,8 @@ def explain_command(
     run = read_run(results, policy, repeat, given=given, traces=traces)
     found = _answer(question(run, partition, seconds), quiet)
     if json is not None:
-        write_json(json, as_json(found))
+        digest = str(run.results.summary["scenario_sha256"])
+        write_json(json, stamped(as_json(found), digest, run.scenario.run.seed))
     console = output(quiet=quiet)
     for one in render(found, best):
         console.print(one, highlight=False)

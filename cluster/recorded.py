@@ -1,8 +1,7 @@
-"""A results directory read back: the scenario that it was made of, and the tables of one of its runs."""
+"""A run of a results directory: the scenario that it was made of, so that it can be played again, and its tables."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import attrs
 import polars as pl
 
-from cluster.results import RUNS, SUMMARY, versions
+from cluster.results import SUMMARY, versions
+from cluster.results_reading import Results, read_results
 from cluster.scenario import Scenario
 from cluster.scenario_file import PATHS, scenario_from
 from plb import PlbError, UnknownNameError
@@ -22,7 +22,7 @@ class RecordedRun:
 
     Parameters
     ----------
-    folder
+    results
         The directory.
     scenario
         What was run.
@@ -32,27 +32,26 @@ class RecordedRun:
         How long it is, in simulated seconds; shorter than the scenario's where Ctrl-C ended it.
     """
 
-    folder: Path
+    results: Results
     scenario: Scenario
     policy: str
     repeat: int
     seconds: int
+
+    @property
+    def folder(self) -> Path:
+        """The results directory."""
+        return self.results.folder
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a table of the run; see `cluster.tables.TABLES`.
 
         Raises
         ------
-        PlbError
-            If its file is no Parquet file.
-        OSError
-            If it cannot be read.
+        ResultsError
+            A file of it is missing or damaged, or lacks columns.
         """
-        path = self.folder / RUNS / f"{self.policy}-{self.repeat}" / f"{name}.parquet"
-        try:
-            return pl.read_parquet(path)
-        except pl.exceptions.PolarsError as error:
-            raise PlbError(f"{path}: is no table of a run ({error})") from None
+        return self.results.table(name, repeat=self.repeat).filter(pl.col("policy") == self.policy)
 
 
 def read_run(
@@ -77,15 +76,17 @@ def read_run(
 
     Raises
     ------
+    ResultsError
+        If the directory holds no results, or a file of them is damaged.
     PlbError
-        If the directory holds no results, or these are of other sources or versions than the present ones.
+        If they are of other sources or versions than the present ones.
     UnknownNameError
         If there is no run of that policy.
     """
-    summary = _read_summary(folder)
-    scenario = _scenario_of(summary, folder, given)
-    _check_versions(summary, folder)
-    runs = {(str(run["policy"]), int(run["repeat"])): run for run in summary["runs"]}
+    results = read_results(folder)
+    scenario = _scenario_of(results.summary, folder, given)
+    _check_versions(results.summary, folder)
+    runs = {(run.policy, run.repeat): run for run in results.runs}
     wanted = scenario.run.policies[0] if policy is None else policy
     if not any(name == wanted for name, _ in runs):
         raise UnknownNameError("policy", wanted, list(dict.fromkeys(name for name, _ in runs)), str(folder))
@@ -93,21 +94,7 @@ def read_run(
         known = sorted(number for name, number in runs if name == wanted)
         raise PlbError(f"{folder}: there is no repeat {repeat} of {wanted}, only {', '.join(map(str, known))}")
     scenario = _with_workload_of(scenario, folder, given, traces)
-    return RecordedRun(folder, scenario, wanted, repeat, int(runs[wanted, repeat]["simulated_seconds"]))
-
-
-def _read_summary(folder: Path) -> Mapping[str, Any]:
-    path = folder / SUMMARY
-    if not path.is_file():
-        raise PlbError(f"{folder}: holds no results of plb simulate: there is no {SUMMARY}")
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-        assert isinstance(summary["scenario"], dict)
-        assert all({"policy", "repeat", "simulated_seconds"} <= set(run) for run in summary["runs"])
-        assert {"scenario_sha256", "versions"} <= set(summary)
-    except (ValueError, KeyError, TypeError, AssertionError):
-        raise PlbError(f"{path}: is no summary that plb simulate wrote") from None
-    return summary  # type: ignore[no-any-return]
+    return RecordedRun(results, scenario, wanted, repeat, int(runs[wanted, repeat].totals["simulated_seconds"]))
 
 
 def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | None) -> Scenario:
@@ -115,10 +102,11 @@ def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | Non
     tables = dict(summary["scenario"])
     files = {Path(file).name: file for file in _files_of(given)}
     try:
-        if "imports" in tables:
+        if isinstance(tables.get("imports"), Mapping):
             tables["imports"] = [files[name] for name in tables["imports"]]
-        tables["engine"] = _with_files(tables["engine"], files)
-        tables["policies"] = {name: _with_files(fields, files) for name, fields in tables["policies"].items()}
+        tables["engine"] = _with_files(tables.get("engine", {}), files)
+        if isinstance(tables.get("policies"), Mapping):
+            tables["policies"] = {name: _with_files(fields, files) for name, fields in tables["policies"].items()}
     except KeyError as missing:
         raise PlbError(f"{folder}: the run needs the file {missing}; give its scenario with --scenario") from None
     scenario = scenario_from(tables, source=str(folder / SUMMARY))
@@ -137,13 +125,15 @@ def _files_of(given: Scenario | None) -> list[str]:
     return [*given.imports, *(option for option in options if isinstance(option, str))]
 
 
-def _with_files(fields: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+def _with_files(fields: Any, files: Mapping[str, str]) -> Any:
     """Return settings of an engine with the files of policy options by their place, instead of by their content."""
-    options = dict(fields.get("policy_options", {}))
-    for name, option in options.items():
-        if isinstance(option, Mapping):
-            options[name] = files[next(iter(option))]
-    return {**fields, "policy_options": options} if options else dict(fields)
+    options = fields.get("policy_options") if isinstance(fields, Mapping) else None
+    if not isinstance(options, Mapping):
+        return fields
+    placed = {
+        name: files[next(iter(one))] if isinstance(one, Mapping) and one else one for name, one in options.items()
+    }
+    return {**fields, "policy_options": placed}
 
 
 def _check_versions(summary: Mapping[str, Any], folder: Path) -> None:

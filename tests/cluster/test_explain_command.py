@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from cluster.history import history_of, stay_of
 from cluster.instants import in_words, seconds_of
 from cluster.recorded import RecordedRun, read_run
 from cluster.replay import Replay
+from cluster.results import ResultsFolder
 from plb import Energy, InvalidValueError, Metric, PlbConfig
-from tests.cluster.tiny import Tenant, scenario_of, story
+from tests.cluster.tiny import Tenant, scenario_of, source_of, story, traces_of
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "explaining.md").read_text()
 SMALL = """
@@ -146,11 +148,8 @@ def test_moves_are_told_with_their_reasons(results: Path, run: RecordedRun, tmp_
 def recorded_story(tmp_path: Path, *tenants: Tenant, **cluster: Any) -> RecordedRun:
     """Return the record of a small story of two hours on two nodes."""
     scenario = scenario_of(2, hours=2, **cluster)
-    folder = tmp_path / "runs" / "original-0"
-    folder.mkdir(parents=True)
-    for name, table in story(scenario, tenants).tables.items():
-        table.write_parquet(folder / f"{name}.parquet")
-    return RecordedRun(tmp_path, scenario, "original", 0, 7200)
+    ResultsFolder(tmp_path, scenario, source_of(traces_of(tenants))).add(story(scenario, tenants))
+    return read_run(tmp_path)
 
 
 def test_what_still_goes_on_has_no_end_yet(tmp_path: Path):
@@ -279,6 +278,7 @@ def spoiled(results: Path, tmp_path: Path, **changes: Any) -> Path:
     summary = json.loads((results / "summary.json").read_text())
     (tmp_path / "spoiled").mkdir()
     (tmp_path / "spoiled" / "runs").symlink_to(results / "runs")
+    (tmp_path / "spoiled" / "timings.json").symlink_to(results / "timings.json")
     (tmp_path / "spoiled" / "summary.json").write_text(json.dumps(summary | changes))
     return tmp_path / "spoiled"
 
@@ -307,24 +307,22 @@ def test_results_of_another_scenario_are_not_explained(results: Path, run: Recor
 def test_a_directory_without_results_is_refused(run: RecordedRun, tmp_path: Path):
     """Nothing there, or something else under the name of a summary."""
     assert "holds no results of plb simulate" in asked(tmp_path, run)
-    for text in ("{", "[]", '{"scenario": {}}'):
+    for text in ("{", "[]"):
         (tmp_path / "summary.json").write_text(text)
-        assert "is no summary that plb simulate wrote" in asked(tmp_path, run)
+        assert "summary.json: is no JSON" in asked(tmp_path, run)
 
 
 def test_tables_that_are_not_those_of_the_replay_are_told(results: Path, run: RecordedRun, tmp_path: Path):
     """A table that was changed, or is none, is no ground for an explanation."""
     folder = spoiled(results, tmp_path)
     (folder / "runs").unlink()
+    shutil.copytree(results / "runs", folder / "runs")
     mine = folder / "runs" / "modified-0"
-    mine.mkdir(parents=True)
-    for path in (results / "runs" / "modified-0").iterdir():
-        (mine / path.name).write_bytes(path.read_bytes())
     loads = pl.read_parquet(mine / "node_load.parquet")
     loads.with_columns(pl.col("load") + 1.0).write_parquet(mine / "node_load.parquet")
     assert "up to 1200 s, node_load are not those that were recorded" in asked(folder, run)
     (mine / "tenants.parquet").write_text("none")
-    assert "tenants.parquet: is no table of a run" in asked(folder, run)
+    assert "tenants.parquet: is damaged" in asked(folder, run)
 
 
 def test_files_that_a_scenario_names_are_found_by_its_file(tmp_path: Path):
