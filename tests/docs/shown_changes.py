@@ -7,8 +7,6 @@ from pathlib import Path
 
 import attrs
 
-ROOT = Path(__file__).parent.parent
-
 
 def headings_of(page: Path) -> list[str]:
     """Return the headings of the second level, in order; comments in code are none."""

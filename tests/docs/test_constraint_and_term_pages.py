@@ -17,7 +17,8 @@ from plb import Metric, Node, Partition, PlbConfig, Replica, Service
 from plb.constraints import BUDGETS, Rule
 from plb.plan import Energy
 from plb.settings.fields import SETTING, Setting
-from tests.shown_changes import ROOT, applied, headings_of, hunks_of, parameters_of, section_of
+from tests.docs.pages import ROOT
+from tests.docs.shown_changes import applied, headings_of, hunks_of, parameters_of, section_of
 
 DOCS = ROOT / "docs"
 SKELETON = ["What it says", "Formula", "Parameters", "Example", "Edge cases", "Source"]
@@ -119,7 +120,7 @@ def test_change_passes_its_own_tests(change, tmp_path):
         path = tmp_path / name
         path.write_text(applied(hunks, path.read_text() if path.exists() else ""))
     tests = [name for name in changed if Path(name).name.startswith("test_")]
-    pages = ["tests/test_constraint_and_term_pages.py", "tests/docs/test_blocks.py", "-k", "crowding"]
+    pages = ["tests/docs/test_constraint_and_term_pages.py", "tests/docs/test_blocks.py", "-k", "crowding"]
     for arguments in (tests, pages):
         assert "passed" in run_tests(arguments, tmp_path, {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(tmp_path)})
 
