@@ -14,7 +14,7 @@ from cluster.console import clear_errors, output
 def warmup_command(
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
 ) -> None:
-    """Compile the engine's kernels ahead, so that later commands start at once. Takes about a minute."""
+    """Compile the engine's kernels ahead, so that later commands start at once. Takes some minutes."""
     import time
 
     from cluster.results import check_file, stamped, write_json
