@@ -35,14 +35,14 @@ test-slow: .venv/learning
 
 # kernels as plain Python, where an index out of range is an error
 test-kernels: .venv/installed
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m kernels
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m kernels --hypothesis-profile=few
 
 # branches that the compiled suite and the kernels as plain Python reach together
 coverage: .venv/learning
 	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m kernels --cov --cov-append --cov-report=term-missing:skip-covered --cov-fail-under=95
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 -m kernels --hypothesis-profile=few --cov --cov-append --cov-report=term-missing:skip-covered --cov-fail-under=95
 
-# a seeded sample of mutants of accumulators, constraints and eligibility, tried by the kernel tests: a quarter of an hour
+# a seeded sample of mutants of accumulators, constraints and eligibility, tried by the kernel tests
 mutants: .venv/installed
 	$(BIN)/python benchmarks/mutants.py
 

@@ -16,6 +16,8 @@ from plb.testing import all_clusters, clusters
 from .oracle import placement_of
 from .strategies import examples
 
+pytestmark = pytest.mark.kernels
+
 PRIMARY, SECONDARY, INSTANCE = Role
 
 

@@ -134,6 +134,45 @@ def test_domains_share_what_their_own_parent_holds():
     assert configuration.refusals(row).tolist() == rules
 
 
+def _two_replicas(roles: tuple[Role, Role]) -> Configuration:
+    """Return a configuration with the first of two replicas on the last of three nodes, and the second beside it."""
+    engine = engine_on(
+        *(Node(f"n{index}", properties={"NodeType": "small"}) for index in range(3)),
+        throttle_placement_phase=True,
+        maximum_in_build_replicas_per_node={"small": 5},
+        allow_chained_moves=True,
+    )
+    engine.update_service(Service("db", target_replicas=2))
+    first, second = roles
+    engine.update_partition(Partition("p", service="db", replicas=[Replica(first, "n2"), Replica(second, "n1")]))
+    return configuration_of(engine)
+
+
+@pytest.mark.parametrize(
+    ("roles", "refused"),
+    [((Role.PRIMARY, Role.SECONDARY), None), ((Role.SECONDARY, Role.SECONDARY), Rule.EXCLUSION)],
+    ids=["a primary and a secondary", "two secondaries"],
+)
+def test_only_replicas_of_different_roles_come_to_stand_on_each_others_nodes(roles, refused):
+    """The one has given way and the other has followed; the last step makes it a swap of roles, or a circle."""
+    configuration = _two_replicas(roles)
+    first, second = (int(np.flatnonzero(configuration.solution.node == node)[0]) for node in (2, 1))
+    configuration.apply(Proposal(first, 0))
+    configuration.apply(Proposal(second, 2))
+    assert configuration.refusal(Proposal(first, 1)) is refused
+
+
+def test_a_replica_that_follows_a_sibling_which_moved_on_is_built():
+    """So is the sibling; only two that take each other's place are there already."""
+    configuration = _two_replicas((Role.PRIMARY, Role.SECONDARY))
+    first, second = (int(np.flatnonzero(configuration.solution.node == node)[0]) for node in (2, 1))
+    configuration.apply(Proposal(second, 0))
+    configuration.apply(Proposal(first, 1))
+    assert configuration.solution.arrivals.tolist() == [1, 1, 0]
+    configuration.apply(Proposal(second, 2))
+    assert configuration.solution.arrivals.tolist() == [0, 0, 0]
+
+
 @pytest.mark.parametrize("room", [0, 1, 5])
 @pytest.mark.parametrize("partner", [NOWHERE, 1])
 @examples(20)

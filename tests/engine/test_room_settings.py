@@ -16,6 +16,8 @@ from plb.testing import all_clusters, busy_clusters, configuration_of, walks
 from .stories import add_instance, engine_with
 from .strategies import examples
 
+pytestmark = pytest.mark.kernels
+
 LIMITED = {"maximum_in_build_replicas_per_node": {"small": 1}}
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from plb import testing
 from plb.risk import DemandHistory, ReplicaOutlook
+from tests.engine.strategies import examples
 
 METRICS = ("cpu", "disk")
 CLASSES = ("bronze", "gold", "silver")
-NO_DEADLINE = settings(deadline=None, max_examples=60)
+NO_DEADLINE = examples(60)
 """The first example compiles kernels, so a deadline would measure the compiler."""
 
 

@@ -18,6 +18,8 @@ from plb.risk.gaussian import Total
 from plb.risk.peaks import MachinePeak, parse
 from plb.testing import Invariant, machine_of
 
+pytestmark = pytest.mark.kernels
+
 STEPS = {"cpu": 2.0**-10, "disk": 2.0**-10}
 WINDOW = "warmup=2,history=3"
 

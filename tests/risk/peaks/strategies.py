@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from plb.risk.peaks import (
@@ -17,11 +16,12 @@ from plb.risk.peaks import (
     RcLike,
     TaskSamples,
 )
+from tests.engine.strategies import examples
 
 from .reference import Sample
 
 STEP = 300
-NO_DEADLINE = settings(deadline=None, max_examples=80)
+NO_DEADLINE = examples(80)
 """The first example compiles kernels, so a deadline would measure the compiler."""
 usages = st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]) | st.floats(0.0, 3.0, allow_subnormal=False)
 limits = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(1e-50, 3.0)

@@ -27,6 +27,8 @@ from . import reference
 from .reference import Sample, snapshots
 from .strategies import NO_DEADLINE, STEP, as_samples, cells, machines, oracles, predictors
 
+pytestmark = pytest.mark.kernels
+
 
 def peaks(teller: Any, samples: list[Sample]) -> list[float]:
     """Return the predictions for one machine; not a number where an oracle has none."""
@@ -132,7 +134,6 @@ def test_a_task_that_comes_back_is_new():
     assert peaks(RcLike(warmup=3), samples) == [2.0, 2.0, 0.5, 0.5, 0.0, 1.0, 1.0, 0.5]
 
 
-@pytest.mark.kernels
 def test_a_gap_of_the_whole_machine_is_no_step():
     """Tasks stay warm across it, and it has no row."""
     assert peaks(RcLike(warmup=3), [*constant(range(3)), *constant(range(50, 52))]) == [1.0, 1.0, 0.5, 0.5, 0.5]
@@ -144,14 +145,12 @@ def test_a_task_that_turns_warm_brings_its_past():
     assert peaks(RcLike(percentile=0.0, warmup=4), rising)[3] == 0.0
 
 
-@pytest.mark.kernels
 def test_percentiles_are_of_shares_of_their_own_limits():
     """And are scaled by the present limit; a sample with limit 0 has the share 0."""
     samples = [(0, 0, 0.5, 1.0), (0, STEP, 1.0, 4.0), (0, 2 * STEP, 0.0, 0.0), (0, 3 * STEP, 1.0, 8.0)]
     np.testing.assert_allclose(peaks(RcLike(percentile=100.0, warmup=2), samples), [1.0, 2.0, 0.0, 4.0])
 
 
-@pytest.mark.kernels
 def test_only_warm_tasks_count_in_the_past_of_the_released_form():
     """When a busy task leaves, the prediction drops at once; in the paper's form it stays in the machine's past."""
     samples = constant(range(10), usage=0.25) + constant(range(5), task=1, usage=1.0, limit=1.0)
@@ -174,7 +173,6 @@ def test_the_maximum_is_of_whole_predictions():
     assert peaks(both, samples) == peaks(RcLike(warmup=4), samples)
 
 
-@pytest.mark.kernels
 def test_the_oracle_sees_neither_now_nor_arrivals():
     """The window begins after now and ends with the horizon; the last steps have no value."""
     samples = [(0, STEP * step, usage, 9.0) for step, usage in enumerate([5.0, 1.0, 2.0, 4.0, 3.0])]

@@ -1,0 +1,37 @@
+"""`plb bench engine` and `plb warmup`: what they print and write."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cluster.bench import bench_engine
+from cluster.cli import app
+
+
+def test_bench_prints_a_table_and_writes_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A column for the size that was asked for; speeds are above zero, shares within their bounds."""
+    monkeypatch.setattr("cluster.bench.QUALITY_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("cluster.bench.bench_engine", partial(bench_engine, proposals=4000))
+    path = tmp_path / "figures.json"
+    run = CliRunner().invoke(app, ["bench", "engine", "--quick", "--nodes", "12", "--json", str(path)])
+    assert run.exit_code == 0, run.output
+    assert "12 nodes" in run.output
+    assert "energy won after 0.01 s" in run.output
+    (size,) = json.loads(path.read_text())["sizes"]
+    assert size["nodes"] == 12
+    assert min(size["full"], size["arithmetic"], size["early_five"], size["early_half"]) > 0
+    assert 0 <= size["reached_monte_carlo_five"] <= 1
+
+
+def test_warmup_says_when_it_is_done(tmp_path: Path):
+    """It writes how long it took."""
+    path = tmp_path / "figures.json"
+    run = CliRunner().invoke(app, ["warmup", "--json", str(path)])
+    assert run.exit_code == 0, run.output
+    assert "The kernels are compiled." in run.output
+    assert json.loads(path.read_text())["seconds"] > 0
