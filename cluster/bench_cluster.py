@@ -51,9 +51,10 @@ def bench_cluster(
         engine.update_node(bench_node(index, metrics))
     engine.update_service(Service("tenants", tenant_class="class", target_replicas=len(ROLES)))
     names = [f"p{index}" for index in range(nodes * REPLICAS_A_NODE // len(ROLES))]
+    stride = 11 if nodes > 11 * (len(ROLES) - 1) else 1  # with fewer nodes, 11 might lead back to the first
     for name in names:
         first = int(rng.integers(nodes))
-        places = [(first + 11 * step) % nodes for step in range(len(ROLES))]  # four fault and upgrade domains
+        places = [(first + stride * step) % nodes for step in range(len(ROLES))]  # four fault and upgrade domains
         copies = tuple(Replica(role, f"n{place}") for role, place in zip(ROLES, places, strict=True))
         engine.update_partition(Partition(name, service="tenants", replicas=copies))
     rows = np.array([replica.index for name in names for replica in engine.replicas(name)])

@@ -22,7 +22,7 @@ def _group() -> None:
 def engine_command(
     nodes: Annotated[
         list[int] | None,
-        typer.Option(help="Number of nodes, may be repeated; 40, 400, 4000 and 10000 by default.", min=4),
+        typer.Option(help="Number of nodes, may be repeated; 40, 400, 4000 and 10000 by default.", min=12),
     ] = None,
     quick: Annotated[
         bool, typer.Option(help="Forty nodes only, no search of ten seconds, and nothing compiled.")

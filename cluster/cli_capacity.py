@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 @clear_errors
 def capacity_command(
+    # long, as most of it are the options, each with its help
     scenario: Annotated[Path, typer.Argument(help="The scenario, a TOML file.", show_default=False)],
     violations: Annotated[
         float | None, typer.Option(help="Most violations a day of the whole cluster. Default: 1.", show_default=False)

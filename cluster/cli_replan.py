@@ -19,6 +19,7 @@ MOST_DIGITS = 18
 
 @clear_errors
 def replan_command(
+    # long, as most of it are the options, each with its help
     instance: Annotated[Path, typer.Argument(help="What is to be placed, as for plb provision.", show_default=False)],
     plan: Annotated[
         Path,

@@ -34,6 +34,12 @@ class NodeViolation:
     threshold: float
     limit: float | None = None
 
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        known = {"load": self.load, "threshold": self.threshold}
+        return known if self.limit is None else {**known, "limit": self.limit}
+
     def __str__(self) -> str:
         text = f"{self.metric} of node {self.node} is {amount(self.load)}"
         if self.limit is not None and self.load > self.limit >= self.threshold:

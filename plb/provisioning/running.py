@@ -119,7 +119,7 @@ def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Te
             best = bench.plan(packing, algorithm.name)
         return missing == 0
 
-    if not succeeds(most):
+    if most == 0 or not succeeds(most):  # 0: First Fit passes by the first kind, of which there is no end
         return best
     if algorithm.decrement_percent is None:
         _halve(bench, succeeds, most)

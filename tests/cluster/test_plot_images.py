@@ -19,6 +19,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import cluster
+from cluster.capacity.answers import answer
+from cluster.capacity.plots import plot_capacity
 from cluster.energy_plots import plot_energy
 from cluster.learning.evaluation import EvaluationResult
 from cluster.learning.plots import plot_curve, plot_figure
@@ -36,6 +38,7 @@ from cluster.studies.risk_running import plot_calibrations
 from cluster.tenant_plots import availability_by_class, plot_availability
 from cluster.trace_plots import plot_classes, plot_days, plot_growth, plot_lifetimes, plot_tenants, plot_usage
 from plb.learning.checkpoints import CurveRow
+from tests.cluster.capacity.made_up import point, question_of
 from workloads.describe import Description, MetricFigures
 from workloads.trace import MetricInfo
 
@@ -320,6 +323,17 @@ def test_learning_figure() -> Figure:
     """A bar a policy with its interval; the learned one stands out."""
     figures = {"learned": {"reward": (-3.0, -4.0, -3.5)}, "first fit": {"reward": (-6.0, -5.0, -7.0)}}
     return drawn(plot_figure, EvaluationResult(8, figures), "reward", height=2.0)
+
+
+@pytest.mark.mpl_image_compare(**STYLE)
+def test_capacity_of_two_policies() -> Figure:
+    """Filled points suffice, the answers are large, and the limit is a line."""
+    question = question_of()
+    most = {"original": 45.0, "modified": 35.0}
+    answers = answer(
+        question, list(most), lambda pairs: [point(question, value, most[policy] / value) for policy, value in pairs]
+    )
+    return drawn(plot_capacity, question, list(answers.values()))
 
 
 def test_every_plot_has_a_picture():

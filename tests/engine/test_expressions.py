@@ -212,7 +212,7 @@ def test_numbers_are_plain_decimals(text, value, holds):
 )
 def test_domains_of_a_node_are_properties(text, fits):
     """Of nodes that have them; a property that is given under that name counts instead."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], fault_domain_priority=-1))
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], fault_domain_constraint_priority=-1))
     engine.update_node(Node("n0", fault_domain="fd:/dc0/r0", upgrade_domain="ud0"))
     engine.update_node(Node("n1", fault_domain="dc0/r1/", upgrade_domain="ud1"))
     engine.update_node(

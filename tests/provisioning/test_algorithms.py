@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb.provisioning import Instance, NoPlanError, Rules, algorithm_names, lower_bound, provision
+from plb.provisioning import Instance, NodeType, NoPlanError, Rules, algorithm_names, lower_bound, provision
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.measures import Measure, residual_of, sizes
 from plb.provisioning.released import whole_shares
@@ -15,7 +16,7 @@ from plb.provisioning.spreading import nothing_spread
 from plb.provisioning.spreading import spread as spread_kernel
 from plb.provisioning.workbench import Workbench, order_of
 from tests.provisioning import naive
-from tests.provisioning.strategies import instances
+from tests.provisioning.strategies import instances, make_instance
 
 NAMES = {
     Measure.AVERAGE: "Avg",
@@ -126,6 +127,16 @@ def test_plans_are_valid(instance: Instance, name: str) -> None:
     assert plan.faults() == ()
     assert naive.allowed(plan)
     assert plan.nodes >= lower_bound(instance)
+
+
+@pytest.mark.parametrize("rules", Rules)
+@pytest.mark.parametrize("name", algorithm_names())
+def test_nodes_that_take_nothing_and_have_no_end_are_passed_by(name: str, rules: Rules) -> None:
+    """All stands on nodes of the second kind: no algorithm is asked to fill none of the first."""
+    kinds = NodeType("none", np.array([0])), NodeType("large", np.array([12]))
+    instance = attrs.evolve(make_instance([1, 0], [1, 1], []), nodes=kinds)
+    plan = provision(instance, name, rules=rules)
+    assert plan.faults() == ()
 
 
 @settings(deadline=None, max_examples=40)
