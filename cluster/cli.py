@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from typing import Annotated
 
 import typer
 
@@ -44,8 +45,20 @@ app.add_typer(traces_app, name="traces")
 app.add_typer(bench_app, name="bench")
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"plb {version('plb')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     pass
 
 

@@ -19,7 +19,8 @@ _NUMBER = re.compile(r"\(os error (\d+)\)")
 def in_one_piece(path: str | Path) -> Iterator[Path]:
     """Yield the name of a file beside another one, which takes the place of that one at the end.
 
-    Nothing is left of what was written where something goes wrong. Devices and pipes are written to as they are.
+    Nothing is left of what was written where something goes wrong. Devices and pipes are written to as they are, and
+    a link keeps leading where it led.
 
     Parameters
     ----------
@@ -33,11 +34,12 @@ def in_one_piece(path: str | Path) -> Iterator[Path]:
     """
     file = Path(path)
     try:
+        file = file.resolve() if file.is_symlink() else file
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.exists() and not file.is_file() and not file.is_dir():
             yield file
             return
-        partial = file.with_name(f"{file.name}.part")
+        partial = file.with_name(f".{file.name}.{os.getpid()}.part")
         try:
             yield partial
             partial.replace(file)
@@ -79,4 +81,5 @@ def _named(error: Exception, path: Path) -> OSError:
     told = _NUMBER.search(str(error))
     number = getattr(error, "errno", None) or (int(told[1]) if told else EIO)
     name = getattr(error, "filename", None) or path
-    return OSError(number, os.strerror(number), str(name).removesuffix(".part"))
+    name = path if str(name).endswith(".part") else name
+    return OSError(number, os.strerror(number), str(name))

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -411,12 +412,30 @@ def test_the_help_names_every_format():
     assert set(FORMATS.removeprefix("One of ").removesuffix(".").split(", ")) == set(READERS)
 
 
-@pytest.mark.parametrize("command", [(), ("simulate",), ("traces",), ("traces", "check"), ("bench", "engine")])
+def commands_of(command: Any, *names: str) -> list[tuple[str, ...]]:
+    """Return the names of a command and of all below it."""
+    below = getattr(command, "commands", {})
+    return [names, *(found for name, one in below.items() for found in commands_of(one, *names, name))]
+
+
+@pytest.mark.parametrize(
+    "command", commands_of(typer.main.get_command(app)), ids=lambda names: " ".join(names) or "plb"
+)
 def test_help(command: tuple[str, ...]):
-    """Every command explains itself."""
+    """Every command explains itself, and every option and argument of it."""
     run = plb(*command, "--help")
     assert run.exit_code == 0
     assert "Usage" in run.stdout
+    found = typer.main.get_command(app)
+    for name in command:
+        found = found.commands[name]  # type: ignore[attr-defined]
+    assert found.help or not command
+    assert [one.name for one in found.params if not getattr(one, "help", None)] == []
+
+
+def test_version():
+    """That of the package."""
+    assert plb("--version").stdout == f"plb {version('plb')}\n"
 
 
 def test_force_keeps_what_is_not_ours(scenario: Path, tmp_path: Path):
