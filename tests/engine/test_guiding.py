@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 
 def side_of_mean(loads: np.ndarray, counted: np.ndarray, node: int) -> int:
-    """Return 1, 0 or -1 for a node above, at or below the mean of the counted nodes, by exact division."""
-    mean = Fraction(int(loads[counted].sum()), max(1, int(counted.sum())))
+    """Return 1, 0 or -1 for a node above, at or below the mean of the counted nodes, exactly; 0 without any."""
+    if not counted.any():
+        return 0
+    mean = Fraction(int(loads[counted].sum()), int(counted.sum()))
     return (loads[node] > mean) - (loads[node] < mean)
 
 
