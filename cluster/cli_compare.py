@@ -51,4 +51,4 @@ def compare_command(
     if differences is not None:
         console.print(differences)
     for line in lines(found):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)

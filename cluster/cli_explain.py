@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import clear_errors, output
+from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
     from cluster.explanation import Explanation
@@ -60,17 +60,16 @@ def explain_command(
         write_json(json, stamped(as_json(found), digest, run.scenario.run.seed))
     console = output(quiet=quiet)
     for one in render(found, best):
-        console.print(one, highlight=False)
+        console.print(one)
 
 
 def _answer(asked: Explanation, quiet: bool) -> Explanation:
     """Play the run again with a progress bar."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     from cluster.explanation import answer
 
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=messages(), disable=quiet, transient=True) as bar:
         task = bar.add_task(f"{asked.run.policy}, repeat {asked.run.repeat}, again", total=asked.time_s)
         return answer(asked, lambda now: bar.update(task, completed=now))

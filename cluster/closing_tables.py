@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from cluster.causes import CAUSES_OF_MOVES
 from cluster.comparison import Comparison, Run
@@ -47,9 +48,9 @@ def comparison_caption(comparison: Comparison) -> str:
 
 def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
     """Return the closing table."""
-    caption = comparison_caption(comparison)
+    caption = Text(comparison_caption(comparison), style="table.caption")
     if remark:
-        caption += f"\n[red]interrupted: {remark}[/red]"
+        caption.append(f"\ninterrupted: {remark}", style="red")
     table = Table(title=title, caption=caption)
     headings, rows = comparison_rows(comparison)
     for number, heading in enumerate(headings):

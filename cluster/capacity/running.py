@@ -124,7 +124,7 @@ class CapacitySearch:
             found[place].append(outcome.values)
         points = [point_of(self.question, value, of) for (_, value), of in zip(pairs, found, strict=True)]
         for (policy, _), point in zip(pairs, points, strict=True):
-            self._console.print(f"{policy}: {in_words(self.question, point)}", highlight=False)
+            self._console.print(f"{policy}: {in_words(self.question, point)}")
         return points
 
 

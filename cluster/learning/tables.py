@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import floor, log10
 
 from rich.box import SIMPLE_HEAVY
-from rich.markup import escape
 from rich.table import Table
 
 from cluster.intervals import Interval
@@ -24,15 +23,14 @@ def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Ta
     resources = config.machines.resources
     used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
     columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
-    name = escape(config.name)
     table = Table(
-        title=f"{name}: {evaluation.machines} machines, {evaluation.sequences} held-back job sequences",
+        title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-back job sequences",
         caption="± half of the 95 % interval; < the learned policy is better, > worse, sequence by sequence",
         box=SIMPLE_HEAVY,
     )
     table.add_column("policy", no_wrap=True)
     for column in columns:
-        table.add_column(escape(figure(column).heading), justify="right", no_wrap=True)
+        table.add_column(figure(column).heading, justify="right", no_wrap=True)
     for policy in evaluation.figures:
         cells = []
         for column in columns:
