@@ -95,10 +95,11 @@ def capacity_command(
 def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
     """Print what was tried, and the answers; write them as JSON."""
     from cluster.capacity.report import sentence, table_of_points
-    from cluster.results import write_json
+    from cluster.results import stamped, write_json
 
     if json is not None:
-        write_json(json, search.figures)
+        depends_on = {**search.asked, "inputs": dict(search.subject.inputs)}
+        write_json(json, stamped(search.figures, depends_on, search.subject.scenario.run.seed))
     console = output(quiet=quiet)
     if any(answer.points for answer in search.answers.values()):
         console.print(table_of_points(search.question, search.subject.scenario, search.answers))

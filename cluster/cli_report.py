@@ -26,13 +26,10 @@ def report_command(
     from cluster.report.writing import report_page
     from cluster.results import REPORT, check_file, write_text
     from cluster.results_reading import read_results
-    from plb import ConflictError
 
     path = out or results / REPORT
     found = read_results(results)
-    check_file(path)
-    if path.exists() and not force:
-        raise ConflictError(f"{path}: is there already; give another file, or --force to overwrite it")
+    check_file(path, force=force)
     with messages(quiet=quiet).status("Drawing and writing ..."):
         write_text(path, report_page(found))
     output(quiet=quiet).print(f"Report: {path}", soft_wrap=True)
