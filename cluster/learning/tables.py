@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import floor, log10
-
 from rich.box import SIMPLE_HEAVY
 from rich.table import Table
 
-from cluster.intervals import Interval
+from cluster.intervals import Interval, decimals_of
 from cluster.learning.config import LearningConfig
 from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import UTILISATION, figure
@@ -43,5 +41,5 @@ def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Ta
 def cell(interval: Interval) -> str:
     """Return a mean and half of its interval, to the first digit of the latter."""
     half = interval.half_width or 0.0
-    decimals = min(MOST_DECIMALS, max(0, -floor(log10(half)))) if half else (1 if interval.mean else 0)
+    decimals = min(MOST_DECIMALS, decimals_of(half)) if half else (1 if interval.mean else 0)
     return f"{interval.mean:,.{decimals}f}±{half:.{decimals}f}"

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 
-from cluster.closing_tables import HEADINGS, comparison_table
+from cluster.closing_tables import HEADINGS, cell, comparison_table
 from cluster.comparison import FIGURES, Comparison, Estimate
 from cluster.fitting import FittingConsole, narrowed
+from cluster.intervals import Interval
 
 NAMES = ["[/b]x", "[red]", "[bold]y[/bold]", ":smile:", "a\\[b", "original"]
 
@@ -83,3 +84,31 @@ def test_columns_give_what_they_can_the_widest_first(pairs, excess):
     assert sum(found) == max(sum(least), sum(widths) - excess)
     could_give = max((width for width, low in zip(found, least, strict=True) if width > low), default=0)
     assert all(width >= could_give - 1 for own, width in zip(widths, found, strict=True) if width < own)
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        (2.0, 0.04, "2.00 ± 0.04"),
+        (150.25, 0.3, "150.2 ± 0.3"),
+        (2.4, 1.51, "2.4 ± 1.5"),
+        (1.0, 12.7, "1 ± 13"),
+        (1234.5, 234.5, "1,234 ± 234"),
+        (3.0, 0.0, "3 ± 0"),
+        (3.0, 1e-12, "3 ± 0"),
+        (3.5, None, "3.5"),
+    ],
+)
+def test_interval_shows_its_first_digit(mean, half, text):
+    """Unless it is 0, or nothing but rounding."""
+    assert cell(Interval(mean, half)) == text
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_interval_that_is_not_zero_never_looks_like_zero(mean, half):
+    """And mean and interval have the same decimals."""
+    shown, width = cell(Interval(mean, half)).replace(",", "").split(" ± ")
+    assert float(width) == pytest.approx(half, rel=0.5)
+    assert float(width) > 0.0
+    assert shown.partition(".")[2].isdigit() == width.partition(".")[2].isdigit()
+    assert len(shown.partition(".")[2]) == len(width.partition(".")[2])
