@@ -40,7 +40,7 @@ def render(found: Explanation, best: int) -> Iterator[RenderableType]:
 def _head(found: Explanation) -> Iterator[str]:
     stay, run, when = found.stay, found.run, in_words(found.time_s)
     who = f"{stay.tenant} of class {stay.tenant_class}"
-    yield f"{who} at {when} ({found.time_s} s), under {run.policy}, repeat {run.repeat}"
+    yield f"{who} at {when} ({found.time_s} s), under {run.policy}, repeat {run.repeat + 1}"
     if found.status == "not arrived":
         yield f"It is not there yet: it arrives at {in_words(stay.arrival_s)} ({stay.arrival_s} s)."
     elif found.status == "departed":
