@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.console import INTERRUPTED, clear_errors, output
+from cluster.console import INTERRUPTED, clear_errors, messages, output
 from cluster.study_options import Jobs, Json, Quiet
 
 if TYPE_CHECKING:
@@ -67,8 +67,6 @@ def capacity_command(
     The answer is searched by simulation, for every policy: first in steps that double, then by bisection. With other
     nodes the tenants stay the same. What is finished is kept: after Ctrl-C the same command goes on where it stood.
     """
-    from rich.console import Console
-
     from cluster.capacity.evaluation import Subject
     from cluster.capacity.question import LEAST_REPEATS, Searched, ask
     from cluster.capacity.running import CapacitySearch
@@ -82,7 +80,7 @@ def capacity_command(
     limits = {"violations": violations, "refused": refused, "lowest": lowest, "highest": highest, "step": step}
     question = ask(subject.scenario, Searched.NODES if nodes else Searched.DENSITY, limits)
     folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"
-    console = Console(stderr=True, quiet=quiet)
+    console = messages(quiet=quiet)
     search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console)
     check_file(json)
     try:
@@ -97,13 +95,14 @@ def capacity_command(
 def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
     """Print what was tried, and the answers; write them as JSON."""
     from cluster.capacity.report import sentence, table_of_points
-    from cluster.results import write_json
+    from cluster.results import stamped, write_json
 
     if json is not None:
-        write_json(json, search.figures)
+        depends_on = {**search.asked, "inputs": dict(search.subject.inputs)}
+        write_json(json, stamped(search.figures, depends_on, search.subject.scenario.run.seed))
     console = output(quiet=quiet)
     if any(answer.points for answer in search.answers.values()):
         console.print(table_of_points(search.question, search.subject.scenario, search.answers))
     for answer in search.answers.values():
-        console.print(sentence(search.question, answer), highlight=False, soft_wrap=True)
-    console.print(f"Report, runs and plot: {search.folder}", highlight=False, soft_wrap=True)
+        console.print(sentence(search.question, answer), soft_wrap=True)
+    console.print(f"Report, runs and plot: {search.folder}", soft_wrap=True)

@@ -32,7 +32,7 @@ def compare_command(
     """
     from cluster.comparison import FIGURES
     from cluster.comparison_report import lines, table_of_differences, table_of_rows
-    from cluster.results import check_file, write_json
+    from cluster.results import check_file, stamped, write_json
     from cluster.results_comparison import compare_results
     from cluster.results_reading import read_results
     from plb import UnknownNameError
@@ -44,11 +44,11 @@ def compare_command(
     check_file(json)
     found = compare_results([read_results(one) for one in folder])
     if json is not None:
-        write_json(json, found.as_json())
+        write_json(json, stamped(found.as_json(), *found.origin))
     console = output(quiet=quiet)
     console.print(table_of_rows(found, figures))
     differences = table_of_differences(found, figures)
     if differences is not None:
         console.print(differences)
     for line in lines(found):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import clear_errors, output
+from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
     from cluster.explanation import Explanation
@@ -27,14 +27,16 @@ def explain_command(
         ),
     ],
     policy: Annotated[str | None, typer.Option(help="Policy of the run. Default: the first of the scenario.")] = None,
-    repeat: Annotated[int, typer.Option(min=0, help="Repeat of the run.")] = 0,
+    repeat: Annotated[int, typer.Option(min=1, help="Repeat of the run, from 1: tables count them from 0.")] = 1,
     best: Annotated[int, typer.Option(min=1, help="Other nodes that are told, the best or nearest ones.")] = 5,
     scenario: Annotated[
         Path | None,
         typer.Option(help="The scenario's file, where it imports files or policies name files, or traces have moved."),
     ] = None,
     traces: Annotated[Path | None, typer.Option(help="Directory of the traces, where it is another one now.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write all data of the explanation to this file.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write all data of the explanation to this file; `repeat` from 0, as in tables.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Tell why a tenant's replicas stood where they stood, or had no place, and what would have to change.
@@ -53,24 +55,23 @@ def explain_command(
     seconds = seconds_of(time)
     check_file(json)
     given = None if scenario is None else read_scenario(scenario)
-    run = read_run(results, policy, repeat, given=given, traces=traces)
+    run = read_run(results, policy, repeat - 1, given=given, traces=traces)
     found = _answer(question(run, partition, seconds), quiet)
     if json is not None:
         digest = str(run.results.summary["scenario_sha256"])
         write_json(json, stamped(as_json(found), digest, run.scenario.run.seed))
     console = output(quiet=quiet)
     for one in render(found, best):
-        console.print(one, highlight=False)
+        console.print(one)
 
 
 def _answer(asked: Explanation, quiet: bool) -> Explanation:
     """Play the run again with a progress bar."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     from cluster.explanation import answer
 
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
-        task = bar.add_task(f"{asked.run.policy}, repeat {asked.run.repeat}, again", total=asked.time_s)
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=messages(), disable=quiet, transient=True) as bar:
+        task = bar.add_task(f"{asked.run.policy}, repeat {asked.run.repeat + 1}, again", total=asked.time_s)
         return answer(asked, lambda now: bar.update(task, completed=now))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import clear_errors, output
+from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
     from cluster.learning.config import LearningConfig
@@ -182,7 +182,7 @@ def _close(config: LearningConfig, found: Sequence[EvaluationResult], folder: Pa
 def _say(lines: Sequence[str], quiet: bool) -> None:
     """Print lines as they are."""
     for line in lines:
-        output(quiet=quiet).print(line, highlight=False, markup=False)
+        output(quiet=quiet).print(line)
 
 
 def _read(path: Path) -> LearningConfig:
@@ -194,18 +194,17 @@ def _read(path: Path) -> LearningConfig:
 @contextmanager
 def _training_progress(quiet: bool) -> Iterator[Callable[[str, int, CurveRow], object]]:
     """Show on standard error how far each stage is, and the reward of late."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("reward {task.fields[reward]}"),
         TimeRemainingColumn(),
     )
     tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
+    with Progress(*columns, console=messages(), disable=quiet) as bar:
 
         def advance(stage: str, iterations: int, row: CurveRow) -> None:
             if stage not in tasks:
@@ -218,9 +217,8 @@ def _training_progress(quiet: bool) -> Iterator[Callable[[str, int, CurveRow], o
 @contextmanager
 def _sequence_progress(total: int, quiet: bool) -> Iterator[Callable[[], None]]:
     """Show on standard error how many job sequences have been played."""
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), disable=quiet, transient=True) as bar:
+    with Progress(console=messages(), disable=quiet, transient=True) as bar:
         shown = bar.add_task("playing", total=total)
         yield lambda: bar.advance(shown)

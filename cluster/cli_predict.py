@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.console import clear_errors, output
+from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,7 +87,7 @@ def predict_command(
     console = output(quiet=quiet)
     console.print(_table(figures))
     machines = "1 machine" if len(table.machines) == 1 else f"{len(table.machines):,} machines"
-    console.print(f"{len(table.samples):,} samples of {machines}; {len(frame):,} rows: {out}", highlight=False)
+    console.print(f"{len(table.samples):,} samples of {machines}; {len(frame):,} rows: {out}")
     if json is not None:
         counts = {"samples": len(table.samples), "machines": len(table.machines), "rows": len(frame)}
         configuration = {"samples": digest_of_files(file), "predictors": specs, "step": step}
@@ -157,11 +157,10 @@ def _note_on_step(tellers: Sequence[Teller], samples: TaskSamples, found: Predic
 @contextmanager
 def _progress(quiet: bool) -> Iterator[tuple[Callable[..., None], Callable[[int], None]]]:
     """Show on standard error what is being done; yield what names a stage, and what moves it on."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=messages(), disable=quiet, transient=True) as bar:
         shown = bar.add_task("", total=None)
 
         def say(stage: str, samples: int | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cluster.console import clear_errors, output
+from cluster.console import clear_errors, messages, output
 
 
 @clear_errors
@@ -23,18 +23,13 @@ def report_command(
 
     The page is one file that needs no network: open it in any browser, or send it to somebody.
     """
-    from rich.console import Console
-
     from cluster.report.writing import report_page
     from cluster.results import REPORT, check_file, write_text
     from cluster.results_reading import read_results
-    from plb import ConflictError
 
     path = out or results / REPORT
     found = read_results(results)
-    check_file(path)
-    if path.exists() and not force:
-        raise ConflictError(f"{path}: is there already; give another file, or --force to overwrite it")
-    with Console(stderr=True, quiet=quiet).status("Drawing and writing ..."):
+    check_file(path, force=force)
+    with messages(quiet=quiet).status("Drawing and writing ..."):
         write_text(path, report_page(found))
-    output(quiet=quiet).print(f"Report: {path}", highlight=False, markup=False, soft_wrap=True)
+    output(quiet=quiet).print(f"Report: {path}", soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import clear_errors, output
+from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
     from cluster.experiment import Experiment
@@ -64,24 +64,22 @@ def simulate_command(
 
 
 def _prepare(scenario: Scenario, quiet: bool) -> Experiment:
-    from rich.console import Console
 
     from cluster.experiment import prepare
 
-    with Console(stderr=True, quiet=quiet).status("Reading the workload and drawing the tenants ..."):
+    with messages(quiet=quiet).status("Reading the workload and drawing the tenants ..."):
         return prepare(scenario)
 
 
 def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool) -> tuple[list[RunResult], bool]:
     """Run everything with a progress bar; return the runs, and whether Ctrl-C ended them."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     days = experiment.scenario.run.days
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
     runs: list[RunResult] = []
     try:
-        with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
+        with Progress(*columns, console=messages(), disable=quiet) as bar:
             label = {pair: f"{pair[0]}, repeat {pair[1] + 1}" for pair in experiment.pairs}
             tasks = {pair: bar.add_task(name, total=days, start=False) for pair, name in label.items()}
 
@@ -133,8 +131,8 @@ def _close(
     console.print(comparison_table(comparison, _title(scenario, experiment), _cut_short(runs)))
     if scenario.faults.is_any or scenario.upgrades.is_any:
         console.print(outage_table(runs, comparison.policies))
-    console.print(f"Tables, summary and plots: {folder}", highlight=False)
-    console.print(f"One page about all of it: plb report {shlex.quote(str(folder))}", highlight=False, markup=False)
+    console.print(f"Tables, summary and plots: {folder}", soft_wrap=True)
+    console.print(f"One page about all of it: plb report {shlex.quote(str(folder))}", soft_wrap=True)
 
 
 def _title(scenario: Scenario, experiment: Experiment) -> str:

@@ -145,7 +145,7 @@ def show(report: Report, place: Place, json: Path | None) -> None:
         console.print(table)
     if json is not None:
         write_json(json, stamped_as(report.figures, place.folder))
-    console.print(f"Runs, timings and plots: {place.folder}", highlight=False)
+    console.print(f"Runs, timings and plots: {place.folder}", soft_wrap=True)
     if not report.failed:
         return
     task, outcome = report.failed[0]

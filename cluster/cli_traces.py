@@ -185,12 +185,13 @@ def generate_command(
 def statistics_table(region: str, rows: list[StatisticRow]) -> Table:
     """Return a table of a region's statistics: generated beside published, and whether it agrees."""
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=f"{region}: generated beside published")
     for heading, justify in (("statistic", "left"), ("published", "left"), ("source", "left"), ("generated", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     table.add_column("agrees")
     for row in rows:
-        agrees = {True: "yes", False: "[red]NO[/red]", None: ""}[row.within]
-        table.add_row(row.statistic, row.published, row.source.replace("[", r"\["), f"{row.generated:.4g}", agrees)
+        agrees = Text("NO", style="red") if row.within is False else "yes" if row.within else ""
+        table.add_row(row.statistic, row.published, row.source, f"{row.generated:.4g}", agrees)
     return table

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from cluster.causes import CAUSES_OF_MOVES
 from cluster.comparison import Comparison, Run
-from cluster.intervals import Interval
+from cluster.intervals import Interval, decimals_of
 
+MOST_DECIMALS = 6
+"""An interval that is narrower still is one of rounding."""
 HEADINGS = {
     "violations": "violations",
     "failovers": "failovers",
@@ -47,9 +50,9 @@ def comparison_caption(comparison: Comparison) -> str:
 
 def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
     """Return the closing table."""
-    caption = comparison_caption(comparison)
+    caption = Text(comparison_caption(comparison), style="table.caption")
     if remark:
-        caption += f"\n[red]interrupted: {remark}[/red]"
+        caption.append(f"\ninterrupted: {remark}", style="red")
     table = Table(title=title, caption=caption)
     headings, rows = comparison_rows(comparison)
     for number, heading in enumerate(headings):
@@ -60,8 +63,13 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
 
 
 def cell(estimate: Interval, *, signed: bool = False) -> str:
-    """Return a mean with its interval, where it has one; `signed`: with a plus, where it is positive."""
+    """Return a mean with its interval, where it has one; `signed`: with a plus, where it is positive.
+
+    There are as many decimals as show the first digit of the interval, if it is not 0.
+    """
     digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
+    if (wanted := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
+        digits = max(digits, wanted)
     text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{digits}f}"
     return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from cluster.closing_tables import HEADINGS, cell
 from cluster.results_comparison import ResultsComparison
+from plb.words import listed
 
 LONGEST_VALUE = 60
 """Characters of a value that are shown."""
@@ -62,6 +63,7 @@ def lines(found: ResultsComparison) -> Iterator[str]:
     hashes = {one.summary["scenario_sha256"] for one in found.results}
     if len(found.results) > 1 and len(hashes) == 1:
         yield f"All ran the same scenario, {next(iter(hashes))[:12]}."
+    yield from _unpaired(found)
     yield from _differing("The scenarios differ", found.scenario_differences)
     yield from _differing("They were made with different versions", found.version_differences)
     for one, run in found.interrupted:
@@ -69,6 +71,17 @@ def lines(found: ResultsComparison) -> Iterator[str]:
         yield f"Interrupted after {days:.2f} days, and left out: {run.policy}, repeat {run.repeat + 1} of {one.folder}"
     for one, runs in found.missing:
         yield f"Not begun: {runs} {'run' if runs == 1 else 'runs'} of {one.folder}"
+
+
+def _unpaired(found: ResultsComparison) -> Iterator[str]:
+    """Yield which rows have no differences to the first one, and why."""
+    labels = _labels(found)
+    policies: dict[tuple[str, str], list[str]] = {}
+    for row in found.rows:
+        if row.unpaired:
+            policies.setdefault((labels[row.directory], row.unpaired), []).append(row.policy)
+    for (label, why), names in policies.items():
+        yield f"No difference to the first row for {listed(names)} of {label}, as its tenants may be others: {why}."
 
 
 def _differing(heading: str, values: Mapping[str, Sequence[Any]]) -> Iterator[str]:

@@ -62,10 +62,20 @@ def say(message: str) -> None:
 
 
 def output(*, quiet: bool = False) -> Console:
-    """Return the console for tables on standard output; wide where that is no terminal."""
-    from rich.console import Console
+    """Return the console for tables on standard output; wide where that is no terminal.
 
-    console = Console(quiet=quiet)
+    What it prints is text: names with brackets stay as they are. What is to stand out is a `rich.text.Text`.
+    """
+    from cluster.fitting import FittingConsole
+
+    console = FittingConsole(quiet=quiet)
     if not console.is_terminal:
         console.width = max(console.width, WIDTH_OF_FILES)
     return console
+
+
+def messages(*, quiet: bool = False) -> Console:
+    """Return the console for progress on standard error; it prints text, as `output` does."""
+    from cluster.fitting import FittingConsole
+
+    return FittingConsole(stderr=True, quiet=quiet)

@@ -63,15 +63,17 @@ class ResultsExistError(PlbError, FileExistsError):
         The directory, or the file.
     of_files
         Whether a directory was wanted; False: a file.
+    forced
+        What the command does with ``--force``.
     """
 
-    def __init__(self, folder: Path, of_files: bool = True) -> None:
-        super().__init__(folder, of_files)
+    def __init__(self, folder: Path, of_files: bool = True, forced: str = "overwrite it") -> None:
+        super().__init__(folder, of_files, forced)
         self.folder, self.of_files = folder, of_files
         if not of_files:
-            self._message = f"{folder}: is there already; give another file, or --force to overwrite it"
+            self._message = f"{folder}: is there already; give another file, or --force to {forced}"
         elif folder.is_dir():
-            self._message = f"{folder}: holds files already; give another directory, or --force to overwrite it"
+            self._message = f"{folder}: holds files already; give another directory, or --force to {forced}"
         else:
             self._message = f"{folder}: is a file; give a directory"
 

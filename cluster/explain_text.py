@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -41,7 +40,7 @@ def render(found: Explanation, best: int) -> Iterator[RenderableType]:
 def _head(found: Explanation) -> Iterator[str]:
     stay, run, when = found.stay, found.run, in_words(found.time_s)
     who = f"{stay.tenant} of class {stay.tenant_class}"
-    yield f"{who} at {when} ({found.time_s} s), under {run.policy}, repeat {run.repeat}"
+    yield f"{who} at {when} ({found.time_s} s), under {run.policy}, repeat {run.repeat + 1}"
     if found.status == "not arrived":
         yield f"It is not there yet: it arrives at {in_words(stay.arrival_s)} ({stay.arrival_s} s)."
     elif found.status == "departed":
@@ -51,7 +50,7 @@ def _head(found: Explanation) -> Iterator[str]:
 def _history(found: Explanation) -> Table:
     table = Table("time", "what happened until then", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for event in found.events:
-        table.add_row(in_words(event.time_s), escape(event.text))
+        table.add_row(in_words(event.time_s), event.text)
     return table
 
 
@@ -102,7 +101,7 @@ def _eliminated(eliminated: Sequence[Elimination], nodes: int) -> Table:
     left = nodes
     for one in eliminated:
         left -= one.nodes
-        table.add_row(rule_in_words(one.rule), str(one.nodes), str(left), escape(str(one)))
+        table.add_row(rule_in_words(one.rule), str(one.nodes), str(left), str(one))
     return table
 
 
@@ -184,7 +183,7 @@ def _changes(one: Alternatives, best: int) -> Iterator[RenderableType]:
     table.add_column("node", no_wrap=True)
     table.add_column("all of this", overflow="fold")
     for closed in one.closed[:best]:
-        table.add_row(closed.node, escape("\n".join(closed.changes)))
+        table.add_row(closed.node, "\n".join(closed.changes))
     yield table
     rest = [closed for closed in one.nearest if closed not in one.closed[:best]]
     for closed in rest:

@@ -41,6 +41,11 @@ class Interval:
         return {"mean": self.mean, "low": self.mean - half, "high": self.mean + half}
 
 
+def decimals_of(half_width: float | None) -> int:
+    """Return the decimals with which half the width of an interval shows its first digit; 0 for none."""
+    return max(0, -math.floor(math.log10(half_width))) if half_width else 0
+
+
 def half_width(values: Sequence[float]) -> float | None:
     """Return half the width of the 95 % interval of the mean; None for fewer than two values."""
     if len(values) < 2:

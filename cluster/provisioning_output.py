@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cluster.console import FAILED, output, say
+from cluster.console import FAILED, messages, output, say
 from cluster.results import check_file, stamped, write_json
 from plb import ConflictError
 from plb.provisioning import Moves, ProvisioningPlan
@@ -84,7 +83,7 @@ def finish(
         say(fault)
     for what, path in written.items():
         if path is not None:
-            console.print(f"{what}: {path}", highlight=False, markup=False)
+            console.print(f"{what}: {path}")
     if json is not None:
         write_json(json, stamped(_figures(plan, moves, valid=not faults), configuration, seed))
     if faults:
@@ -97,7 +96,7 @@ def progress(quiet: bool) -> Iterator[Tell]:
     if quiet:
         yield lambda _text: None
         return
-    with Console(stderr=True).status("") as status:
+    with messages().status("") as status:
         yield lambda text: status.update(escape(text))
 
 
@@ -117,7 +116,7 @@ def _figures(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> dic
 
 def _table(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> Table:
     problem = plan.instance
-    table = Table(title=escape(f"plan for {problem.name}"), show_header=False)
+    table = Table(title=f"plan for {problem.name}", show_header=False)
     table.add_column()
     table.add_column(justify="right")
     table.add_row("applications", f"{len(problem.applications):,}")
@@ -128,7 +127,7 @@ def _table(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> Table
     table.add_row("nodes", f"{plan.nodes:,}")
     for number, node_type in enumerate(problem.nodes):
         if len(problem.nodes) > 1:
-            table.add_row(escape(f"  {node_type.name}"), f"{int((plan.kind == number).sum()):,}")
+            table.add_row(f"  {node_type.name}", f"{int((plan.kind == number).sum()):,}")
     table.add_row("lower bound", f"{plan.lower_bound:,}")
     table.add_row("above it", f"{plan.deviation_percent:.2f} %")
     table.add_row("seconds", f"{plan.seconds:.2f}")

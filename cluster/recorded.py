@@ -68,6 +68,8 @@ def read_run(
     ----------
     policy
         Its policy; None: the first of the scenario.
+    repeat
+        Its repeat, from 0.
     given
         The scenario as it was read from its file. Results tell the files that it imports, and those of policies, by
         their content alone: from here it is known where they are. So are the traces, or the plan.
@@ -91,8 +93,9 @@ def read_run(
     if not any(name == wanted for name, _ in runs):
         raise UnknownNameError("policy", wanted, list(dict.fromkeys(name for name, _ in runs)), str(folder))
     if (wanted, repeat) not in runs:
-        known = sorted(number for name, number in runs if name == wanted)
-        raise PlbError(f"{folder}: there is no repeat {repeat} of {wanted}, only {', '.join(map(str, known))}")
+        # what is printed counts from 1, tables from 0
+        known = sorted(number + 1 for name, number in runs if name == wanted)
+        raise PlbError(f"{folder}: there is no repeat {repeat + 1} of {wanted}, only {', '.join(map(str, known))}")
     scenario = _with_workload_of(scenario, folder, given, traces)
     return RecordedRun(results, scenario, wanted, repeat, int(runs[wanted, repeat].totals["simulated_seconds"]))
 

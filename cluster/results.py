@@ -94,8 +94,17 @@ class ResultsFolder:
         write_json(self.folder / TIMINGS, {"runs": timings})
 
 
-def check_free(folder: Path, *, force: bool = False) -> None:
+def check_free(folder: Path, *, force: bool = False, forced: str = "overwrite it") -> None:
     """Raise an error if a directory cannot take results.
+
+    Parameters
+    ----------
+    folder
+        The directory.
+    force
+        Whether it may hold files.
+    forced
+        What the command does then, for the message.
 
     Raises
     ------
@@ -105,7 +114,7 @@ def check_free(folder: Path, *, force: bool = False) -> None:
         It cannot be written to.
     """
     if folder.exists() and (not folder.is_dir() or (not force and any(folder.iterdir()))):
-        raise ResultsExistError(folder)
+        raise ResultsExistError(folder, forced=forced)
     check_writable(folder)
 
 

@@ -10,7 +10,7 @@ import attrs
 from cluster.comparison import FIGURES, Estimate, compare
 from cluster.intervals import Interval
 from cluster.results_reading import Results, RunSummary
-from cluster.scenario_differences import same_tenants, scenario_differences, version_differences
+from cluster.scenario_differences import scenario_differences, version_differences, why_other_tenants
 from plb import ConflictError
 
 
@@ -30,6 +30,8 @@ class Row:
         Repeats in which it faced the tenants of the first row; 0 in the first row itself.
     differences
         By figure, its difference to the first row; empty without pairs.
+    unpaired
+        Why there are no pairs; empty where there are, and in the first row itself.
     """
 
     directory: str
@@ -38,6 +40,7 @@ class Row:
     figures: Mapping[str, Estimate]
     pairs: int
     differences: Mapping[str, Interval]
+    unpaired: str
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -77,6 +80,14 @@ class ResultsComparison:
         """Directories of which runs have not begun, with their number."""
         wanted = [(one, _wanted(one) - len(one.runs)) for one in self.results]
         return [(one, runs) for one, runs in wanted if runs > 0]
+
+    @property
+    def origin(self) -> tuple[dict[str, Any], int | None]:
+        """What is compared, for the stamp of the figures: hashes, seeds and versions; and the seed that all have."""
+        kept = ("scenario_sha256", "seed", "versions")
+        compared = [{name: one.summary[name] for name in kept} for one in self.results]
+        seeds = {one["seed"] for one in compared}
+        return {"compared": compared}, seeds.pop() if len(seeds) == 1 else None
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain JSON values under stable keys."""
@@ -135,14 +146,16 @@ def _row(
     first_runs: Sequence[RunSummary],
     figures: Mapping[str, Estimate],
 ) -> Row:
-    (number, policy), pairs = key, []
-    if key != first and same_tenants(results[first[0]], results[number]):
+    (number, policy), pairs, why = key, [], ""
+    if key != first and not (why := why_other_tenants(results[first[0]], results[number])):
         known = {run.repeat: run for run in first_runs}
-        pairs = [(known[run.repeat], run) for run in runs if run.repeat in known]
+        both = [(known[run.repeat], run) for run in runs if run.repeat in known]
         # equal scenarios of different versions may have other tenants; their number would tell
-        pairs = [(one, other) for one, other in pairs if one.totals["tenants"] == other.totals["tenants"]]
+        pairs = [(one, other) for one, other in both if one.totals["tenants"] == other.totals["tenants"]]
+        if not pairs:
+            why = "in every repeat another number of tenants came" if both else "no repeat is finished in both"
     differences = {name: _difference(name, pairs) for name in FIGURES} if pairs else {}
-    return Row(str(results[number].folder), policy, len(runs), figures, len(pairs), differences)
+    return Row(str(results[number].folder), policy, len(runs), figures, len(pairs), differences, why)
 
 
 def _difference(name: str, pairs: Sequence[tuple[RunSummary, RunSummary]]) -> Interval:

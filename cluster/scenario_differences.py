@@ -11,13 +11,14 @@ from cluster.hardware import Cluster, Group
 from cluster.results_reading import Results
 from cluster.studies.simulated import PER_ARM
 from plb import PlbError
+from plb.words import listed
 
 MISSING = "-"
 """Stands for a key that a scenario does not have."""
 NOT_OF_TENANTS = (*PER_ARM, "density", "density_end")
 """Fields of ``[workload]`` on which tenants do not depend, or only by what they are promised in all."""
 SAME_PROMISES = 1e-9
-"""Relative difference up to which what all tenants are promised counts as the same."""
+"""Relative difference up to which promises to all tenants count as the same; beyond that, one tenant more may come."""
 
 
 def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
@@ -44,13 +45,21 @@ def same_tenants(first: Results, second: Results) -> bool:
     So they did if the workload, the seed, the days and the share of past tenants are the same, and tenants are promised
     as much in all: 40 nodes at density 2 have the tenants of 50 such nodes at density 1.6.
     """
-    if _origin(first) != _origin(second):
-        return False
+    return not why_other_tenants(first, second)
+
+
+def why_other_tenants(first: Results, second: Results) -> str:
+    """Return why two results did not face the same tenants, see `same_tenants`; empty where they did."""
+    differing = _differing([dict(_flat(_origin(one))) for one in (first, second)])
+    if differing:
+        return f"{listed(list(differing))} {'differs' if len(differing) == 1 else 'differ'}"
     promised = [_promised(one.summary["scenario"]) for one in (first, second)]
-    return all(
-        one is not None and other is not None and math.isclose(one, other, rel_tol=SAME_PROMISES)
-        for one, other in zip(*promised, strict=True)
-    )
+    for one, other in zip(*promised, strict=True):
+        if one is None or other is None:
+            return "the scenarios do not tell what tenants are promised"
+        if not math.isclose(one, other, rel_tol=SAME_PROMISES):
+            return f"tenants are promised {other:.10g} of {_metric(second)} in all, not {one:.10g}"
+    return ""
 
 
 def _origin(results: Results) -> dict[str, Any]:
@@ -64,6 +73,10 @@ def _origin(results: Results) -> dict[str, Any]:
         "seed": results.summary["seed"],
         "split": results.summary.get("split"),
     }
+
+
+def _metric(results: Results) -> str:
+    return str(results.summary["scenario"]["workload"]["density_metric"])
 
 
 def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -11,6 +11,7 @@ import attrs
 
 from cluster.capacity.search import Search, least_sufficient
 from cluster.errors import ScenarioError, ScenarioProblem
+from cluster.hardware import MOST_NODES
 from cluster.scenario import MOST_DENSITY, Scenario
 from plb import InvalidValueError
 from plb.model import check_number
@@ -20,7 +21,7 @@ VIOLATIONS_A_DAY = 1.0
 LEAST_REPEATS = 3
 """Without ``--repeats``: two give an interval so wide that it says nothing."""
 NODES_STEP, DENSITY_STEP = 1.0, 0.05
-LEAST_STEP, MOST_NODES = 1e-6, 1e6
+LEAST_STEP = 1e-6
 FARTHEST = 4
 """Unless told otherwise, a search ends at so many times the nodes or the density of the scenario."""
 FIRST_STEP_SHARE = 16
@@ -71,9 +72,9 @@ class Question:
     def __attrs_post_init__(self) -> None:
         check_number("capacity", "violations", self.violations)
         check_number("capacity", "refused", self.refused, high=1.0)
-        check_number("capacity", "step", self.step, low=LEAST_STEP)
+        most = _most(self.searched)
+        check_number("capacity", "step", self.step, low=LEAST_STEP, high=most)
         check_number("capacity", "lowest", self.lowest, low_open=True)
-        most = MOST_NODES if self.searched is Searched.NODES else MOST_DENSITY
         check_number("capacity", "highest", self.highest, low=self.lowest, high=most)
         if self.searched is Searched.NODES and not float(self.step).is_integer():
             raise InvalidValueError("capacity", "step", self.step, "a whole number of nodes")
@@ -170,14 +171,22 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
         "violations": VIOLATIONS_A_DAY,
         "refused": 0.0,
         "lowest": max(least, step),
-        "highest": max(min(FARTHEST * own, MOST_NODES if of_nodes else MOST_DENSITY), step),
+        "highest": max(min(FARTHEST * own, _most(searched)), step),
         "step": step,
     }
     chosen = {**defaults, **known}
     if chosen["lowest"] < least:
         allowed = f"at least {least:g}: the nodes in groups stay, and each fault domain that fails needs one"
         raise InvalidValueError("capacity", "lowest", chosen["lowest"], allowed)
+    if chosen["lowest"] > chosen["highest"] and "highest" not in known:
+        allowed = f"at most {chosen['highest']:g}, where the search ends unless --highest says otherwise"
+        raise InvalidValueError("capacity", "lowest", chosen["lowest"], allowed)
     return Question(searched=searched, own=own, **chosen)
+
+
+def _most(searched: Searched) -> float:
+    """Return the most nodes, or the highest density, that a scenario may have."""
+    return float(MOST_NODES) if searched is Searched.NODES else MOST_DENSITY
 
 
 def _least_nodes(scenario: Scenario) -> int:

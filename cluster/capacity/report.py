@@ -95,10 +95,10 @@ def _fails(question: Question, point: Point) -> str:
 
 
 def _change(question: Question, found: float) -> str:
-    """Return what would have to change in the scenario."""
+    """Return what would have to change in the scenario; of a density, how far it is from the one that was found."""
     difference = found - question.own
     if question.searched is Searched.DENSITY:
-        share = abs(difference) / question.own
+        share = abs(difference) / found
         if share < 0.005:
             return "That is the scenario's own density."
         return f"The scenario's {question.own:g} is {share:.0%} {'less' if difference > 0 else 'more'}."

@@ -61,8 +61,8 @@ class CapacitySearch:
         self.subject, self.question, self.folder = subject, question, folder
         self._jobs, self._console = jobs, console
         self.answers: Mapping[str, Answer] = {policy: Answer(policy) for policy in subject.scenario.run.policies}
-        if not _is_of(folder, self._asked):
-            check_free(folder, force=force)
+        if not _is_of(folder, self.asked):
+            check_free(folder, force=force, forced="write the answer anew, from the runs that fit and are kept")
             if folder.exists():
                 (folder / PLOT).unlink(missing_ok=True)
 
@@ -71,6 +71,11 @@ class CapacitySearch:
         """Question and answers so far, as plain JSON values."""
         run = self.subject.scenario.run
         return figures(self.question, self.answers, run.repeats, run.days)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What is asked of which scenario, as plain JSON values."""
+        return {"scenario_sha256": self.subject.scenario.digest(), "question": self.figures["question"]}
 
     def run(self) -> Mapping[str, Answer]:
         """Search to the end, or until Ctrl-C, and write report and plot.
@@ -102,10 +107,6 @@ class CapacitySearch:
         save_capacity(self.folder / PLOT, self.question, list(self.answers.values()), scenario.name)
         return self.answers
 
-    @property
-    def _asked(self) -> dict[str, Any]:
-        return {"scenario_sha256": self.subject.scenario.digest(), "question": self.figures["question"]}
-
     def _evaluate(self, journal: Journal, pairs: Sequence[tuple[str, float]]) -> list[Point]:
         """Make the runs of policies at values, those with the same tenants one after the other."""
         repeats = range(self.subject.scenario.run.repeats)
@@ -124,7 +125,7 @@ class CapacitySearch:
             found[place].append(outcome.values)
         points = [point_of(self.question, value, of) for (_, value), of in zip(pairs, found, strict=True)]
         for (policy, _), point in zip(pairs, points, strict=True):
-            self._console.print(f"{policy}: {in_words(self.question, point)}", highlight=False)
+            self._console.print(f"{policy}: {in_words(self.question, point)}")
         return points
 
 

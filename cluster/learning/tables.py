@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from math import floor, log10
-
 from rich.box import SIMPLE_HEAVY
-from rich.markup import escape
 from rich.table import Table
 
-from cluster.intervals import Interval
+from cluster.intervals import Interval, decimals_of
 from cluster.learning.config import LearningConfig
 from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import UTILISATION, figure
@@ -24,15 +21,14 @@ def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Ta
     resources = config.machines.resources
     used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
     columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
-    name = escape(config.name)
     table = Table(
-        title=f"{name}: {evaluation.machines} machines, {evaluation.sequences} held-back job sequences",
+        title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-back job sequences",
         caption="± half of the 95 % interval; < the learned policy is better, > worse, sequence by sequence",
         box=SIMPLE_HEAVY,
     )
     table.add_column("policy", no_wrap=True)
     for column in columns:
-        table.add_column(escape(figure(column).heading), justify="right", no_wrap=True)
+        table.add_column(figure(column).heading, justify="right", no_wrap=True)
     for policy in evaluation.figures:
         cells = []
         for column in columns:
@@ -45,5 +41,5 @@ def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Ta
 def cell(interval: Interval) -> str:
     """Return a mean and half of its interval, to the first digit of the latter."""
     half = interval.half_width or 0.0
-    decimals = min(MOST_DECIMALS, max(0, -floor(log10(half)))) if half else (1 if interval.mean else 0)
+    decimals = min(MOST_DECIMALS, decimals_of(half)) if half else (1 if interval.mean else 0)
     return f"{interval.mean:,.{decimals}f}±{half:.{decimals}f}"

@@ -126,7 +126,7 @@ def _moved(row: Mapping[str, Any], folder: str) -> Moved:
         *(row["phase"], row["cause"], row["outcome"]),
     )
     command = ["plb", "explain", folder, "--partition", row["tenant"], "--time", str(row["time_s"])]
-    command += ["--policy", row["policy"], "--repeat", str(row["repeat"])]
+    command += ["--policy", row["policy"], "--repeat", str(row["repeat"] + 1)]
     return Moved(
         policy=row["policy"],
         repeat=str(row["repeat"] + 1),

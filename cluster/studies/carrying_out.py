@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from cluster.console import messages
 from cluster.digests import digest_of
 from cluster.errors import ResultsExistError
 from cluster.results import check_writable, stamped, versions, write_json
@@ -197,7 +198,6 @@ def _row(task: Task, values: Mapping[str, Any]) -> Row:
 @contextmanager
 def progress_bar(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]:
     """Show how many runs are done, how many failed, and the time that is left."""
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -208,17 +208,17 @@ def progress_bar(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
+    console = messages()
     failures = 0
     if known and not quiet:
-        console.print(f"{name}: {known} of {runs} runs are finished already", highlight=False)
+        console.print(f"{name}: {known} of {runs} runs are finished already")
     with Progress(*columns, console=console, disable=quiet, speed_estimate_period=600.0) as bar:
         shown = bar.add_task(name, total=runs - known)
 
@@ -226,7 +226,7 @@ def progress_bar(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]
             nonlocal failures
             if outcome.error is not None:
                 failures += 1
-                bar.console.print(f"failed: {outcome.key}", highlight=False)
+                bar.console.print(f"failed: {outcome.key}")
                 bar.update(shown, description=f"{name}, {failures} failed")
             bar.advance(shown)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.table import Table as RichTable
 
+from cluster.console import messages
 from cluster.plots import COLOURS, save_figure
 from cluster.results import write_json
 from cluster.studies.carrying_out import STUDY, Place, check_study, head_of
@@ -50,8 +51,6 @@ def cells_of(traces: Path | None, regions: Sequence[str], *, quick: bool, seed: 
 
 def carry_out_peaks(cells: Sequence[Cell], place: Place, seed: int) -> tuple[RichTable, dict[str, Any]]:
     """Compute all panels, write them into the directory, and return a table and the figures as JSON."""
-    from rich.console import Console
-
     check_study(place.folder / STUDY, "peaks")
     if (place.folder / CURVES).exists() and not place.restart:
         raise PlbError(f"{place.folder}: holds the study already; give another directory, or --restart")
@@ -59,7 +58,7 @@ def carry_out_peaks(cells: Sequence[Cell], place: Place, seed: int) -> tuple[Ric
         {"cell": cell.name, "machines": len(cell.samples.machine), "samples": len(cell.samples)} for cell in cells
     ]
     write_json(place.folder / STUDY, head_of("peaks", {"seed": seed, "cells": described}))
-    with Console(stderr=True, quiet=place.quiet).status("peaks") as status:
+    with messages(quiet=place.quiet).status("peaks") as status:
         found = list(panels(cells, status.update))
     write_parquet(_frame(found), place.folder / CURVES)
     for figure in dict.fromkeys(panel.figure for panel in found):

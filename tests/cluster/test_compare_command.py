@@ -104,10 +104,12 @@ CHANGED = [
     ({"cluster": {"nodes": 20}, "workload": {"density": 0.75}}, True),
     ({"cluster": {"vcores": 160.0}, "workload": {"density": 0.75}}, True),
     ({"cluster": {"nodes": 13, "groups": [{"nodes": 3, "vcores": 80.0}]}, "workload": {"density": 15 / 13}}, True),
+    ({"cluster": {"nodes": 11}, "workload": {"density": 1.363636364}}, True),
     ({"cluster": {"violation_threshold": 0.8}}, True),
     ({"workload": {"oracle_hours": 2.0}}, True),
     ({"faults": {"days_between_crashes": 3.0}}, True),
     ({"cluster": {"nodes": 20}}, False),
+    ({"cluster": {"nodes": 11}, "workload": {"density": 1.3636}}, False),
     ({"workload": {"density": 1.6}}, False),
     ({"workload": {"density_end": 1.6}}, False),
     ({"workload": {"pair_share": 0.1}}, False),
@@ -127,7 +129,7 @@ def test_tenants_are_told_from_the_scenario(tmp_path, sections, same):
     assert same_tenants(one, other) == same_tenants(other, one) == same
 
 
-@pytest.mark.parametrize(("sections", "same"), [CHANGED[0], CHANGED[2], CHANGED[7], CHANGED[10]])
+@pytest.mark.parametrize(("sections", "same"), [CHANGED[0], CHANGED[2], CHANGED[3], CHANGED[9], CHANGED[12]])
 def test_tenants_that_are_told_to_be_the_same_are(sections, same):
     """By the sequences themselves."""
     sequences = []
@@ -147,6 +149,35 @@ def test_no_differences_are_given_where_tenants_are_others(tmp_path):
     found = compare_results([one, other])
     assert [row.pairs for row in found.rows] == [0, 0]
     assert table_of_differences(found, FIGURES) is None
+
+
+@pytest.mark.parametrize(
+    ("sections", "why"),
+    [
+        ({"run": {"seed": 9}}, "seed differs."),
+        ({"run": {"days": 0.5}, "workload": {"pair_share": 0.1}}, "workload.pair_share, run.days differ."),
+        ({"cluster": {"nodes": 20}}, "tenants are promised 2400 of cpu in all, not 1200."),
+        (
+            {"cluster": {"nodes": 11}, "workload": {"density": 1.3636}},
+            "tenants are promised 1199.968 of cpu in all, not 1200.",
+        ),
+    ],
+)
+def test_rows_without_a_difference_say_why(tmp_path, sections, why):
+    """Once a directory, with what is not the same."""
+    one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
+    other = written(tmp_path / "other", summary_of(**sections), {"original": [1, 2], "modified": [1, 2]})
+    said = list(lines(compare_results([one, other])))
+    expected = "No difference to the first row for original, modified of other, as its tenants may be others: "
+    assert [line for line in said if line.startswith("No diff")] == [expected + why]
+    assert not any(line.startswith("No diff") for line in lines(compare_results([other])))
+
+
+def test_rows_without_a_common_repeat_say_so(tmp_path):
+    """Or where other numbers of tenants came."""
+    one = written(tmp_path / "one", summary_of(), {"original": [1, 2]}, cut=[("original", 1)])
+    other = written(tmp_path / "other", summary_of(), {"original": [1, 2]}, cut=[("original", 0)])
+    assert any(line.endswith("no repeat is finished in both.") for line in lines(compare_results([one, other])))
 
 
 def test_scenarios_that_do_not_tell_count_as_others(tmp_path):
@@ -227,7 +258,10 @@ def test_command_compares_real_directories(simulated, tmp_path):
     for words in ("2 results", "difference to the first row", "cluster.nodes: 10 | 12", "workload.density: 1.5 | 1.25"):
         assert words in run.stdout
     found = json.loads((tmp_path / "found.json").read_text())
-    assert set(found) == {"directories", "rows", "scenario_differences", "version_differences"}
+    assert set(found) == {"directories", "rows", "scenario_differences", "version_differences", "stamp"}
+    assert found["stamp"]["seed"] == found["directories"][0]["seed"]
+    assert len(found["stamp"]["configuration_sha256"]) == 64
+    assert "polars" in found["stamp"]["versions"]
     assert [row["pairs"] for row in found["rows"]] == [0, 2, 2, 2]
     assert set(found["rows"][0]["figures"]) == set(FIGURES)
     assert set(found["rows"][0]["figures"]["moves"]) == {"mean", "half_width", "ratio"}

@@ -186,6 +186,21 @@ def test_another_policy_is_asked_for_by_its_name(results: Path, run: RecordedRun
     assert (found["policy"], found["decided_by"]) == ("first_fit", "first_fit")
 
 
+def test_repeats_are_counted_from_one_as_they_are_printed(tmp_path: Path):
+    """The tables and the file count them from 0."""
+    (tmp_path / "small.toml").write_text(SMALL.replace("days = 0.1", "days = 0.02"))
+    assert plb("simulate", tmp_path / "small.toml", "--repeats", 2, "--out", tmp_path / "out", "--quiet").exit_code == 0
+    first, second = (set(read_run(tmp_path / "out", repeat=repeat).table("tenants")["tenant"]) for repeat in (0, 1))
+    asked = ("--partition", min(second - first), "--time", "5m")
+    text, found = told(tmp_path / "out", tmp_path, *asked, "--repeat", 2)
+    assert "under modified, repeat 2" in text
+    assert found["repeat"] == 1
+    for repeat in ((), ("--repeat", 1)):
+        assert plb("explain", tmp_path / "out", *asked, *repeat).exit_code == BAD_INPUT
+    done = plb("explain", tmp_path / "out", *asked, "--repeat", 3)
+    assert "there is no repeat 3 of modified, only 1, 2" in done.output
+
+
 def test_tenants_that_are_not_there_are_told_when_they_are(results: Path, run: RecordedRun, tmp_path: Path):
     """Before the arrival the run is not even played; after the departure there is the history alone."""
     tenants = run.table("tenants")
@@ -260,7 +275,8 @@ def test_quiet_prints_nothing(results: Path, run: RecordedRun, tmp_path: Path):
         ({"--time": "3h"}, "expected a time from 0 to the end of the run, 2h24m (8640 s)"),
         ({"--time": "soon"}, "expected seconds, such as 345600, or days"),
         ({"--policy": "modifed"}, "unknown policy 'modifed'; did you mean 'modified'?"),
-        ({"--repeat": "1"}, "there is no repeat 1 of modified, only 0"),
+        ({"--repeat": "2"}, "there is no repeat 2 of modified, only 1"),
+        ({"--repeat": "0"}, "greater than or equal to 1"),
         ({"--traces": "nowhere"}, "the tenants come from nowhere, which is not there"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

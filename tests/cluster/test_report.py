@@ -286,7 +286,7 @@ def test_every_move_stands_in_the_list_with_its_reason(page: Page, eventful: Pat
         assert row[10].startswith(m["why"])
         assert row[10].endswith(
             f"plb explain {eventful} --partition {m['tenant']} --time {m['time_s']} "
-            f"--policy {m['policy']} --repeat {m['repeat']}"
+            f"--policy {m['policy']} --repeat {m['repeat'] + 1}"
         )
 
 
@@ -428,7 +428,7 @@ def test_policies_may_have_any_name_that_a_directory_can_have(eventful: Path, tm
     assert "<b>" not in text
     assert [row[0] for row in page.table("Policies beside one another")[1:]] == ["modified", name]
     (command,) = {row[10].split("--policy")[1] for row in page.table("moved")[1:] if row[:2] == [name, "1"]}
-    assert shlex.split(command) == [name, "--repeat", "0"]
+    assert shlex.split(command) == [name, "--repeat", "1"]
 
 
 def test_refusals_are_counted_by_rule(page: Page, eventful: Path):

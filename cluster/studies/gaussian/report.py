@@ -161,7 +161,7 @@ def table_of_findings(found: Sequence[Finding]) -> Table:
 
 
 def _table(title: str, caption: str, headings: Sequence[str]) -> Table:
-    shown = Table(title=title.replace("[", r"\["), caption=caption.replace("[", r"\["))
+    shown = Table(title=title, caption=caption)
     for index, heading in enumerate(headings):
         shown.add_column(heading, justify="right" if index else "left")
     return shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from cluster.capacity.points import point_of
 from cluster.capacity.question import Searched, ask
 from cluster.capacity.report import sentence
 from cluster.errors import ScenarioError
+from cluster.hardware import MOST_NODES
 from cluster.scenario_file import scenario_from
 from plb import InvalidValueError
 from tests.cluster.capacity.made_up import point, question_of, totals
@@ -107,7 +109,24 @@ def test_sentence_of_density_compares_it_with_that_of_the_scenario():
     question = question_of(Searched.DENSITY)
     found = answered(question, {"any": lambda density: 0.0 if density <= 1.5 else 2.0})["any"]
     assert "density 1.5 suffices, with 0.00 ± 0.00 violations a day; density 1.55 does not" in sentence(question, found)
-    assert "The scenario's 2 is 25% more." in sentence(question, found)
+    assert "The scenario's 2 is 33% more." in sentence(question, found)
+
+
+@given(st.integers(1, 159))
+def test_share_of_the_sentence_is_of_the_density_that_was_found(place):
+    """That density, and so much more or less of it, is the scenario's."""
+    question = question_of(Searched.DENSITY)
+    edge = place * 0.05
+    said = sentence(
+        question, answered(question, {"any": lambda density: 0.0 if density <= edge + 1e-9 else 2.0})["any"]
+    )
+    share = re.search(r"The scenario's 2 is (\d+)% (less|more)", said)
+    if share is None:
+        assert "That is the scenario's own density." in said
+        assert edge == pytest.approx(2.0)
+    else:
+        change = int(share[1]) / 100 * (1 if share[2] == "more" else -1)
+        assert edge * (1 + change) == pytest.approx(2.0, abs=0.0051 * edge)
 
 
 def test_sentence_says_where_chance_decides():
@@ -182,6 +201,14 @@ def test_what_cannot_be_asked_is_refused(sections, searched, words):
         ask(scenario(**sections), searched, {})
 
 
+@pytest.mark.parametrize("nodes", [25_000, 25_001, 60_000, MOST_NODES])
+def test_search_of_very_many_nodes_ends_where_clusters_do(nodes):
+    """Four times the scenario's own nodes may be more than a scenario may have."""
+    question = ask(scenario(cluster={**small_region()["cluster"], "nodes": nodes}), Searched.NODES, {})
+    assert question.highest == min(4 * nodes, MOST_NODES)
+    assert question.scenario(scenario(), question.easiest).cluster.nodes == question.highest
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -192,7 +219,12 @@ def test_what_cannot_be_asked_is_refused(sections, searched, words):
         ({"step": 7.0, "lowest": 8.0, "highest": 13.0}, "a multiple of the step 7"),
         ({"lowest": 0.0}, "lowest = 0.0"),
         ({"step": 0.0}, "step = 0.0"),
-        ({"highest": 1e7}, "highest = 10000000.0"),
+        ({"highest": 1e7}, "highest = 10000000.0 is not allowed; expected a finite number >= 1 and <= 100000"),
+        ({"step": 1e6}, "step = 1000000.0"),
+        (
+            {"lowest": 300.0},
+            "lowest = 300.0 is not allowed; expected at most 40, where the search ends unless --highest",
+        ),
     ],
 )
 def test_values_out_of_range_are_refused(given, words):

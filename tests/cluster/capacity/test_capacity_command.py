@@ -159,7 +159,7 @@ def test_answers_are_those_of_the_curve(made_up, scenario, tmp_path):
 def test_other_questions_need_force_and_use_the_runs_that_there_are(made_up, scenario, tmp_path):
     """What is found for one limit is not overwritten by mistake."""
     made_up(scenario, tmp_path / "out", Counting(falling)).run()
-    with pytest.raises(PlbError, match="--force"):
+    with pytest.raises(PlbError, match="--force to write the answer anew, from the runs that fit and are kept"):
         made_up(scenario, tmp_path / "out", Counting(falling), violations=3.0)
     again = Counting(falling)
     answers = made_up(scenario, tmp_path / "out", again, force=True, violations=3.0).run()
@@ -213,7 +213,13 @@ def test_command_answers_for_every_policy_with_the_same_bytes_for_any_jobs(scena
     for name in ("capacity.json", "capacity.png"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     report = json.loads((tmp_path / "one" / "capacity.json").read_text())
+    stamp = figures.pop("stamp")
     assert {"scenario", "scenario_sha256", "versions", "seed", "split", *figures} <= set(report)
+    assert (stamp["seed"], stamp["versions"]) == (report["seed"], report["versions"])
+    again = plb("capacity", scenario, *chosen, "--jobs", 1, "--out", tmp_path / "one", "--json", tmp_path / "b.json")
+    assert again.exit_code == 0
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+    assert len(stamp["configuration_sha256"]) == 64
 
 
 def test_command_searches_the_density(scenario, tmp_path):

@@ -1,0 +1,91 @@
+"""A console that prints names as they are, and tables so that every cell can be read, however narrow the terminal."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Column, Table
+
+WIDEST = 10_000
+"""Columns of a terminal in which every table has the room that it wants."""
+NARROWEST_TEXT = 20
+"""Columns of the table with longer texts are not made narrower: below that, words fall apart."""
+
+
+class FittingConsole(Console):
+    """A console that reads no markup, and narrows tables without cutting anything off.
+
+    A table that does not fit gets headings of several lines, and its texts are folded; names and figures stay in one
+    line. Where that is not enough, the space beside the rules goes, and where that is not enough either, the table is
+    printed as wide as it is then, and the terminal wraps its lines.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as any console of Rich does, tables fitted."""
+        width = self.width
+        fitted = [self._fitted(one) if isinstance(one, Table) else one for one in objects]
+        try:
+            self.width = max([width, *(self._measured(one).maximum for one in fitted if isinstance(one, Table))])
+            super().print(*fitted, **options)
+        finally:
+            self.width = width
+
+    def _measured(self, what: Any) -> Measurement:
+        return self.measure(what, options=self.options.update(max_width=WIDEST))
+
+    def _fitted(self, table: Table) -> Table:
+        """Return a table that is no wider than the console, where that can be."""
+        if self._measured(table).maximum <= self.width:
+            return table
+        fitted = self._narrowed(table)
+        if self._measured(fitted).maximum > self.width:
+            table = copy.copy(table)
+            table.padding = 0
+            fitted = self._narrowed(table)
+        return fitted
+
+    def _narrowed(self, table: Table) -> Table:
+        """Return a table of which the widest columns are narrower, one after the other, until it fits."""
+        own = [max(self._of_cells(column), self._measured(column.header).maximum) for column in table.columns]
+        least = [self._least(column) for column in table.columns]
+        widths = narrowed(own, least, self._measured(table).maximum - self.width)
+        fitted = copy.copy(table)
+        fitted.columns = [
+            replace(column, width=width, no_wrap=False, overflow="fold")
+            for column, width in zip(table.columns, widths, strict=True)
+        ]
+        return fitted
+
+    def _least(self, column: Column) -> int:
+        """Return the width below which a column cannot be read: a word of its heading, a name, a figure."""
+        cells = self._of_cells(column)
+        is_text = not column.no_wrap and column.justify != "right"
+        return max(self._measured(column.header).minimum, min(cells, NARROWEST_TEXT) if is_text else cells)
+
+    def _of_cells(self, column: Column) -> int:
+        return max((self._measured(cell).maximum for cell in column.cells), default=0)
+
+
+def narrowed(widths: Sequence[int], least: Sequence[int], excess: int) -> list[int]:
+    """Return widths that are less by `excess` in all, or by as much as can be; the widest ones give first.
+
+    Parameters
+    ----------
+    widths, least
+        Widths of columns, and what they cannot go below.
+    """
+    found = list(widths)
+    for _ in range(excess):
+        can_give = [place for place, width in enumerate(found) if width > least[place]]
+        if not can_give:
+            break
+        found[max(can_give, key=lambda place: found[place])] -= 1
+    return found
