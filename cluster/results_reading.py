@@ -87,6 +87,10 @@ class Results:
         """Return the numbers of the runs of a policy."""
         return [run.repeat for run in self.runs if run.policy == policy]
 
+    def lengths(self, policy: str) -> dict[int, float]:
+        """Return how many days each run of a policy covers, by the number of the run."""
+        return {run.repeat: run.totals["simulated_seconds"] / 86400.0 for run in self.runs if run.policy == policy}
+
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
         """Return a table of all runs, by policy and repeat.
 
