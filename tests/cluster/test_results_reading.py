@@ -83,6 +83,11 @@ def changed(folder: Path, file: str, change: Callable[[Any], Any]) -> Path:
     return folder
 
 
+def threshold(value: float) -> Callable[[Any], None]:
+    """Return a change of the threshold in a summary."""
+    return lambda summary: summary["scenario"]["cluster"].update(violation_threshold=value)
+
+
 def test_every_problem_of_a_file_is_named(folder: Path):
     """All that is wrong with the summary is told at once, each with its place and the nearest right name."""
 
@@ -116,6 +121,12 @@ def test_every_problem_of_a_file_is_named(folder: Path):
         ("summary.json", lambda all_: all_["runs"][0].update(downtime_seconds=1e300), "expected a number >= 0"),
         ("summary.json", lambda all_: all_["runs"][0]["moves_by_cause"].update(fear=-1), "moves_by_cause: found"),
         ("summary.json", lambda all_: all_["versions"].update(numpy=2), "versions: found a value that is no text"),
+        ("summary.json", threshold(0), "violation_threshold: found 0; expected a number above 0, up to 1"),
+        ("summary.json", threshold(-1), "violation_threshold: found -1; expected a number above 0, up to 1"),
+        ("summary.json", threshold(1.5), "violation_threshold: found 1.5; expected a number above 0, up to 1"),
+        ("summary.json", lambda all_: all_["scenario"]["run"].update(repeats=10**9), "a whole number from 1 to 10000"),
+        ("summary.json", lambda all_: all_["runs"][0].update(availability=7), "expected a number from 0 to 1, or null"),
+        ("timings.json", lambda all_: all_["runs"][0]["seconds"].update(total=-1), "runs[0].seconds: expected numbers"),
         ("timings.json", lambda all_: all_["runs"].pop(), "repeat 1 is missing"),
         ("timings.json", lambda all_: all_.pop("runs"), "runs: is missing; expected a list"),
         ("timings.json", lambda all_: all_["runs"][0].update(repeat=9), "runs[0]: is of no run of the summary"),
