@@ -117,7 +117,9 @@ def _upgrades(material: Material) -> list[Block]:
             *(policy, str(repeat + 1), str(upgrade + 1), domain, "rolled back" if back else "upgraded", outcome),
             *(moment(begin), "-" if end is None else moment(end)),
         )
-        for policy, repeat, upgrade, domain, begin, end, back, outcome in _listed(upgrades, material.policies).iter_rows()
+        for policy, repeat, upgrade, domain, begin, end, back, outcome in _listed(
+            upgrades, material.policies
+        ).iter_rows()
     )
     headings = ("policy", "repeat", "upgrade", "upgrade domain", "direction", "outcome", "begin", "end")
     return [Table(f"Upgrade domains{_first(upgrades, 'upgrades')}.", headings, rows, left=6)]

@@ -45,7 +45,7 @@ def report_page(results: Results) -> str:
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     script = (PAGE / "choose.js").read_text(encoding="utf-8")
-    return surroundings.get_template("page.html").render(
+    page = surroundings.get_template("page.html").render(
         results=results,
         facts=_facts(material),
         interrupted=_interrupted(material),
@@ -55,6 +55,8 @@ def report_page(results: Results) -> str:
         script=Markup(script),
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
     )
+    # names of directories may have bytes that are no UTF-8; the page has to be
+    return page.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _facts(material: Material) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from cluster.comparison import compare
 from cluster.errors import ResultsError
 from cluster.experiment import prepare
 from cluster.record import RunResult
+from cluster.report.writing import report_page
 from cluster.results import ResultsFolder
 from cluster.results_checks import AMOUNTS, BY_CAUSE, COUNTS
 from cluster.results_reading import Results, read_results
@@ -149,6 +151,18 @@ def test_files_that_are_no_json_objects_are_refused(folder: Path, text: str):
         (folder / file).write_text(text)
         with pytest.raises(ResultsError, match=file):
             read_results(folder)
+
+
+def test_a_directory_may_have_any_name(folder: Path):
+    """Also one that is no UTF-8, as file systems allow; a damaged table in it is told by its file."""
+    odd = Path(os.fsdecode(os.fsencode(folder) + b"-\xff"))
+    folder.rename(odd)
+    results = read_results(odd)
+    assert len(results.table("tenants"))
+    assert report_page(results).encode("utf-8")
+    (odd / "runs" / "original-0" / "tenants.parquet").write_text("none")
+    with pytest.raises(ResultsError, match=r"tenants\.parquet: is damaged"):
+        results.table("tenants")
 
 
 def test_missing_files_are_named(folder: Path, tmp_path: Path):
