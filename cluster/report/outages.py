@@ -112,14 +112,13 @@ def _upgrades(material: Material) -> list[Block]:
     upgrades = material.results.table("upgrades")
     if not len(upgrades):
         return []
+    domains = _listed(upgrades, material.policies)
     rows = tuple(
         (
             *(policy, str(repeat + 1), str(upgrade + 1), domain, "rolled back" if back else "upgraded", outcome),
             *(moment(begin), "-" if end is None else moment(end)),
         )
-        for policy, repeat, upgrade, domain, begin, end, back, outcome in _listed(
-            upgrades, material.policies
-        ).iter_rows()
+        for policy, repeat, upgrade, domain, begin, end, back, outcome in domains.iter_rows()
     )
     headings = ("policy", "repeat", "upgrade", "upgrade domain", "direction", "outcome", "begin", "end")
     return [Table(f"Upgrade domains{_first(upgrades, 'upgrades')}.", headings, rows, left=6)]

@@ -490,7 +490,7 @@ def test_repeats_that_never_began_are_named(eventful: Path, tmp_path: Path):
     assert compare_results([results]).missing == [(results, 10)]
 
 
-def test_node_events_are_bounded_for_each_policy(eventful: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_node_events_are_bounded_for_each_policy(eventful: Path, monkeypatch: pytest.MonkeyPatch):
     """However many the first policy has, those after it are listed, too, in the order of the scenario."""
     monkeypatch.setattr(outages, "MOST_EVENTS", 2)
     material = Material(read_results(eventful))
