@@ -122,7 +122,7 @@ def _close(
         results.table("shortages"),
         results.table("node_load"),
         policies=comparison.policies,
-        repeats={policy: results.repeats(policy) for policy in comparison.policies},
+        lengths={policy: results.lengths(policy) for policy in comparison.policies},
         threshold=scenario.cluster.violation_threshold,
         days=results.days,
         title=scenario.name,

@@ -95,6 +95,7 @@ def answer(asked: Explanation, progress: Callable[[float], None] | None = None) 
     """
     run, stay = asked.run, asked.stay
     if asked.status == "not arrived":
+        Replay(run).check_stays()
         return asked
     until = min(asked.time_s, stay.departure_s)
     replay = Replay(run, progress)

@@ -9,9 +9,10 @@ from typing import Any
 import attrs
 import polars as pl
 
+from cluster.errors import ResultsError
 from cluster.instants import in_words
 from cluster.recorded import RecordedRun
-from cluster.replay import Look
+from cluster.replay import Look, as_of
 from plb import UnknownNameError
 from plb.words import counted, rule_in_words
 
@@ -69,13 +70,30 @@ def stay_of(run: RecordedRun, tenant: str) -> Stay:
     ------
     UnknownNameError
         If none of that name arrives in the run.
+    ResultsError
+        If the table of tenants has it twice, or with times that no stay in the run has.
     """
     tenants = run.table("tenants")
     rows = tenants.filter(pl.col("tenant") == tenant).to_dicts()
     if not rows:
         raise UnknownNameError("tenant", tenant, tenants["tenant"].to_list(), str(run.folder))
-    (row,) = rows
+    problem = _problem_of_stay(rows, run.seconds)
+    if problem is not None:
+        raise ResultsError(run.path_of("tenants"), [f"tenant {tenant!r}: {problem}"])
+    row = rows[0]
     return Stay(tenant, *(row[name] for name in ("tenant_class", "replicas", "arrival_s", "departure_s")))
+
+
+def _problem_of_stay(rows: Sequence[Mapping[str, Any]], end: int) -> str | None:
+    """Return what is wrong with the rows of a tenant in a run of that many seconds."""
+    if len(rows) > 1:
+        return f"found {len(rows)} rows; expected one"
+    arrival, departure = rows[0]["arrival_s"], rows[0]["departure_s"]
+    if not 0 <= arrival <= end:
+        return f"arrival_s: found {arrival}; expected a time from 0 to the end of the run, {end}"
+    if departure < arrival:
+        return f"departure_s: found {departure}; expected none before the arrival at {arrival}"
+    return None
 
 
 def times_to_look(run: RecordedRun, stay: Stay, until: int) -> list[int]:
@@ -88,7 +106,7 @@ def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) 
     """Return what happened to a tenant until a time, in order."""
 
     def rows(table: str, time: str) -> list[dict[str, Any]]:
-        chosen = run.table(table).filter((pl.col("tenant") == stay.tenant) & (pl.col(time) <= until))
+        chosen = as_of(run.table(table), until, time).filter(pl.col("tenant") == stay.tenant)
         return chosen.drop("policy", "repeat", "tenant").to_dicts()
 
     moves = rows("moves", "time_s")
@@ -96,8 +114,8 @@ def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) 
         Event(stay.arrival_s, "arrival", f"arrives; it wants {counted(stay.replicas, 'replica')}", attrs.asdict(stay)),
         *_refusals(rows("refusals", "time_s")),
         *_placements(looks, {(move["time_s"], move["target"]) for move in moves}),
-        *(_moved(_as_of(move, until)) for move in moves),
-        *(_interrupted(_as_of(one, until)) for one in rows("interruptions", "begin_s")),
+        *map(_moved, moves),
+        *(_interrupted(one) for one in rows("interruptions", "begin_s")),
     ]
     if stay.departure_s <= until:
         found.append(Event(stay.departure_s, "departure", "leaves", {}))
@@ -140,13 +158,6 @@ def _placements(looks: Sequence[Look], moved: set[tuple[int, str]]) -> Iterator[
             role = one.role.name.lower()
             yield Event(time, "placement", f"{role} is placed on {one.node}", {"role": role, "node": one.node})
         before = standing
-
-
-def _as_of(row: dict[str, Any], until: int) -> dict[str, Any]:
-    """Return a row of something with an end as it was known at a time."""
-    if row["end_s"] is None or row["end_s"] <= until:
-        return row
-    return {**row, "end_s": None, **({"outcome": "under way"} if "outcome" in row else {})}
 
 
 def _moved(row: Mapping[str, Any]) -> Event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from plb import InvalidValueError
@@ -18,15 +19,15 @@ def seconds_of(text: str) -> int:
     Raises
     ------
     InvalidValueError
-        If it is neither a number of seconds nor made of days, hours, minutes and seconds in this order.
+        If it is neither a number of seconds nor made of days, hours, minutes and seconds in this order, or too large.
     """
     words = text.strip().lower()
-    if re.fullmatch(r"\d+(\.\d+)?", words):
-        return int(float(words))
-    match = _PARTS.fullmatch(words)
-    if match is None or not any(match.groups()):
+    match = _PARTS.fullmatch(f"{words}s" if re.fullmatch(r"\d+(\.\d+)?", words) else words)
+    parts = zip(SECONDS, match.groups() if match else (), strict=False)
+    counts = [float(count) * SECONDS[unit] for unit, count in parts if count]
+    if not counts or not math.isfinite(sum(counts)):
         raise InvalidValueError("time", "T", text, ALLOWED)
-    return int(sum(float(count) * SECONDS[unit] for unit, count in zip(SECONDS, match.groups(), strict=True) if count))
+    return int(sum(counts))
 
 
 def in_words(seconds: float) -> str:

@@ -5,7 +5,7 @@ All take data frames as `cluster.results_reading.Results.table` returns them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -40,7 +40,7 @@ class DomainMoves:
 
 
 def plot_failovers(
-    ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Sequence[int]], days: float
+    ax: Axes, moves: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
 ) -> None:
     """Draw the cumulative number of failovers over time, a line a policy; mean and range over repeats.
 
@@ -48,19 +48,24 @@ def plot_failovers(
     ----------
     moves
         The table of that name.
-    policies, repeats, days
+    policies, lengths, days
         As in `cluster.plots.plot_violations`.
     """
-    plot_counts(ax, moves.filter("failover"), policies, repeats, days)
+    plot_counts(ax, moves.filter("failover"), policies, lengths, days)
     ax.set_ylabel("failovers so far")
 
 
 def failovers_by_cause(
-    moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Sequence[int]]
+    moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]
 ) -> dict[str, dict[str, float]]:
     """Return the mean number of failovers a run by cause and policy; causes without any are left out.
 
-    Parameters are those of `plot_failovers`.
+    Parameters
+    ----------
+    moves, policies
+        As in `plot_failovers`.
+    repeats
+        Numbers of the runs of each policy.
     """
     failovers = moves.filter("failover")
     counts = {(policy, cause): count for policy, cause, count in failovers.group_by("policy", "cause").len().rows()}
@@ -72,10 +77,10 @@ def failovers_by_cause(
     }
 
 
-def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Sequence[int]]) -> None:
+def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]) -> None:
     """Draw the mean number of failovers a run of every policy as a bar, divided by their cause.
 
-    Parameters are those of `plot_failovers`.
+    Parameters are those of `failovers_by_cause`.
     """
     places = np.arange(len(policies))[::-1]
     left = np.zeros(len(policies))

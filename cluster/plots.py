@@ -5,7 +5,7 @@ All take data frames as `cluster.results_reading.Results.table` returns them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +36,12 @@ def shortened(names: Iterable[str]) -> list[str]:
 
 
 def plot_violations(
-    ax: Axes, shortages: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Sequence[int]], days: float
+    ax: Axes, shortages: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
 ) -> None:
     """Draw the cumulative number of violations over time, a line a policy; mean and range over repeats.
+
+    A line goes as far as the longest run of its policy. Where some of its runs end before, it is the mean of those that
+    go on, so that it may fall there. The legend has the mean over all runs of what there was at their ends.
 
     Parameters
     ----------
@@ -46,18 +49,18 @@ def plot_violations(
         The table of that name.
     policies
         Policies in the order of their colours.
-    repeats
-        Numbers of the runs of each policy.
+    lengths
+        Days of the runs of each policy by repeat, from `cluster.results_reading.Results.lengths`.
     days
-        Length of the runs.
+        Where the axis ends: days of the longest run.
     """
     violated = shortages.filter(pl.col("outcome") == "violation").unique(["policy", "repeat", "time_s", "node"])
-    plot_counts(ax, violated, policies, repeats, days)
+    plot_counts(ax, violated, policies, lengths, days)
     ax.set_ylabel("violations so far")
 
 
 def plot_counts(
-    ax: Axes, events: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Sequence[int]], days: float
+    ax: Axes, events: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
 ) -> None:
     """Draw how many events there were until then, a line a policy; mean and range over repeats.
 
@@ -65,25 +68,31 @@ def plot_counts(
     ----------
     events
         A row an event, with ``policy``, ``repeat`` and ``time_s``.
-    policies, repeats, days
-        As in `plot_violations`.
+    policies, lengths, days
+        As in `plot_violations`, as are the lines.
     """
     from matplotlib.ticker import MaxNLocator
 
     ordered = events.with_columns(pl.col("time_s") / DAY).sort("time_s")
-    grid = np.linspace(0.0, days, 500)
     for policy, colour in zip(policies, COLOURS * len(policies), strict=False):
         of_policy = ordered.filter(pl.col("policy") == policy)
-        times = [of_policy.filter(pl.col("repeat") == r)["time_s"].to_numpy() for r in repeats[policy]]
-        counts = np.array([np.searchsorted(found, grid, "right") for found in times])
-        mean = counts.mean(axis=0)
-        ax.step(grid, mean, where="post", color=colour, linewidth=1.8, label=f"{policy} ({mean[-1]:.3g})")
+        ends = np.array(list(lengths[policy].values()))
+        times = [of_policy.filter(pl.col("repeat") == r)["time_s"].to_numpy() for r in lengths[policy]]
+        grid = np.union1d(np.linspace(0.0, days, 500), ends)
+        grid = grid[grid <= ends.max()]
+        counts = np.array([np.searchsorted(found, grid, "right") for found in times], np.float64)
+        counts[grid > ends[:, np.newaxis]] = np.nan
+        total = np.mean([len(found) for found in times])
+        ax.step(
+            grid, np.nanmean(counts, axis=0), where="post", color=colour, linewidth=1.8, label=f"{policy} ({total:.3g})"
+        )
         if len(counts) > 1:
-            ax.fill_between(grid, counts.min(axis=0), counts.max(axis=0), step="post", color=colour, alpha=0.15)
+            low, high = np.nanmin(counts, axis=0), np.nanmax(counts, axis=0)
+            ax.fill_between(grid, low, high, step="post", color=colour, alpha=0.15)
     ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0)
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
-    ax.legend(title="policy (total)", frameon=False, loc="upper left")
+    ax.legend(title="policy (total)", frameon=False, loc="best", fontsize=8, title_fontsize=8)
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
 
@@ -125,7 +134,19 @@ def plot_load_bands(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: f
 def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: float, days: float) -> AxesImage:
     """Draw load by node and time as a heat map; loads at or above the threshold stand out.
 
-    Parameters are those of `plot_load_bands`. Returns the image, for a colour bar.
+    A metering fills the interval that ends with it. A run that was interrupted leaves the rest of the axis empty.
+
+    Parameters
+    ----------
+    node_load, metric, threshold
+        As in `plot_load_bands`.
+    days
+        Where the axis ends: days of the longest run.
+
+    Returns
+    -------
+    AxesImage
+        For a colour bar.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.ticker import MaxNLocator
@@ -139,6 +160,8 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
     shares = 100.0 * table.select(nodes).to_numpy().T
     shades = LinearSegmentedColormap.from_list("load", ["#f7f9fb", "#9fc3dc", "#2f6f9f", "#16324a"])
     colours = shades.with_extremes(over="#d7301f")
+    times = table["time_s"].to_numpy()
+    interval = np.diff(times).min() if len(times) > 1 else times[0]
     image = ax.imshow(
         shares,
         aspect="auto",
@@ -146,15 +169,15 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
         interpolation="nearest",
         cmap=colours,
         vmin=0.0,
-        vmax=100.0 * threshold,
-        extent=(0.0, days, -0.5, len(nodes) - 0.5),
+        vmax=np.nextafter(100.0 * threshold, 0.0),  # what is above it is red
+        extent=((times[0] - interval) / DAY, times[-1] / DAY, -0.5, len(nodes) - 0.5),
     )
-    ax.set(xlabel="simulated time (days)", ylabel="node")
+    ax.set(xlabel="simulated time (days)", ylabel="node", xlim=(0.0, days))
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     return image
 
 
-def first_common(repeats: Mapping[str, Sequence[int]]) -> int:
+def first_common(repeats: Mapping[str, Collection[int]]) -> int:
     """Return the first repeat that all policies have run, or the first of any where there is none.
 
     Parameters
@@ -172,7 +195,7 @@ def save_plots(
     node_load: pl.DataFrame,
     *,
     policies: Sequence[str],
-    repeats: Mapping[str, Sequence[int]],
+    lengths: Mapping[str, Mapping[int, float]],
     threshold: float,
     days: float,
     title: str,
@@ -184,11 +207,11 @@ def save_plots(
     """
     from matplotlib.figure import Figure
 
-    first = node_load.filter((pl.col("repeat") == first_common(repeats)) & pl.col("share").is_not_null())
+    first = node_load.filter((pl.col("repeat") == first_common(lengths)) & pl.col("share").is_not_null())
     metrics = first["metric"].unique(maintain_order=True).to_list()
     shown = [policy for policy in policies if policy in set(first["policy"].to_list())]
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
-    plot_violations(figure.subplots(), shortages, policies, repeats, days)
+    plot_violations(figure.subplots(), shortages, policies, lengths, days)
     figure.suptitle(f"{title}: resource violations")
     paths = [save_figure(figure, folder / "violations.png")]
     if metrics and shown:

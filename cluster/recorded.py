@@ -43,6 +43,10 @@ class RecordedRun:
         """The results directory."""
         return self.results.folder
 
+    def path_of(self, name: str) -> Path:
+        """Return the file of a table of the run."""
+        return self.results.path_of(self.policy, self.repeat, name)
+
     def table(self, name: str) -> pl.DataFrame:
         """Return a table of the run; see `cluster.tables.TABLES`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import polars as pl
 
@@ -14,8 +14,17 @@ from cluster.tenants import make_tenants
 from plb import PlacementAndLoadBalancing, PlbError
 from plb.telling import PlacedReplica
 
-COMPARED = {"moves": ("end_s", "outcome"), "refusals": (), "node_load": ()}
-"""Tables by which a replay is held against the record, and their columns that tell of later times."""
+COMPARED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "moves": ("time_s", ()),
+    "refusals": ("time_s", ()),
+    "plans": ("time_s", ("time_s", "occasion", "moves", "unplaced")),
+    "interruptions": ("begin_s", ()),
+    "node_events": ("time_s", ()),
+    "node_load": ("time_s", ()),
+}
+"""Tables by which a replay is held against the record up to a time: their column of it, and which are held (or all)."""
+STAYS = ("tenant", "tenant_class", "replicas", "arrival_s", "departure_s")
+"""Columns of the table of tenants that are known before the run."""
 
 Look = tuple[int, tuple[PlacedReplica, ...]]
 """A time, and the replicas of a tenant after everything that happened at it; none while it is not there."""
@@ -67,14 +76,44 @@ class Replay:
             return ()
 
     def _check(self, until: int) -> None:
-        """Raise `PlbError` if moves, refusals or loads up to a time are not those of the record."""
+        """Raise `PlbError` if what happened up to a time is not what the record says."""
         run = self.run
+        self.check_stays()
         played = self.simulation.recorder.result(run.policy, run.repeat, until, {}, complete=False).tables
-        for name, later in COMPARED.items():
-            if not _up_to(until, run.table(name), later).equals(_up_to(until, played[name], later)):
-                message = f"up to {until} s, {name} are not those that were recorded"
-                raise PlbError(f"{run.folder}: {message}; the results come from other sources, so simulate anew")
+        for name, (time, columns) in COMPARED.items():
+            recorded, again = (as_of(table, until, time) for table in (run.table(name), played[name]))
+            if not recorded.select(columns or pl.all()).equals(again.select(columns or pl.all())):
+                raise self._other(f"up to {until} s, {name}")
+
+    def check_stays(self) -> None:
+        """Raise `PlbError` if the tenants that arrive in the whole run are not those of the record."""
+        run = self.run
+        made = self.simulation.recorder.result(run.policy, run.repeat, run.seconds, {}, complete=False)
+        if not run.table("tenants").select(STAYS).equals(made.tables["tenants"].select(STAYS)):
+            raise self._other("tenants")
+
+    def _other(self, what: str) -> PlbError:
+        message = f"{what} are not those that were recorded; the results come from other sources, so simulate anew"
+        return PlbError(f"{self.run.folder}: {message}")
 
 
-def _up_to(time: int, table: pl.DataFrame, without: Iterable[str]) -> pl.DataFrame:
-    return table.filter(pl.col("time_s") <= time).drop(*without)
+def as_of(table: pl.DataFrame, until: int, time: str = "time_s") -> pl.DataFrame:
+    """Return the rows of a table up to a time, as they were known at it: what ends later has no end yet.
+
+    Parameters
+    ----------
+    table
+        A table of a run.
+    until
+        The time, in seconds since the start.
+    time
+        The column of the time at which something was, or began.
+    """
+    known = table.filter(pl.col(time) <= until)
+    if "end_s" not in known.columns:
+        return known
+    lasts = pl.col("end_s") > until
+    later = [pl.when(lasts).then(None).otherwise(pl.col("end_s")).alias("end_s")]
+    if "outcome" in known.columns:
+        later.append(pl.when(lasts).then(pl.lit("under way")).otherwise(pl.col("outcome")).alias("outcome"))
+    return known.with_columns(later)

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from cluster.scenario import MOST_REPEATS
 from cluster.sections import check_directory_name
 from cluster.tables import TABLES, columns_of
 from plb import PlbError, UnknownNameError
@@ -33,6 +34,8 @@ HEAD: Mapping[str, type] = {
     "runs": list,
 }
 """What a summary has to say beside the runs; the key of a table within a table stands behind a dot."""
+RANGES: Mapping[str, tuple[float, float]] = {"scenario.cluster.violation_threshold": (0.0, 1.0)}
+"""Between which bounds numbers of `HEAD` lie: above the first, and up to the second."""
 WORDS = {
     str: "a text",
     float: "a number",
@@ -64,6 +67,12 @@ def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
         value = _at(summary, place)
         if not _is(value, kind):
             yield f"{place}: {_found(value, place.split('.')[-1], summary)}; expected {WORDS[kind]}"
+        elif place in RANGES and not RANGES[place][0] < value <= RANGES[place][1]:
+            low, high = RANGES[place]
+            yield f"{place}: found {value!r}; expected a number above {low:g}, up to {high:g}"
+    repeats = _at(summary, "scenario.run.repeats")
+    if repeats is not None and not (_is(repeats, int) and 1 <= repeats <= MOST_REPEATS):
+        yield f"scenario.run.repeats: found {repeats!r:.60}; expected a whole number from 1 to {MOST_REPEATS}"
     if not isinstance(summary.get("seed"), int):  # of any size
         yield f"seed: {_found(summary.get('seed'), 'seed', summary)}; expected a whole number"
     for name in ("versions", "metrics"):
@@ -93,8 +102,9 @@ def _problems_of_run(place: str, row: object, known: list[Any]) -> Iterator[str]
     for name in AMOUNTS:
         if not (_is(row.get(name), float) and row[name] >= 0):
             yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a number >= 0"
-    if row.get("availability") is not None and not _is(row["availability"], float):
-        yield f"{place}.availability: found {row['availability']!r:.60}; expected a number or null"
+    used = row.get("availability")
+    if used is not None and not (_is(used, float) and 0.0 <= round(used, 9) <= 1.0):
+        yield f"{place}.availability: found {used!r:.60}; expected a number from 0 to 1, or null"
     if not isinstance(row.get("complete"), bool):
         yield f"{place}.complete: {_found(row.get('complete'), 'complete', row)}; expected true or false"
     for name in BY_CAUSE:
@@ -119,8 +129,8 @@ def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, 
             continue
         missing.pop((key[0], key[1]), None)
         seconds = one.get("seconds")
-        if not isinstance(seconds, dict) or not all(_is(seconds.get(name), float) for name in SECONDS):
-            yield f"{place}.seconds: expected numbers for {', '.join(SECONDS)}"
+        if not isinstance(seconds, dict) or not all(_is_duration(seconds.get(name)) for name in SECONDS):
+            yield f"{place}.seconds: expected numbers >= 0 for {', '.join(SECONDS)}"
         slowest = one.get("slowest")
         if not isinstance(slowest, list) or not all(_is_slow_plan(plan, plans[key[0], key[1]]) for plan in slowest):
             yield f"{place}.slowest: expected a list of plans with their seconds"
@@ -132,7 +142,11 @@ def _is_slow_plan(one: object, plans: int) -> bool:
     if not isinstance(one, dict):
         return False
     plan = one.get("plan")
-    return isinstance(plan, int) and _is(plan, int) and 0 <= plan < plans and _is(one.get("seconds"), float)
+    return isinstance(plan, int) and _is(plan, int) and 0 <= plan < plans and _is_duration(one.get("seconds"))
+
+
+def _is_duration(value: Any) -> bool:
+    return _is(value, float) and value >= 0
 
 
 def _at(values: Any, place: str) -> Any:

@@ -78,8 +78,8 @@ class ResultsComparison:
     @property
     def missing(self) -> list[tuple[Results, int]]:
         """Directories of which runs have not begun, with their number."""
-        wanted = [(one, _wanted(one) - len(one.runs)) for one in self.results]
-        return [(one, runs) for one, runs in wanted if runs > 0]
+        runs = [(one, sum(map(len, one.not_begun.values()))) for one in self.results]
+        return [(one, number) for one, number in runs if number]
 
     @property
     def origin(self) -> tuple[dict[str, Any], int | None]:
@@ -165,9 +165,3 @@ def _difference(name: str, pairs: Sequence[tuple[RunSummary, RunSummary]]) -> In
 
 def _figure(run: RunSummary, name: str) -> float:
     return float(run.timings["total"] if name == "wall_seconds" else run.totals[name])
-
-
-def _wanted(results: Results) -> int:
-    """Return how many runs a directory is to have; those that it has, where its scenario does not tell."""
-    repeats = results.summary["scenario"]["run"].get("repeats")
-    return len(results.policies) * repeats if isinstance(repeats, int) else len(results.runs)

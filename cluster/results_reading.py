@@ -83,9 +83,24 @@ class Results:
         """Simulated days of the longest run; 0 without any."""
         return max((run.totals["simulated_seconds"] for run in self.runs), default=0.0) / 86400.0
 
+    @property
+    def not_begun(self) -> dict[str, list[int]]:
+        """By policy, the repeats of the scenario of which there is no run; policies that have all are left out.
+
+        Where the scenario does not tell how many there are to be, they are those that any policy has.
+        """
+        number = self.summary["scenario"]["run"].get("repeats")
+        wanted = {run.repeat for run in self.runs} if number is None else set(range(number))
+        missing = {policy: sorted(wanted.difference(self.repeats(policy))) for policy in self.policies}
+        return {policy: repeats for policy, repeats in missing.items() if repeats}
+
     def repeats(self, policy: str) -> list[int]:
         """Return the numbers of the runs of a policy."""
         return [run.repeat for run in self.runs if run.policy == policy]
+
+    def lengths(self, policy: str) -> dict[int, float]:
+        """Return how many days each run of a policy covers, by the number of the run."""
+        return {run.repeat: run.totals["simulated_seconds"] / 86400.0 for run in self.runs if run.policy == policy}
 
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
         """Return a table of all runs, by policy and repeat.
@@ -110,12 +125,17 @@ class Results:
         frames = [self._table_of_run(run, name) for run in self.runs if repeat in (None, run.repeat)]
         return pl.concat([empty, *frames]).sort("policy", "repeat", maintain_order=True)
 
+    def path_of(self, policy: str, repeat: int, name: str) -> Path:
+        """Return the file of a run's table."""
+        return self.folder / RUNS / f"{policy}-{repeat}" / f"{name}.parquet"
+
     def _table_of_run(self, run: RunSummary, name: str) -> pl.DataFrame:
-        path = self.folder / RUNS / f"{run.policy}-{run.repeat}" / f"{name}.parquet"
+        path = self.path_of(run.policy, run.repeat, name)
         if not path.is_file():
             _fail(path, f"is missing, though {SUMMARY} names the run")
         try:
-            frame = pl.read_parquet(path, glob=False)
+            with path.open("rb") as file:  # Polars takes no path that is not UTF-8
+                frame = pl.read_parquet(file)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             _fail(path, f"is damaged ({str(error)[:200]})")
         problems = list(problems_of_columns(frame, name))

@@ -33,14 +33,14 @@ seed = 3
 def draw(folder: Path) -> None:
     """Draw two plots into one picture, and print what is behind them."""
     results = read_results(folder)
-    repeats = {policy: results.repeats(policy) for policy in results.policies}
+    lengths = {policy: results.lengths(policy) for policy in results.policies}
     first = results.policies[0]
     moves = results.table("moves").filter(policy=first)
     nodes = results.table("nodes").filter(policy=first)
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    plot_violations(left, results.table("shortages"), results.policies, repeats, results.days)
+    plot_violations(left, results.table("shortages"), results.policies, lengths, results.days)
     plot_domain_moves(right, moves, nodes)
     figure.savefig(folder / "mine.png")
 

@@ -25,6 +25,7 @@ class Material:
         self.comparison: Comparison = compare(results.runs, results.policies)
         self.policies = self.comparison.policies
         self.repeats = {policy: results.repeats(policy) for policy in self.policies}
+        self.lengths = {policy: results.lengths(policy) for policy in self.policies}
         self.days = max(results.days, 1e-6)
         self.shown_repeat = first_common(self.repeats)
         """Of which plots of a single repeat are drawn."""

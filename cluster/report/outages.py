@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -15,7 +15,7 @@ from cluster.report.pictures import picture
 from cluster.tenant_plots import MOST_CLASSES, availability_by_class, plot_availability
 
 MOST_EVENTS = 100
-"""Node events, and domains of upgrades, that a table lists."""
+"""Node events, and domains of upgrades, that a table lists of each policy."""
 
 
 def availability_section(material: Material) -> Section:
@@ -99,10 +99,10 @@ def _node_events(material: Material) -> list[Block]:
     blocks: list[Block] = [Table("Faults and upgrades, means over repeats.", ("", *material.policies), figures)]
     rows = tuple(
         (policy, str(repeat + 1), node, cause, "goes down" if down else "comes back", moment(time))
-        for policy, repeat, time, node, down, cause in events.head(MOST_EVENTS).iter_rows()
+        for policy, repeat, time, node, down, cause in _listed(events, material.policies).iter_rows()
     )
     if rows:
-        caption = f"Nodes that went down and came back{_first(len(events), 'node_events')}."
+        caption = f"Nodes that went down and came back{_first(events, 'node_events')}."
         headings = ("policy", "repeat", "node", "cause", "event", "simulated time")
         blocks.append(Table(caption, headings, rows, left=5))
     return blocks
@@ -112,17 +112,25 @@ def _upgrades(material: Material) -> list[Block]:
     upgrades = material.results.table("upgrades")
     if not len(upgrades):
         return []
+    domains = _listed(upgrades, material.policies)
     rows = tuple(
         (
             *(policy, str(repeat + 1), str(upgrade + 1), domain, "rolled back" if back else "upgraded", outcome),
             *(moment(begin), "-" if end is None else moment(end)),
         )
-        for policy, repeat, upgrade, domain, begin, end, back, outcome in upgrades.head(MOST_EVENTS).iter_rows()
+        for policy, repeat, upgrade, domain, begin, end, back, outcome in domains.iter_rows()
     )
     headings = ("policy", "repeat", "upgrade", "upgrade domain", "direction", "outcome", "begin", "end")
-    return [Table(f"Upgrade domains{_first(len(upgrades), 'upgrades')}.", headings, rows, left=6)]
+    return [Table(f"Upgrade domains{_first(upgrades, 'upgrades')}.", headings, rows, left=6)]
 
 
-def _first(rows: int, table: str) -> str:
+def _listed(table: pl.DataFrame, policies: Sequence[str]) -> pl.DataFrame:
+    """Return the rows that a report lists, by policy: the first of each."""
+    return pl.concat([table.filter(policy=policy).head(MOST_EVENTS) for policy in policies])
+
+
+def _first(table: pl.DataFrame, name: str) -> str:
     """Say how much of a table is left out."""
-    return f"; the first {MOST_EVENTS} of {rows:,}, the rest is in {table}.parquet" if rows > MOST_EVENTS else ""
+    if (table["policy"].value_counts()["count"] <= MOST_EVENTS).all():
+        return ""
+    return f"; the first {MOST_EVENTS} of each policy, of {len(table):,} in all; the rest is in {name}.parquet"

@@ -52,7 +52,7 @@ def violations_section(material: Material) -> Section:
         return Section("violations", "Violations over time", (Text("No node was in violation at any time."), table))
     shortages = material.results.table("shortages")
     drawn = picture(
-        lambda ax: plot_violations(ax, shortages, material.policies, material.repeats, material.days),
+        lambda ax: plot_violations(ax, shortages, material.policies, material.lengths, material.days),
         "Violations so far: nodes and metering times at which a failover was started because of a shortage.",
         "Cumulative violations over simulated time, a line a policy; the totals are in the table below.",
         width=7.5,
@@ -67,7 +67,7 @@ def failovers_section(material: Material) -> Section:
     if not causes:
         return Section("failovers", "Failovers over time and by cause", (Text("There was no failover."),))
     over_time = picture(
-        lambda ax: plot_failovers(ax, material.moves, material.policies, material.repeats, material.days),
+        lambda ax: plot_failovers(ax, material.moves, material.policies, material.lengths, material.days),
         "Failovers so far: every move but those for balance.",
         "Cumulative failovers over simulated time, a line a policy; the totals are in the table below.",
     )

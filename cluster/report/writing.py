@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from cluster.report.numbers import count
 from cluster.report.outages import availability_section, outages_section
 from cluster.report.quality import comparison_section, failovers_section, load_section, violations_section
 from cluster.results_reading import Results
+from plb.words import counted, listed
 
 SECTIONS = (
     *(comparison_section, violations_section, failovers_section, load_section, domains_section, energy_section),
@@ -43,7 +45,7 @@ def report_page(results: Results) -> str:
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     script = (PAGE / "choose.js").read_text(encoding="utf-8")
-    return surroundings.get_template("page.html").render(
+    page = surroundings.get_template("page.html").render(
         results=results,
         facts=_facts(material),
         interrupted=_interrupted(material),
@@ -53,6 +55,8 @@ def report_page(results: Results) -> str:
         script=Markup(script),
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
     )
+    # names of directories may have bytes that are no UTF-8; the page has to be
+    return page.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _facts(material: Material) -> list[tuple[str, str]]:
@@ -80,10 +84,21 @@ def _interrupted(material: Material) -> str:
     if results.summary["complete"]:
         return ""
     cut = [f"{run.policy}, repeat {run.repeat + 1}" for run in results.runs if not run.complete]
-    missing = [policy for policy in results.policies if policy not in material.policies]
     told = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
     if cut:
         told.append(f"cut short: {'; '.join(cut)}")
+    missing = results.not_begun
     if missing:
-        told.append(f"no run of: {', '.join(missing)}")
+        named = (f"{policy}, {_named(repeats)}" for policy, repeats in missing.items())
+        told.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(named)})")
     return "; ".join(told)
+
+
+def _named(repeats: Sequence[int]) -> str:
+    """Name repeats, as people count them."""
+    first, last = repeats[0] + 1, repeats[-1] + 1
+    if len(repeats) == 1:
+        return f"repeat {first}"
+    if last - first + 1 == len(repeats):
+        return f"repeats {first} to {last}"
+    return f"repeats {listed([str(one + 1) for one in repeats])}"

@@ -341,14 +341,14 @@ def test_plots_after_an_interrupt_show_the_runs_that_there_are(results: Path, tm
         {"policy": ["a"], "repeat": [1], "time_s": [0.0], "node": ["n0"], "outcome": ["violation"]}
     )
     ax = Figure().subplots()
-    plot_violations(ax, shortages, ["a"], {"a": [1]}, 1.0)
+    plot_violations(ax, shortages, ["a"], {"a": {1: 1.0}}, 1.0)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a (1)"]
     tables = read_results(results).table("shortages"), read_results(results).table("node_load")
     written = save_plots(
         tmp_path,
         *tables,
         policies=["original", "modified"],
-        repeats={"original": [0, 1], "modified": [0]},
+        lengths={"original": {0: 0.5, 1: 0.5}, "modified": {0: 0.25}},
         threshold=0.95,
         days=0.5,
         title="interrupted",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from cluster.instants import in_words, seconds_of
 from cluster.recorded import RecordedRun, read_run
 from cluster.replay import Replay
 from cluster.results import ResultsFolder
-from plb import Energy, InvalidValueError, Metric, PlbConfig
+from plb import Energy, InvalidValueError, Metric, PlbConfig, PlbError
 from tests.cluster.tiny import Tenant, scenario_of, source_of, story, traces_of
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "explaining.md").read_text()
@@ -341,6 +341,88 @@ def test_tables_that_are_not_those_of_the_replay_are_told(results: Path, run: Re
     assert "tenants.parquet: is damaged" in asked(folder, run)
 
 
+def with_table(results: Path, tmp_path: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
+    """Return a copy of the results in which a table of the first run is another one."""
+    folder = Path(shutil.copytree(results, tmp_path / "altered"))
+    path = folder / "runs" / "modified-0" / f"{table}.parquet"
+    change(pl.read_parquet(path)).write_parquet(path)
+    return folder
+
+
+def altered(frame: pl.DataFrame, column: str, time: str) -> pl.DataFrame:
+    """Return a table with another value in a column of its first row, or of the first that has one."""
+    row = frame[column].is_not_null().arg_max() or 0
+    value = frame[column][row]
+    other = f"not {value}" if isinstance(value, str) else not value if isinstance(value, bool) else value + 1
+    changed = frame[column].to_list()
+    changed[row] = other
+    assert frame[time][row] <= 6000, "the question is about a later time"
+    return frame.with_columns(pl.Series(column, changed, frame[column].dtype))
+
+
+@pytest.mark.parametrize(
+    ("table", "time", "columns"),
+    [
+        ("tenants", "arrival_s", ("tenant", "tenant_class", "replicas", "departure_s")),
+        ("moves", "time_s", ("time_s", "tenant", "kind", "target", "cause", "end_s", "outcome", "why")),
+        ("refusals", "time_s", ("time_s", "tenant", "ruled_out", "nodes")),
+        ("plans", "time_s", ("time_s", "occasion", "moves", "unplaced")),
+        ("interruptions", "begin_s", ("tenant", "begin_s", "end_s", "cause")),
+        ("node_events", "time_s", ("time_s", "node", "goes_down", "cause")),
+        ("node_load", "time_s", ("time_s", "load", "share")),
+    ],
+)
+def test_whatever_is_told_is_held_against_the_replay(
+    results: Path, run: RecordedRun, tmp_path: Path, table: str, time: str, columns: tuple[str, ...]
+):
+    """One other value in any table of which the history, or where replicas stand, is made: there is no explanation."""
+    replay = Replay(run)
+    for until, column in enumerate(columns, 7000):  # a replay goes on only
+        folder = with_table(results, tmp_path, table, lambda frame, of=column: altered(frame, of, time))  # type: ignore[misc]
+        replay.run = read_run(folder)
+        with pytest.raises(PlbError, match=f"{table} are not those that were recorded"):
+            replay.look_at("nobody", [], until)
+        shutil.rmtree(folder)
+
+
+def test_an_arrival_that_was_altered_is_told_before_the_run_is_played(results: Path, run: RecordedRun, tmp_path: Path):
+    """A tenant that came at once cannot be said to be not there yet."""
+    at_once = run.table("tenants").filter(pl.col("arrival_s") == 0)["tenant"][0]
+    late = pl.when(pl.col("tenant") == at_once).then(1800).otherwise(pl.col("arrival_s")).alias("arrival_s")
+    folder = with_table(results, tmp_path, "tenants", lambda frame: frame.with_columns(late.cast(pl.Int64)))
+    done = plb("explain", folder, "--partition", at_once, "--time", "20m")
+    assert done.exit_code == BAD_INPUT
+    assert "tenants are not those that were recorded" in done.output
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda frame: pl.concat([frame, frame]), "found 2 rows; expected one"),
+        (
+            lambda frame: frame.with_columns(pl.lit(-5, pl.Int64).alias("arrival_s")),
+            "arrival_s: found -5; expected a time from 0 to the end of the run, 8640",
+        ),
+        (
+            lambda frame: frame.with_columns(pl.lit(10**12, pl.Int64).alias("arrival_s")),
+            "arrival_s: found 1000000000000; expected a time from 0",
+        ),
+        (
+            lambda frame: frame.with_columns(pl.lit(-1, pl.Int64).alias("departure_s")),
+            "departure_s: found -1; expected none before the arrival at 0",
+        ),
+    ],
+)
+def test_a_tenant_whose_stay_cannot_be_is_refused(
+    results: Path, run: RecordedRun, tmp_path: Path, change: Callable[[pl.DataFrame], pl.DataFrame], words: str
+):
+    """Rows twice and times outside the run are errors that name the file."""
+    folder = with_table(results, tmp_path, "tenants", change)
+    message = asked(folder, run)
+    assert words in message
+    assert "tenants.parquet" in message
+
+
 def test_files_that_a_scenario_names_are_found_by_its_file(tmp_path: Path):
     """Results know imported files by content only: without the scenario's file they cannot be run again."""
     (tmp_path / "own.py").write_text("")
@@ -378,7 +460,9 @@ def test_times_are_read_as_people_write_them(text: str, seconds: int):
     assert seconds_of(in_words(seconds)) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "d", "4h2d", "-3", "3 weeks", "1e5", "nan"])
+@pytest.mark.parametrize(
+    "text", ["", "d", "4h2d", "-3", "3 weeks", "1e5", "nan", "9" * 400, f"{'9' * 400}d", "9" * 307 + "d"]
+)
 def test_other_times_are_refused(text: str):
     """The message has examples."""
     with pytest.raises(InvalidValueError, match="2d4h30m"):

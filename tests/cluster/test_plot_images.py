@@ -55,6 +55,7 @@ Plot = Callable[..., object]
 DAYS = 2.0
 POLICIES = ["original", "modified"]
 REPEATS = {"original": [0, 1], "modified": [0, 1]}
+LENGTHS = {policy: dict.fromkeys(repeats, DAYS) for policy, repeats in REPEATS.items()}
 
 
 def drawn(
@@ -102,19 +103,20 @@ def node_load() -> pl.DataFrame:
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_violations() -> Figure:
     """The steps are means over repeats, the bands their range; the legend tells the totals."""
-    return drawn(plot_violations, events(), POLICIES, REPEATS, DAYS)
+    return drawn(plot_violations, events(), POLICIES, LENGTHS, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_counts() -> Figure:
-    """Any events, here of a single repeat, without a band."""
-    return drawn(plot_counts, events().filter(repeat=0), POLICIES, {"original": [0], "modified": [0]}, DAYS)
+    """Any events, here of a single repeat, without a band; the line of an interrupted run ends with it."""
+    lengths = {"original": {0: DAYS}, "modified": {0: 0.6 * DAYS}}
+    return drawn(plot_counts, events().filter(repeat=0), POLICIES, lengths, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_failovers() -> Figure:
     """Moves that are failovers count, others do not."""
-    return drawn(plot_failovers, events(), POLICIES, REPEATS, DAYS)
+    return drawn(plot_failovers, events(), POLICIES, LENGTHS, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)

@@ -22,10 +22,13 @@ from cluster.cli import app
 from cluster.errors import ResultsError
 from cluster.experiment import prepare
 from cluster.report import moves as listed
+from cluster.report import outages
+from cluster.report.blocks import Table
 from cluster.report.decisions import refusals_section
 from cluster.report.material import Material
 from cluster.report.writing import report_page
 from cluster.results import ResultsFolder
+from cluster.results_comparison import compare_results
 from cluster.results_reading import read_results
 from cluster.scenario_file import scenario_from
 from cluster.simulation import Simulation
@@ -464,9 +467,41 @@ def test_interrupted_runs_are_reported_as_such(eventful: Path, tmp_path: Path):
     (folder / "summary.json").write_text(json.dumps(summary))
     (folder / "timings.json").write_text(json.dumps(timings))
     page = Page(report_page(read_results(folder)))
-    assert page.paragraphs[0] == ("Interrupted: one run is there; cut short: original, repeat 2; no run of: modified.")
+    assert page.paragraphs[0] == (
+        "Interrupted: one run is there; cut short: original, repeat 2; "
+        "not begun: 3 runs (modified, repeats 1 to 2; original, repeat 1)."
+    )
     assert any("original, repeat 2, covers 0.04 days only" in paragraph for paragraph in page.paragraphs)
     assert {row[0] for row in page.table("moved")[1:]} == {"original"}
+
+
+def test_repeats_that_never_began_are_named(eventful: Path, tmp_path: Path):
+    """All policies have a run, so nothing else would tell that there should be more; the comparison counts as many."""
+    folder = Path(shutil.copytree(eventful, tmp_path / "out"))
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["complete"] = False
+    summary["scenario"]["run"]["repeats"] = 7
+    (folder / "summary.json").write_text(json.dumps(summary))
+    results = read_results(folder)
+    page = Page(report_page(results))
+    assert page.paragraphs[0] == (
+        "Interrupted: 4 runs are there; not begun: 10 runs (modified, repeats 3 to 7; original, repeats 3 to 7)."
+    )
+    assert compare_results([results]).missing == [(results, 10)]
+
+
+def test_node_events_are_bounded_for_each_policy(eventful: Path, monkeypatch: pytest.MonkeyPatch):
+    """However many the first policy has, those after it are listed, too, in the order of the scenario."""
+    monkeypatch.setattr(outages, "MOST_EVENTS", 2)
+    material = Material(read_results(eventful))
+    whole = outages.outages_section(material)
+    tables = {block.caption: block.rows for block in whole.blocks if isinstance(block, Table)}
+    for name, caption in (("node_events", "Nodes that went down"), ("upgrades", "Upgrade domains")):
+        (rows,) = [rows for key, rows in tables.items() if key.startswith(caption)]
+        (key,) = [key for key in tables if key.startswith(caption)]
+        assert [row[0] for row in rows] == [policy for policy in material.policies for _ in range(2)]
+        number = len(material.results.table(name))
+        assert key.endswith(f"; the first 2 of each policy, of {number:,} in all; the rest is in {name}.parquet.")
 
 
 def test_a_directory_without_runs_has_no_report(eventful: Path, tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from cluster.comparison import compare
 from cluster.errors import ResultsError
 from cluster.experiment import prepare
 from cluster.record import RunResult
+from cluster.report.writing import report_page
 from cluster.results import ResultsFolder
 from cluster.results_checks import AMOUNTS, BY_CAUSE, COUNTS
 from cluster.results_reading import Results, read_results
@@ -83,6 +85,11 @@ def changed(folder: Path, file: str, change: Callable[[Any], Any]) -> Path:
     return folder
 
 
+def threshold(value: float) -> Callable[[Any], None]:
+    """Return a change of the threshold in a summary."""
+    return lambda summary: summary["scenario"]["cluster"].update(violation_threshold=value)
+
+
 def test_every_problem_of_a_file_is_named(folder: Path):
     """All that is wrong with the summary is told at once, each with its place and the nearest right name."""
 
@@ -116,6 +123,12 @@ def test_every_problem_of_a_file_is_named(folder: Path):
         ("summary.json", lambda all_: all_["runs"][0].update(downtime_seconds=1e300), "expected a number >= 0"),
         ("summary.json", lambda all_: all_["runs"][0]["moves_by_cause"].update(fear=-1), "moves_by_cause: found"),
         ("summary.json", lambda all_: all_["versions"].update(numpy=2), "versions: found a value that is no text"),
+        ("summary.json", threshold(0), "violation_threshold: found 0; expected a number above 0, up to 1"),
+        ("summary.json", threshold(-1), "violation_threshold: found -1; expected a number above 0, up to 1"),
+        ("summary.json", threshold(1.5), "violation_threshold: found 1.5; expected a number above 0, up to 1"),
+        ("summary.json", lambda all_: all_["scenario"]["run"].update(repeats=10**9), "a whole number from 1 to 10000"),
+        ("summary.json", lambda all_: all_["runs"][0].update(availability=7), "expected a number from 0 to 1, or null"),
+        ("timings.json", lambda all_: all_["runs"][0]["seconds"].update(total=-1), "runs[0].seconds: expected numbers"),
         ("timings.json", lambda all_: all_["runs"].pop(), "repeat 1 is missing"),
         ("timings.json", lambda all_: all_.pop("runs"), "runs: is missing; expected a list"),
         ("timings.json", lambda all_: all_["runs"][0].update(repeat=9), "runs[0]: is of no run of the summary"),
@@ -138,6 +151,18 @@ def test_files_that_are_no_json_objects_are_refused(folder: Path, text: str):
         (folder / file).write_text(text)
         with pytest.raises(ResultsError, match=file):
             read_results(folder)
+
+
+def test_a_directory_may_have_any_name(folder: Path):
+    """Also one that is no UTF-8, as file systems allow; a damaged table in it is told by its file."""
+    odd = Path(os.fsdecode(os.fsencode(folder) + b"-\xff"))
+    folder.rename(odd)
+    results = read_results(odd)
+    assert len(results.table("tenants"))
+    assert report_page(results).encode("utf-8")
+    (odd / "runs" / "original-0" / "tenants.parquet").write_text("none")
+    with pytest.raises(ResultsError, match=r"tenants\.parquet: is damaged"):
+        results.table("tenants")
 
 
 def test_missing_files_are_named(folder: Path, tmp_path: Path):

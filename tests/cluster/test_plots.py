@@ -1,0 +1,120 @@
+"""What plots of results say of runs that were interrupted, of loads at the threshold, and in little room."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from cluster.plots import DAY, plot_counts, plot_load_map
+
+
+def axes(width: float = 6.0, height: float = 3.2) -> Axes:
+    """Return the axes of a new figure."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure.subplots()  # type: ignore[no-any-return]
+
+
+def events(*rows: tuple[str, int, float]) -> pl.DataFrame:
+    """Return events from their policies, repeats and days."""
+    schema = {"policy": pl.String, "repeat": pl.Int32, "time_s": pl.Int64}
+    return pl.DataFrame([(policy, repeat, int(day * DAY)) for policy, repeat, day in rows], schema=schema, orient="row")
+
+
+def points(line: Line2D) -> list[tuple[float, float]]:
+    """Return the points of a line."""
+    return list(zip(np.asarray(line.get_xdata()).tolist(), np.asarray(line.get_ydata()).tolist(), strict=True))
+
+
+def loads(shares: list[float], minutes: int = 10) -> pl.DataFrame:
+    """Return the metered loads of one node, an interval apart."""
+    times = [60 * minutes * (number + 1) for number in range(len(shares))]
+    return pl.DataFrame({"time_s": times, "node": "n0", "metric": "cpu", "share": shares})
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4), st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_line_is_the_mean_of_the_runs_that_reach_a_time(ends: list[float], data: st.DataObject):
+    """It ends with the longest run; what is counted at a time is divided by the runs that are not over by then."""
+    days = {
+        repeat: data.draw(st.lists(st.integers(0, int(end * DAY)).map(lambda s: s / DAY), max_size=5))
+        for repeat, end in enumerate(ends)
+    }
+    ax = axes()
+    table = events(*(("a", repeat, day) for repeat, of in days.items() for day in of))
+    plot_counts(ax, table, ["a"], {"a": dict(enumerate(ends))}, 1.0)
+    (line,) = ax.lines
+    drawn = points(line)
+    assert drawn[-1][0] == max(ends)
+    seconds = {repeat: table.filter(repeat=repeat)["time_s"].to_list() for repeat in days}
+    for time, value in drawn[::37]:
+        reached = [repeat for repeat, end in enumerate(ends) if time <= end]
+        counted = sum(one / DAY <= time for repeat in reached for one in seconds[repeat])
+        assert value == pytest.approx(counted / len(reached))
+
+
+def test_the_line_of_an_interrupted_run_ends_with_it():
+    """Other policies go on; the axis is that of the longest run, and the legend tells what there was in all."""
+    ax = axes()
+    table = events(("a", 0, 0.5), ("a", 0, 3.0), ("b", 0, 0.5))
+    plot_counts(ax, table, ["a", "b"], {"a": {0: 4.0}, "b": {0: 1.5}}, 4.0)
+    assert [points(line)[-1] for line in ax.lines] == [(4.0, 2.0), (1.5, 1.0)]
+    assert ax.get_xlim() == (0.0, 4.0)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a (2)", "b (1)"]
+
+
+def test_counts_have_whole_ticks():
+    """There is no half of a violation."""
+    for count in (1, 3, 5, 8, 23):
+        ax = axes()
+        plot_counts(ax, events(*[("a", 0, 0.1 * n) for n in range(count)]), ["a"], {"a": {0: 4.0}}, 4.0)
+        assert all(float(tick).is_integer() for tick in ax.get_yticks())
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_the_legend_keeps_off_the_curves_in_little_room(early: bool):
+    """Also where most happens at the beginning, or all at the end."""
+    ax = axes(4.4, 3.0)
+    rows = [(policy, 0, 0.01 * n if early else 3.6 + 0.01 * n) for policy in "abc" for n in range(30 + ord(policy) % 3)]
+    plot_counts(ax, events(*rows), list("abc"), {policy: {0: 4.0} for policy in "abc"}, 4.0)
+    assert ax.figure is not None
+    ax.figure.draw_without_rendering()  # type: ignore[union-attr]
+    legend = ax.get_legend().get_window_extent()
+    for line in ax.lines:
+        inside = [legend.contains(*point) for point in ax.transData.transform(points(line))]
+        assert not any(inside)
+
+
+def test_the_map_of_an_interrupted_run_ends_with_its_last_metering():
+    """Its columns lie at its own times, whatever the length of the longest run."""
+    for count, end in ((1, 1.0), (6, 6.0), (36, 36.0)):
+        ax = axes()
+        image = plot_load_map(ax, loads([0.5] * count, minutes=1440), "cpu", 0.95, 36.0)
+        assert tuple(image.get_extent()) == (0.0, end, -0.5, 0.5)
+        assert ax.get_xlim() == (0.0, 36.0)
+
+
+@pytest.mark.parametrize("threshold", [0.95, 0.9, 1.0, 0.7, 0.57])
+def test_a_load_at_the_threshold_is_red_in_the_map(threshold: float):
+    """From the threshold on a node is in violation; a load just below it is not red."""
+
+    def is_red(share: float) -> bool:
+        ax = axes()
+        plot_load_map(ax, loads([share] * 3), "cpu", threshold, 1 / 48)
+        ax.set_axis_off()
+        target = io.BytesIO()
+        assert isinstance(ax.figure, Figure)
+        ax.figure.savefig(target, format="raw", dpi=20)
+        pixels = np.frombuffer(target.getvalue(), np.uint8).reshape(-1, 4)
+        return bool((pixels[:, :3] == (0xD7, 0x30, 0x1F)).all(axis=1).any())
+
+    assert is_red(threshold)
+    assert is_red(threshold + 0.1)
+    assert not is_red(threshold - 1e-3)
