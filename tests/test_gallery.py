@@ -95,6 +95,7 @@ def test_flapping_builds_nothing_anew() -> None:
     assert run.totals["quorum_losses"] == 0
 
 
+@pytest.mark.slow
 def test_flash_growth_crowds_violations_into_its_hours() -> None:
     """Twelve hours of 96, and one for what is under way at their end."""
     for run in runs_of("flash_growth").values():
@@ -122,6 +123,7 @@ def test_defragmentation_leaves_nodes_empty() -> None:
     assert violations(runs["spread"]) < violations(runs["packed"])
 
 
+@pytest.mark.slow
 def test_mixed_hardware_is_used_alike() -> None:
     """By percentage, both kinds carry the same share of memory and disk to within a tenth; in units the larger less."""
     large = (pl.col("node").str.slice(1).cast(int) >= 24).alias("large")
@@ -134,6 +136,7 @@ def test_mixed_hardware_is_used_alike() -> None:
                 assert by_kind[True] < 0.8 * by_kind[False]
 
 
+@pytest.mark.slow
 def test_affinity_pairs_stand_together() -> None:
     """Half of the tenants are of a pair; at the end each replica of a child is where one of its parent's is."""
     experiment = prepare(read_scenario(GALLERY / "affinity_pairs.toml"))

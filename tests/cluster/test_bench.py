@@ -13,6 +13,7 @@ from cluster.bench import bench_engine
 from cluster.cli import app
 
 
+@pytest.mark.slow
 def test_bench_prints_a_table_and_writes_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A column for the size that was asked for; speeds are above zero, shares within their bounds."""
     monkeypatch.setattr("cluster.bench.QUALITY_SECONDS", (0.01, 0.02))

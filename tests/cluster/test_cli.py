@@ -140,6 +140,7 @@ def test_tables_are_documented(results: Path, table: str):
     assert set(guide[table]) == set(frame.columns)
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes(scenario: Path, results: Path, tmp_path: Path):
     """A second run of the same scenario writes the same bytes, in one process or in two."""
     for jobs in (1, 2):
@@ -176,6 +177,7 @@ register_constraint(NotOnTheFirst())
 """
 
 
+@pytest.mark.slow
 def test_imports_of_a_scenario_work_in_every_process(tmp_path: Path):
     """A term and a constraint of one's own, from a file beside it, give the same bytes in one process or two."""
     (tmp_path / "own.py").write_text(OWN)

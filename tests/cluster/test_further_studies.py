@@ -6,6 +6,7 @@ import json
 import re
 
 import attrs
+import pytest
 from typer.testing import CliRunner
 
 from cluster.cli import app
@@ -95,6 +96,7 @@ def test_sensitivity_changes_each_free_parameter_alone():
     assert len(base.workloads) >= 2 * len(sensitivity.FREE)
 
 
+@pytest.mark.slow
 def test_sensitivity_climbs_to_a_density_of_its_own_for_each_change(tmp_path, monkeypatch):
     """The pilot finds one for the region as it is, and for each change; the arms meet there."""
     monkeypatch.setattr(sensitivity, "FREE", ("size_bias",))

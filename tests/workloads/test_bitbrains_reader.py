@@ -244,6 +244,7 @@ def shared() -> tuple[TraceSet, Report]:
     return read_bitbrains(SHARED)
 
 
+@pytest.mark.slow
 def test_the_shared_traces_are_read_in_full(shared: tuple[TraceSet, Report]) -> None:
     """All 11,942,571 rows of 500 machines are accounted for, and no demand exceeds what was provisioned."""
     traces, report = shared

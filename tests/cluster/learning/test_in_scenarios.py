@@ -100,6 +100,7 @@ def test_without_its_file_the_policy_cannot_run(scenario: Path):
         read_scenario(scenario)
 
 
+@pytest.mark.slow
 def test_it_runs_beside_others_in_several_processes(scenario: Path, tmp_path: Path):
     """All tenants are placed, and the results are those of one process."""
     pytest.importorskip("torch")
