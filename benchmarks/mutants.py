@@ -131,7 +131,7 @@ def run_tests_of(mutant: Mutant, seconds: int) -> None:
     import pytest
 
     plugins = [part for name in ("cacheprovider", "xdist", "cov", "benchmark", "mpl") for part in ("-p", f"no:{name}")]
-    options = ["-m", "kernels", "-x", "-q", "--tb=no", "--assert=plain", *plugins]
+    options = ["-o", "addopts=", "-m", "kernels", "-x", "-q", "--tb=no", "--assert=plain", *plugins]
     os._exit(int(pytest.main([*mutant.tests, *options], plugins=[_EndsWhatHangs(seconds)])))
 
 
