@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cluster.planned import used_kinds
+from cluster.results import write_text
 from plb.provisioning import ProvisioningPlan
 from workloads.provisioning import NodeSpec, write_plan
-from workloads.writing import in_one_piece
 
 MARGIN = 0.001
 """Share by which nodes of the scenario are larger than those of the plan.
@@ -40,8 +40,7 @@ def write_scenario(folder: Path, plan: ProvisioningPlan, source: Path, nodes: Se
     inside = source.resolve().is_relative_to(folder.resolve())
     path = source.resolve().relative_to(folder.resolve()) if inside else source.resolve()
     text = "\n".join(_lines(plan, path.as_posix(), nodes or ()))
-    with in_one_piece(folder / SCENARIO) as partial:
-        partial.write_text(text + "\n", encoding="utf-8")
+    write_text(folder / SCENARIO, text + "\n")
     return folder / SCENARIO
 
 

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from cluster.intervals import half_width
 from cluster.studies.design import Setting
 
 Floats = npt.NDArray[np.float64]
@@ -42,6 +43,15 @@ class Ratio:
     high: float | None
     settings: int
     without: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Ratio:
+        """Return the mean of a value a setting, with the interval of the mean (Student's t)."""
+        if not values:
+            return cls(None, None, None, 0, 0)
+        mean, half = float(np.mean(values)), half_width(values)
+        low, high = (None, None) if half is None else (mean - half, mean + half)
+        return cls(mean, low, high, len(values), 0)
 
 
 @attrs.frozen(eq=False)

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-import numpy as np
 import polars as pl
 
-from cluster.intervals import half_width
 from cluster.studies.figures import Ratio
 from cluster.studies.gaussian.design import CANTELLI, GPAS, MEANS
 from plb.risk.gaussian import OVERLOADS
@@ -178,9 +176,4 @@ def _largest(value: object) -> Ratio:
 
 def _mean(values: pl.Series) -> Ratio:
     """Return the mean over instances with its 95 % interval."""
-    found = [float(value) for value in values.drop_nulls()]
-    if not found:
-        return Ratio(None, None, None, 0, 0)
-    mean, half = float(np.mean(found)), half_width(found)
-    low, high = (None, None) if half is None else (mean - half, mean + half)
-    return Ratio(mean, low, high, len(found), 0)
+    return Ratio.of([float(value) for value in values.drop_nulls()])

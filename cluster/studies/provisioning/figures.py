@@ -144,9 +144,7 @@ def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
         if algorithm == "FF":
             continue
         values = (of_arm["nodes"] / of_arm["of_first"]).to_list()
-        mean, half = float(np.mean(values)), half_width(values)
-        low, high = (None, None) if half is None else (mean - half, mean + half)
-        found[f"figure {figure}: {Arm(str(algorithm), Rules(rules)).name}/FF"] = Ratio(mean, low, high, len(values), 0)
+        found[f"figure {figure}: {Arm(str(algorithm), Rules(rules)).name}/FF"] = Ratio.of(values)
     return found
 
 
