@@ -84,7 +84,7 @@ def test_parameters_are_fields_with_their_defaults(page):
         assert name in fields, field
         setting = fields[name].metadata.get(SETTING, NO_SETTING)
         assert default == f"`{default_of(fields[name])}`", field
-        assert original == (f"`{setting.name}`" if setting.name else ""), field
+        assert original == (f"`{setting.name}`" if setting.name else "–"), field
         assert setting.unit in ("", unit), field
 
 
