@@ -109,8 +109,8 @@ def _close(
     """Compare the runs: the table, the figures as JSON, the plots."""
     from cluster.closing_tables import comparison_table, outage_table
     from cluster.comparison import compare
-    from cluster.plots import save_plots
     from cluster.results import stamped, write_json
+    from cluster.results_plots import save_plots
     from cluster.results_reading import read_results
 
     results = read_results(folder)

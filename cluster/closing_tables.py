@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from cluster.causes import CAUSES_OF_MOVES
+from cluster.causes import CAUSES_OF_MOVES, told
 from cluster.comparison import Comparison, Run
 from cluster.intervals import Interval, decimals_of
 
@@ -92,7 +92,7 @@ def outage_rows(runs: Sequence[Run], policies: Sequence[str]) -> list[list[str]]
     found = {cause for of in totals for one in of for cause in one["moves_by_cause"]}
     for cause in (*CAUSES_OF_MOVES, *sorted(found - {*CAUSES_OF_MOVES})):
         counts = ([one["moves_by_cause"].get(cause, 0) for one in of] for of in totals)
-        rows.append([f"moves for {cause}", *map(count_text, counts)])
+        rows.append([f"moves for {told(cause)}", *map(count_text, counts)])
     return rows
 
 

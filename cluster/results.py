@@ -26,9 +26,9 @@ import attrs
 
 from cluster.digests import digest_of
 from cluster.errors import ResultsExistError
-from cluster.plots import PLOTS
 from cluster.pools import Source
 from cluster.record import RunResult
+from cluster.results_plots import PLOTS
 from cluster.scenario import Scenario
 from cluster.tables import TABLES, column_guide, columns_of
 from workloads.writing import in_one_piece, write_parquet

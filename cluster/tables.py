@@ -81,7 +81,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         ),
         "target": Column(pl.String, "node that it moves to"),
         "phase": Column(pl.String, "phase of the engine: placement, repair or balancing"),
-        "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade, or the broken constraint"),
+        "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade, energy, or the broken rule"),
         "rule": Column(pl.String, "the engine's rule behind it, such as capacity, make room or energy"),
         "failover": Column(pl.Boolean, "every move but those of balancing"),
         "metric": Column(pl.String, "metric that was short, where the cause is a violation", may_be_null=True),

@@ -7,7 +7,7 @@ from functools import cached_property
 import polars as pl
 
 from cluster.comparison import Comparison, compare
-from cluster.plots import first_common
+from cluster.results_plots import first_common
 from cluster.results_reading import Results, RunSummary
 
 

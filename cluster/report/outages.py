@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from cluster.causes import told
 from cluster.closing_tables import outage_rows
 from cluster.report.blocks import Block, Gallery, Section, Table, Tables, Text
 from cluster.report.material import Material
@@ -82,7 +83,7 @@ def _interruptions(material: Material) -> list[Block]:
         .sort("policy", "cause")
     )
     rows = tuple(
-        (policy, cause, count(number), amount(seconds), amount(longest))
+        (policy, told(cause), count(number), amount(seconds), amount(longest))
         for policy in material.policies
         for _, cause, number, seconds, longest in by_cause.filter(policy=policy).iter_rows()
     )

@@ -24,14 +24,14 @@ WIDE, HIGH = 6.0, 3.2
 def picture(
     draw: Callable[[Axes], object], caption: str, alternative: str, *, width: float = WIDE, height: float = HIGH
 ) -> Picture:
-    """Return what `draw` draws into the axes that it is given; what it returns, if that is an image, gets a colour bar.
+    """Return what `draw` draws into the axes that it is given; if it returns a map of loads, that gets a colour bar.
 
     Names in the plots are never read as formulas; letters that the font lacks are drawn as boxes, and what long names
     leave no room for is cut.
     """
     from matplotlib import rc_context
+    from matplotlib.collections import QuadMesh
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
     target = io.BytesIO()
     with rc_context({"text.parse_math": False, "font.family": "DejaVu Sans"}), warnings.catch_warnings():
@@ -40,7 +40,7 @@ def picture(
         figure = Figure(figsize=(width, height), layout="constrained")
         ax = figure.subplots()
         drawn = draw(ax)
-        if isinstance(drawn, AxesImage):
+        if isinstance(drawn, QuadMesh):
             figure.colorbar(drawn, ax=ax, extend="max").set_label("load (% of capacity)")
         figure.savefig(target, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     source = "data:image/png;base64," + base64.b64encode(target.getvalue()).decode("ascii")

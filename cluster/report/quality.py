@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cluster.causes import told
 from cluster.closing_tables import comparison_caption, comparison_rows
+from cluster.load_plots import plot_load_bands, plot_load_map
 from cluster.move_plots import failovers_by_cause, plot_causes, plot_failovers
-from cluster.plots import plot_load_bands, plot_load_map, plot_violations
+from cluster.plots import plot_violations
 from cluster.report.blocks import Block, Gallery, Picture, Section, Table, Text
 from cluster.report.material import Material
 from cluster.report.numbers import count
@@ -77,8 +79,10 @@ def failovers_section(material: Material) -> Section:
         "Failovers of each policy divided by cause; the numbers are in the table below.",
         height=max(2.0, 0.8 + 0.5 * len(material.policies)),
     )
-    rows = tuple((cause, *(count(means[policy]) for policy in material.policies)) for cause, means in causes.items())
-    table = Table("Failovers by cause, means over repeats.", ("cause", *material.policies), rows)
+    rows = tuple(
+        (told(cause), *(count(means[policy]) for policy in material.policies)) for cause, means in causes.items()
+    )
+    table = Table("Failovers by cause, means over repeats.", ("cause", *material.policies), tuple(rows))
     return Section("failovers", "Failovers over time and by cause", (Gallery((over_time, by_cause)), table))
 
 
@@ -91,7 +95,7 @@ def load_section(material: Material) -> Section:
         Text(
             f"Load by capacity{material.of_shown}, both ends of moves counted. From "
             f"{material.results.violation_threshold:.0%} on, a node is in violation; such loads are red in the maps. "
-            "White is a node without load."
+            "White is a node without load. Where meterings or nodes share a cell, it shows the largest load."
         )
     ]
     for metric in load["metric"].unique(maintain_order=True):

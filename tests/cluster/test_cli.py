@@ -20,7 +20,8 @@ from cluster.cli import app
 from cluster.console import BAD_INPUT, clear_errors
 from cluster.experiment import prepare
 from cluster.overriding import override
-from cluster.plots import plot_violations, save_plots
+from cluster.plots import plot_violations
+from cluster.results_plots import save_plots
 from cluster.results_reading import read_results
 from cluster.scenario_file import read_scenario
 from cluster.tables import TABLES, columns_of

@@ -24,8 +24,9 @@ from cluster.capacity.plots import plot_capacity
 from cluster.energy_plots import plot_energy
 from cluster.learning.evaluation import EvaluationResult
 from cluster.learning.plots import plot_curve, plot_figure
+from cluster.load_plots import plot_load_bands, plot_load_map
 from cluster.move_plots import plot_causes, plot_domain_moves, plot_failovers
-from cluster.plots import plot_counts, plot_load_bands, plot_load_map, plot_violations
+from cluster.plots import plot_counts, plot_violations
 from cluster.studies.calibration import Calibration
 from cluster.studies.claims import Table
 from cluster.studies.compression import Effect

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cluster.plots import DAY, plot_counts, plot_load_map
+from cluster.load_plots import plot_load_bands, plot_load_map
+from cluster.plots import DAY, plot_counts
 
 
 def axes(width: float = 6.0, height: float = 3.2) -> Axes:
@@ -96,9 +97,20 @@ def test_the_map_of_an_interrupted_run_ends_with_its_last_metering():
     """Its columns lie at its own times, whatever the length of the longest run."""
     for count, end in ((1, 1.0), (6, 6.0), (36, 36.0)):
         ax = axes()
-        image = plot_load_map(ax, loads([0.5] * count, minutes=1440), "cpu", 0.95, 36.0)
-        assert tuple(image.get_extent()) == (0.0, end, -0.5, 0.5)
+        mesh = plot_load_map(ax, loads([0.5] * count, minutes=1440), "cpu", 0.95, 36.0)
+        assert mesh.get_coordinates()[0, 0].tolist() == [0.0, -0.5]
+        assert mesh.get_coordinates()[-1, -1].tolist() == [end, 0.5]
         assert ax.get_xlim() == (0.0, 36.0)
+
+
+def red_pixels(ax: Axes, dots_per_inch: int) -> int:
+    """Return how many pixels have the colour of loads at or above the threshold."""
+    ax.set_axis_off()
+    target = io.BytesIO()
+    assert isinstance(ax.figure, Figure)
+    ax.figure.savefig(target, format="raw", dpi=dots_per_inch)
+    pixels = np.frombuffer(target.getvalue(), np.uint8).reshape(-1, 4)
+    return int((pixels[:, :3] == (0xD7, 0x30, 0x1F)).all(axis=1).sum())
 
 
 @pytest.mark.parametrize("threshold", [0.95, 0.9, 1.0, 0.7, 0.57])
@@ -108,13 +120,30 @@ def test_a_load_at_the_threshold_is_red_in_the_map(threshold: float):
     def is_red(share: float) -> bool:
         ax = axes()
         plot_load_map(ax, loads([share] * 3), "cpu", threshold, 1 / 48)
-        ax.set_axis_off()
-        target = io.BytesIO()
-        assert isinstance(ax.figure, Figure)
-        ax.figure.savefig(target, format="raw", dpi=20)
-        pixels = np.frombuffer(target.getvalue(), np.uint8).reshape(-1, 4)
-        return bool((pixels[:, :3] == (0xD7, 0x30, 0x1F)).all(axis=1).any())
+        return red_pixels(ax, dots_per_inch=20) > 0
 
     assert is_red(threshold)
     assert is_red(threshold + 0.1)
     assert not is_red(threshold - 1e-3)
+
+
+@given(st.integers(1, 5000), st.integers(1, 400), st.data())
+@settings(max_examples=20, deadline=None)
+def test_one_violation_is_seen_in_a_long_run_of_many_nodes(meterings: int, nodes: int, data: st.DataObject):
+    """Also where a picture has fewer pixels than the run has meterings, or the cluster nodes."""
+    shares = np.full((meterings, nodes), 0.5)
+    shares[data.draw(st.integers(0, meterings - 1)), data.draw(st.integers(0, nodes - 1))] = 1.0
+    table = pl.DataFrame(
+        {
+            "time_s": np.repeat(600 * np.arange(1, meterings + 1), nodes),
+            "node": np.tile([f"n{node:03d}" for node in range(nodes)], meterings),
+            "metric": "cpu",
+            "share": shares.ravel(),
+        }
+    )
+    ax = axes()
+    plot_load_map(ax, table, "cpu", 0.95, meterings / 144)
+    assert red_pixels(ax, dots_per_inch=100) > 0
+    ax = axes()
+    plot_load_bands(ax, table, "cpu", 0.95, meterings / 144)
+    assert ax.collections[0].get_datalim(ax.transData).ymax == 100.0

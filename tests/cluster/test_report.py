@@ -199,10 +199,14 @@ def test_failovers_by_cause_add_up(page: Page, eventful: Path):
     """Each cell is the mean of `failovers_by_cause` of the summary."""
     runs = json.loads((eventful / "summary.json").read_text())["runs"]
     (_, *policies), *rows = page.table("Failovers by cause")
-    assert {row[0] for row in rows} == {cause for run in runs for cause in run["failovers_by_cause"]}
+    assert {row[0].removeprefix("rule ") for row in rows} == {
+        cause for run in runs for cause in run["failovers_by_cause"]
+    }
     for cause, *cells in rows:
         for policy, cell in zip(policies, cells, strict=True):
-            counts = [run["failovers_by_cause"].get(cause, 0) for run in runs if run["policy"] == policy]
+            counts = [
+                run["failovers_by_cause"].get(cause.removeprefix("rule "), 0) for run in runs if run["policy"] == policy
+            ]
             assert number(cell) == sum(counts) / len(counts)
 
 
