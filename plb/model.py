@@ -347,7 +347,7 @@ class Replica:
     upgrade: UpgradeMark = attrs.field(default=UpgradeMark.NONE, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        check_name("replica", self.node)
+        check_name("replica", self.node, "node")
         item = f"replica on {self.node}"
         object.__setattr__(self, "role", check_role(item, "role", self.role))
         for field in ("pinned", "leaving"):

@@ -212,7 +212,7 @@ def test_bad_value_is_refused_when_it_is_made(make, error, message):
         (lambda: Metric("cpu", weight="2"), "weight"),
         (lambda: Metric("cpu", step="0.5"), "step"),
         (lambda: Service("s", placement_constraint=None), "placement_constraint"),
-        (lambda: Replica(PRIMARY, None), "name"),
+        (lambda: Replica(PRIMARY, None), "node"),
         (lambda: Replica(7, "n"), "role"),
         (lambda: PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move="0.3"), "max_percentage_to_move"),
         (lambda: PlbConfig(metrics=[Metric("cpu")], w_failovers="0"), "w_failovers"),
