@@ -10,7 +10,8 @@ import attrs
 import numpy as np
 
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.scenario import Scenario, Workload
+from cluster.scenario import Scenario
+from cluster.workload_settings import Workload
 from plb import UnknownNameError
 from plb.risk import DemandHistory
 from workloads.parameters import RegionParameters

@@ -9,13 +9,13 @@ from typing import Any
 
 from cluster.hardware import Cluster, Group
 from cluster.results_reading import Results
-from cluster.studies.simulated import PER_ARM
+from cluster.workload_settings import OF_REPORTS
 from plb import PlbError
 from plb.words import listed
 
 MISSING = "-"
 """Stands for a key that a scenario does not have."""
-NOT_OF_TENANTS = (*PER_ARM, "density", "density_end")
+NOT_OF_TENANTS = (*OF_REPORTS, "density", "density_end")
 """Fields of ``[workload]`` on which tenants do not depend, or only by what they are promised in all."""
 SAME_PROMISES = 1e-9
 """Relative difference up to which promises to all tenants count as the same; beyond that, one tenant more may come."""

@@ -21,12 +21,13 @@ from cluster.oracle import Oracle
 from cluster.pools import Source
 from cluster.record import Recorder, RunResult
 from cluster.replica_states import Tenancy
-from cluster.scenario import Growth, Scenario, Workload
+from cluster.scenario import Scenario
 from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
 from cluster.streams import stream, stream_seed
 from cluster.tenants import TenantSequence
 from cluster.upgrades import RollingUpgrades
 from cluster.violations import classify, needs_repair
+from cluster.workload_settings import Growth, Workload
 from plb import MoveKind, Partition, Plan, Replica, Role, Unplaced
 
 Process = Generator[simpy.Event, Any, None]

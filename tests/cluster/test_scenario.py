@@ -12,8 +12,8 @@ import pytest
 from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
 from cluster.fault_settings import Crash, Flapping, Outage
 from cluster.hardware import Group
-from cluster.scenario import Growth
 from cluster.scenario_file import SECTIONS, read_scenario, scenario_from
+from cluster.workload_settings import Growth
 from plb import Metric, PlbConfig, PlbError
 from workloads.errors import TraceError, TraceProblem
 
