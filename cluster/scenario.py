@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -121,6 +122,8 @@ class Scenario:
         names = dict.fromkeys([*BUILT_IN_POLICIES, *self.policies])
         known = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
         object.__setattr__(self, "policies", known)
+        if len({Path(file).name for file in self.imports}) < len(self.imports):  # results tell them by their names
+            raise InvalidValueError("scenario", "imports", list(self.imports), "files of different names")
         if not self.run.policies:
             raise InvalidValueError("run", "policies", (), "at least one policy")
         if len(set(self.run.policies)) < len(self.run.policies):
