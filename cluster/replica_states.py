@@ -114,6 +114,11 @@ def is_plain(described: Iterable[Replica]) -> bool:
     )
 
 
+def as_leaving(one: Replica, node: str | None, *, leaving: bool) -> Replica:
+    """Return a replica as it is once that on `node` leaves it, or does so no more."""
+    return attrs.evolve(one, leaving=leaving) if one.node == node else one
+
+
 def _mark_of(role: Role, mark: UpgradeMark) -> UpgradeMark:
     """Return the mark of a replica on a marked node; once the role has been handed over, there is none any more."""
     wanted = Role.PRIMARY if mark is UpgradeMark.SWAP_OUT else Role.SECONDARY
