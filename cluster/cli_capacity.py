@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.console import INTERRUPTED, clear_errors, messages, output
-from cluster.study_options import Jobs, Json, Quiet
+from cluster.cli_options import Jobs, Json, Quiet
+from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
     from cluster.capacity.running import CapacitySearch
@@ -87,8 +87,7 @@ def capacity_command(
         search.run()
     except KeyboardInterrupt:
         _show(search, None, quiet=quiet)
-        typer.echo(f"plb: interrupted; the same command goes on from {folder}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise KeyboardInterrupt(f"the same command goes on from {folder}") from None
     _show(search, json, quiet=quiet)
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from cluster.cli_options import Json, Quiet
 from cluster.console import clear_errors, output
-from cluster.study_options import Json, Quiet
 
 
 @clear_errors

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli_options import Quiet
 from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def explain_command(
     json: Annotated[
         Path | None, typer.Option(help="Write all data of the explanation to this file; `repeat` from 0, as in tables.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Tell why a tenant's replicas stood where they stood, or had no place, and what would have to change.
 

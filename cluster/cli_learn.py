@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli_options import Jobs, Json, Quiet
 from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
@@ -24,12 +25,6 @@ learn_app = typer.Typer(
 EVALUATION = "evaluation.json"
 
 Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and training, a TOML file.", show_default=False)]
-Jobs = Annotated[
-    int | None,
-    typer.Option(min=1, help="Processes; the results are the same for any number. Default: one a core."),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
-Json = Annotated[Path | None, typer.Option(help="Write the figures to this file.")]
 
 
 @learn_app.command("train")

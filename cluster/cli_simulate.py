@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli_options import Quiet
 from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def simulate_command(
     traces: Annotated[Path | None, typer.Option(help="Directory of the traces, instead of the scenario's.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the figures of the closing table to this file.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; the results are the same for any number.")] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a scenario under its policies, and compare them.
 

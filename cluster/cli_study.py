@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli_options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
 from cluster.console import FAILED, clear_errors, output
-from cluster.study_options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
 
 if TYPE_CHECKING:
     from cluster.studies.carrying_out import Place

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import clear_errors, output
+from cluster.cli_options import Json
+from cluster.console import FAILED, clear_errors, output
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,7 +59,7 @@ def check_command(
         configuration = {"regions": {name: REGIONS[name].digest() for name in names}, "tenants": tenants}
         write_json(json, stamped({"regions": rows}, configuration, seed))
     if any(row.within is False for rows in found.values() for row in rows):
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 @traces_app.command("convert")
@@ -79,7 +80,7 @@ def convert_command(
         int, typer.Option(min=1000, help="Rows held in memory; more are sorted by way of files in OUT.")
     ] = 4_000_000,
     force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    json: Json = None,
 ) -> None:
     """Convert public traces into the project's own format, and say what became of their rows."""
     import attrs
@@ -115,7 +116,7 @@ def describe_command(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the plot, trace.png, into this directory.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a plot that is there.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    json: Json = None,
 ) -> None:
     """Print, and with --out plot, what traces are like: span, gaps, lifetimes, usage, growth and daily shape."""
     from tempfile import TemporaryDirectory
@@ -162,7 +163,7 @@ def generate_command(
     tenants: Annotated[int, typer.Option(min=1, help="Number of tenants.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    json: Json = None,
 ) -> None:
     """Write tenants of a synthetic region in the project's own format."""
     from cluster.results import check_file, check_free, stamped, versions, write_json
