@@ -23,7 +23,8 @@ from cluster.pools import Source
 from cluster.record import Recorder, RunResult
 from cluster.replica_states import Tenancy
 from cluster.scenario import Scenario
-from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
+from cluster.services import Services
+from cluster.setup import limits_of, make_engine, metrics_of, nodes_of
 from cluster.streams import stream, stream_seed
 from cluster.tenancies import Tenancies
 from cluster.tenants import TenantSequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -14,11 +15,12 @@ from typer.main import get_command
 from cluster.cli import app
 from cluster.console import BAD_INPUT
 from cluster.explanation import parts_of_energy
-from cluster.history import history_of, stay_of
 from cluster.instants import in_words
 from cluster.recorded import RecordedRun, read_run
 from cluster.replay import Replay
 from cluster.results import ResultsFolder
+from cluster.tables import frame_of_rows
+from cluster.tenant_history import history_of, stay_of
 from plb import Energy, Metric, PlbConfig
 from tests.cluster.small_runs import TWO_CRASHES, plb
 from tests.cluster.tiny import Tenant, scenario_of, source_of, story, traces_of
@@ -137,6 +139,17 @@ def test_refusals_for_the_same_reasons_are_told_once(tmp_path: Path):
     assert events[1].details["attempts"] > 1
     assert events[1].details["ruled_out"] == {"capacity": 2}
     assert "primary finds no place, " in events[1].text
+
+
+def test_a_refusal_for_which_no_rule_stands_says_so():
+    """A node would take the replica, but not in that plan."""
+    tables = {
+        "tenants": [("a", "any", 1, 0, 600, True, 0, 0.0, None, 0)],
+        "refusals": [(0, "a", "primary", 1, "{}", 5)],
+    }
+    run: Any = SimpleNamespace(table=lambda name: frame_of_rows(name, "original", 0, tables.get(name, [])), seconds=600)
+    (refusal,) = [event for event in history_of(run, stay_of(run, "a"), [], 300) if event.kind == "refusal"]
+    assert refusal.text == "primary finds no place: of 5 nodes, none is ruled out"
 
 
 def test_another_policy_is_asked_for_by_its_name(explained: Path, run: RecordedRun, tmp_path: Path):
