@@ -122,6 +122,13 @@ combination = "sum"
 """
 
 
+def test_conflicts_are_told_beside_errors_of_other_sections():
+    """What goes with no plan does not wait until the nodes are right."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_from({"cluster": {"nodes": 0}, "workload": {"kind": "plan", "density": 1.5}})
+    assert [problem.place for problem in caught.value.problems] == ["cluster.nodes", "workload.density"]
+
+
 def test_all_errors_at_once(tmp_path: Path):
     """Every problem of a file is reported, with line, key, and the nearest right name or the allowed range."""
     path = tmp_path / "bad.toml"
