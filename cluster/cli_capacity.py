@@ -70,7 +70,7 @@ def capacity_command(
     from cluster.capacity.evaluation import Subject
     from cluster.capacity.question import LEAST_REPEATS, Searched, ask
     from cluster.capacity.running import CapacitySearch
-    from cluster.results import check_file
+    from cluster.results import check_outputs
     from cluster.scenario_file import read_scenario
 
     chosen = repeats or max(read_scenario(scenario).run.repeats, LEAST_REPEATS)
@@ -82,7 +82,7 @@ def capacity_command(
     folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"
     console = messages(quiet=quiet)
     search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console)
-    check_file(json)
+    check_outputs([scenario], [], json)
     try:
         search.run()
     except KeyboardInterrupt:

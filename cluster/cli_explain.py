@@ -50,11 +50,11 @@ def explain_command(
     from cluster.explanation import question
     from cluster.instants import seconds_of
     from cluster.recorded import read_run
-    from cluster.results import check_file, stamped, write_json
+    from cluster.results import check_outputs, own_files, stamped, write_json
     from cluster.scenario_file import read_scenario
 
     seconds = seconds_of(time)
-    check_file(json)
+    check_outputs([*own_files(results), *([] if scenario is None else [scenario])], [], json)
     given = None if scenario is None else read_scenario(scenario)
     run = read_run(results, policy, repeat - 1, given=given, traces=traces)
     found = _answer(question(run, partition, seconds), quiet)

@@ -55,7 +55,7 @@ def train_command(
     from cluster.learning.plots import save_curve
     from cluster.learning.workers import workers
     from cluster.processes import cores
-    from cluster.results import check_file, stamped, write_json
+    from cluster.results import check_outputs, stamped, write_json
 
     chosen = _read(config)
     given = {"iterations": iterations, "seed": seed}
@@ -63,7 +63,7 @@ def train_command(
     chosen = attrs.evolve(chosen, training=attrs.evolve(chosen.training, **changes))
     folder = out or Path("results") / chosen.name
     training.check_folder(chosen, folder, resume=resume, force=force)
-    check_file(json)
+    check_outputs([config], [], json)
     try:
         with workers(jobs or cores()) as over, _training_progress(quiet) as progress:
             trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
@@ -123,7 +123,7 @@ def evaluate_command(
     from cluster.learning.training import POLICY
     from cluster.learning.workers import workers
     from cluster.processes import cores
-    from cluster.results import check_file, stamped, write_json
+    from cluster.results import check_file, check_outputs, stamped, write_json
 
     chosen = _read(config)
     if sequences is not None:
@@ -132,7 +132,7 @@ def evaluate_command(
     digest = _digest_of(trained, chosen)
     folder = out or Path("results") / chosen.name
     check_file(folder / EVALUATION, force=force)
-    check_file(json)
+    check_outputs([config], [], json)
     counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
     total = len(counts) * chosen.evaluation.sequences
     with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:

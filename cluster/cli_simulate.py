@@ -44,7 +44,7 @@ def simulate_command(
     columns.json and plots. Ctrl-C ends a run early and keeps what there is.
     """
     from cluster.overriding import override
-    from cluster.results import ResultsFolder, check_file, check_free
+    from cluster.results import ResultsFolder, check_free, check_outputs, own_files
     from cluster.scenario_file import read_scenario
 
     chosen = override(
@@ -52,7 +52,7 @@ def simulate_command(
     )
     folder = out or Path("results") / chosen.name
     check_free(folder, force=force)
-    check_file(json)
+    check_outputs([scenario, *own_files(folder)], [], json)
     experiment = _prepare(chosen, quiet)
     results = ResultsFolder(folder, chosen, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)

@@ -95,6 +95,11 @@ class ResultsFolder:
         write_json(self.folder / TIMINGS, {"runs": timings})
 
 
+def own_files(folder: Path) -> list[Path]:
+    """Return the files of a results directory beside its tables and pictures."""
+    return [folder / name for name in (SUMMARY, TIMINGS, COLUMNS)]
+
+
 def check_free(folder: Path, *, force: bool = False, forced: str = "overwrite it") -> None:
     """Raise an error if a directory cannot take results.
 
@@ -134,7 +139,7 @@ def check_file(path: Path | None, *, force: bool = True) -> None:
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "is a directory; give the name of a file", str(path))
     if path.is_file() and not force:
-        raise ResultsExistError(path, False)
+        raise ResultsExistError(path, of_directory=False)
     check_writable(path.parent)
 
 

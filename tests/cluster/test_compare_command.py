@@ -301,12 +301,13 @@ def test_command_shows_the_figures_that_are_asked_for(simulated):
         (("FIRST", "--figure", "violatons"), "did you mean 'violations'"),
         (("FIRST", "FIRST"), "is given twice"),
         (("BROKEN",), "is no JSON"),
+        (("FIRST", "--json", "SUMMARY"), "is read; give another file to write to"),
     ],
 )
 def test_bad_input_is_one_clear_message(simulated, tmp_path, arguments, words):
     """With exit code 2."""
     (tmp_path / "summary.json").write_text("{")
-    known = {"FIRST": simulated[0], "BROKEN": tmp_path}
+    known = {"FIRST": simulated[0], "BROKEN": tmp_path, "SUMMARY": simulated[0] / "summary.json"}
     run = plb("compare", *(known.get(one, one) for one in arguments))
     assert run.exit_code == 2
     assert words in run.stderr

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from cluster.console import BAD_INPUT
 from cluster.experiment import prepare
 from cluster.overriding import override
 from cluster.plots import plot_violations, save_plots
@@ -359,3 +360,13 @@ def test_files_that_cannot_be_written(scenario: Path, tmp_path: Path):
         assert run.exit_code == 2, run.output
         assert str(tmp_path) in run.output
     assert not (tmp_path / "new").exists()
+
+
+def test_figures_take_the_place_of_nothing_that_is_read(scenario: Path, tmp_path: Path):
+    """Neither of the scenario, nor of a file of the results."""
+    for place in (scenario, tmp_path / "out" / "summary.json"):
+        run = plb("simulate", scenario, "--out", tmp_path / "out", "--json", place, "--quiet")
+        assert run.exit_code == BAD_INPUT
+        assert "is read; give another file to write to" in run.output
+    assert scenario.read_text() == SMALL
+    assert not (tmp_path / "out").exists()
