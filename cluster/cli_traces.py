@@ -11,10 +11,7 @@ from cluster.cli_options import Json
 from cluster.console import FAILED, clear_errors, output
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from workloads.readers import Reader as PublicReader
-    from workloads.statistics import StatisticRow
 
 traces_app = typer.Typer(
     help="Check synthetic regions, write their tenants, convert and describe traces.", no_args_is_help=True
@@ -41,6 +38,7 @@ def check_command(
     import attrs
 
     from cluster.results import check_file, stamped, write_json
+    from cluster.trace_tables import statistics_table
     from plb.errors import UnknownNameError
     from workloads.regions import REGIONS
     from workloads.statistics import check_region
@@ -181,18 +179,3 @@ def generate_command(
     typer.echo(f"{traces.tenants:,} tenants, {traces.samples:,} rows written to {out}")
     if json is not None:
         write_json(json, stamped({"tenants": traces.tenants, "rows": traces.samples}, provenance, seed))
-
-
-def statistics_table(region: str, rows: list[StatisticRow]) -> Table:
-    """Return a table of a region's statistics: generated beside published, and whether it agrees."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=f"{region}: generated beside published")
-    for heading, justify in (("statistic", "left"), ("published", "left"), ("source", "left"), ("generated", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    table.add_column("agrees")
-    for row in rows:
-        agrees = Text("NO", style="red") if row.within is False else "yes" if row.within else ""
-        table.add_row(row.statistic, row.published, row.source, f"{row.generated:.4g}", agrees)
-    return table

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
 import pytest
 import typer
 
+from cluster import bench
+from cluster.capacity import question
 from cluster.cli import app
 from cluster.console import BAD_INPUT, clear_errors
+from cluster.studies import compression
+from cluster.studies.gaussian import design as gaussian
+from cluster.studies.provisioning import design as provisioning
 from tests.cluster.small_runs import plb
 
 
@@ -32,6 +39,53 @@ def test_help(command: tuple[str, ...]):
         found = found.commands[name]  # type: ignore[attr-defined]
     assert found.help or not command
     assert [one.name for one in found.params if not getattr(one, "help", None)] == []
+
+
+TOLD: dict[str, Sequence[float]] = {
+    "bench engine nodes": bench.SIZES,
+    "capacity violations": (question.VIOLATIONS_A_DAY,),
+    "capacity highest": (question.FARTHEST,),
+    "capacity step": (question.NODES_STEP, question.DENSITY_STEP),
+    "capacity repeats": (question.LEAST_REPEATS,),
+    "study compression samples": (compression.SAMPLES,),
+    "study gaussian instances": (gaussian.INSTANCES,),
+    "study gaussian samples": (gaussian.SAMPLES,),
+    "study gaussian capacity": (round(gaussian.MEAN_TASK, 4),),
+    "study provisioning instances": (provisioning.INSTANCES,),
+    "study provisioning auto_seconds": (provisioning.AUTO_SECONDS,),
+    "study provisioning density": provisioning.DENSITIES,
+    "study provisioning applications": provisioning.SIZES[:1],
+}
+"""Defaults that help texts tell, as modules that are loaded only when a command runs have them."""
+GIVEN = {
+    "study gaussian tasks": gaussian.TASKS,
+    "study gaussian realisations": gaussian.REALISATIONS,
+    "study gaussian averaged": gaussian.AVERAGED,
+}
+"""Defaults that options themselves have."""
+
+
+def option_of(place: str) -> Any:
+    """Return an option, from the words of its command and its name."""
+    *words, name = place.split()
+    command: Any = typer.main.get_command(app)
+    for word in words:
+        command = command.commands[word]
+    (option,) = [one for one in command.params if one.name == name]
+    return option
+
+
+@pytest.mark.parametrize("place", TOLD)
+def test_help_tells_the_defaults_that_count(place: str):
+    """All of them."""
+    told = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", option_of(place).help)}
+    assert set(TOLD[place]) <= told
+
+
+@pytest.mark.parametrize("place", GIVEN)
+def test_defaults_of_options_are_those_of_the_study(place: str):
+    """They are written there, too."""
+    assert option_of(place).default == GIVEN[place]
 
 
 def test_version():
