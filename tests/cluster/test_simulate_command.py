@@ -17,6 +17,7 @@ from cluster.console import BAD_INPUT
 from cluster.experiment import prepare
 from cluster.overriding import override
 from cluster.plots import plot_violations, save_plots
+from cluster.processes import interrupts_held_back
 from cluster.results_reading import read_results
 from cluster.scenario_file import read_scenario
 from cluster.tables import TABLES, columns_of
@@ -309,6 +310,15 @@ def test_interrupt_of_several_processes_keeps_the_runs_under_way(scenario: Path)
     assert signal.getsignal(signal.SIGINT) is before
     assert {(run.policy, run.repeat, run.complete) for run in runs} == {("original", 0, False), ("modified", 0, False)}
     assert all(0 < run.totals["simulated_seconds"] < 60 * 86400 for run in runs)
+
+
+def test_interrupts_that_were_held_back_before_stay_so():
+    """What holds them back within lets them go as they were."""
+    with interrupts_held_back():
+        with interrupts_held_back():
+            pass
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_plots_after_an_interrupt_show_the_runs_that_there_are(results: Path, tmp_path: Path):
