@@ -64,6 +64,8 @@ def bench_engine(
         Times after which the quality of a search is looked at.
     cold
         Whether to measure the first plan of a process that has to compile the kernels, too.
+    seed
+        Of the clusters and of all that is drawn.
     report
         Called with the name of each step before it begins.
     """
@@ -84,7 +86,15 @@ def _report_of_size(report: Callable[[str], None], nodes: int, step: str) -> Non
 
 
 class SizeBench:
-    """The measurements at one size."""
+    """The measurements at one size.
+
+    Parameters
+    ----------
+    engine
+        With the cluster in it, as `cluster.bench_cluster.bench_cluster` makes it.
+    proposals, seed, report
+        As in `bench_engine`.
+    """
 
     def __init__(
         self,

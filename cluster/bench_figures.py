@@ -16,6 +16,8 @@ class SizeFigures:
 
     Parameters
     ----------
+    nodes, replicas
+        The size.
     full
         (a) All repetitions of both nodes evaluated for every proposal.
     early_half, early_five

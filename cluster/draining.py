@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cluster.replica_states import Tenancy, as_leaving
 from cluster.tenancies import Tenancies
@@ -40,7 +40,7 @@ class Drains:
                 marked.append(tenancy)
         return marked
 
-    def unmark(self, tenancies: Iterable[Tenancy], name: str) -> list[str]:
+    def unmark(self, tenancies: Sequence[Tenancy], name: str) -> list[str]:
         """Take marks back; return the partitions whose primary is not on the node."""
         for tenancy in tenancies:
             self._tenancies.states.marks.pop(tenancy.partition, None)

@@ -74,6 +74,8 @@ def read_run(
 
     Parameters
     ----------
+    folder
+        The directory.
     policy
         Its policy; None: the first of the scenario.
     repeat

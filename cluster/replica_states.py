@@ -12,7 +12,19 @@ from plb.model import ReplicaState, Role, UpgradeMark
 
 @attrs.frozen(eq=False)
 class Tenancy:
-    """What failing over depends on of a tenant: its partition, its service and how many replicas it should have."""
+    """What failing over depends on of a tenant.
+
+    Parameters
+    ----------
+    tenant
+        Its row.
+    partition, service
+        Their names.
+    replicas
+        How many it should have.
+    stateful
+        Whether they are a primary and secondaries; False: instances.
+    """
 
     tenant: int
     partition: str

@@ -89,6 +89,13 @@ class InitialDemand:
     """The demand to expect of a replica that has not reported yet.
 
     Taken from past tenants of the class and role; where there are none, from all of the class, then from all.
+
+    Parameters
+    ----------
+    history
+        The past tenants.
+    percentile
+        Which percentile of their initial demand is expected.
     """
 
     def __init__(self, history: DemandHistory, percentile: float) -> None:

@@ -70,7 +70,10 @@ def simulate(
 
 
 class Simulation:
-    """The processes of one run: arrivals, departures, metering, and each copy of a replica that moves."""
+    """The processes of one run: arrivals, departures, metering, and each copy of a replica that moves.
+
+    Parameters are those of `simulate`.
+    """
 
     def __init__(
         self,
