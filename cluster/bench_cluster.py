@@ -32,6 +32,8 @@ def bench_cluster(
     ----------
     nodes
         Their number; 30 replicas stand on each.
+    seed
+        Of places, loads and past tenants.
     metrics
         Names of metrics; those after the third have the capacity of the third.
     repetitions

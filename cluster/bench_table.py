@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rich.table import Column, Table
 
-from cluster.bench import PAPER_PER_SECOND, EngineFigures, SizeFigures
+from cluster.bench_figures import PAPER_PER_SECOND, EngineFigures, SizeFigures
 
 LINES: dict[str, Callable[[SizeFigures], str]] = {
     "(a) all repetitions of both nodes": lambda size: f"{size.full:,.0f}",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cluster.cli_options import Json
 from cluster.console import clear_errors, output
 
 bench_app = typer.Typer(help="Measure the speed of the engine.", no_args_is_help=True)
@@ -27,7 +27,7 @@ def engine_command(
     quick: Annotated[
         bool, typer.Option(help="Forty nodes only, no search of ten seconds, and nothing compiled.")
     ] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    json: Json = None,
 ) -> None:
     """Print scored configurations a second by size, beside a loop that does only the arithmetic.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.console import INTERRUPTED, clear_errors, messages, output
-from cluster.study_options import Jobs, Json, Quiet
+from cluster.cli_options import Jobs, Json, Quiet
+from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
     from cluster.capacity.running import CapacitySearch
@@ -70,7 +70,7 @@ def capacity_command(
     from cluster.capacity.evaluation import Subject
     from cluster.capacity.question import LEAST_REPEATS, Searched, ask
     from cluster.capacity.running import CapacitySearch
-    from cluster.results import check_file
+    from cluster.results import check_outputs
     from cluster.scenario_file import read_scenario
 
     chosen = repeats or max(read_scenario(scenario).run.repeats, LEAST_REPEATS)
@@ -82,13 +82,12 @@ def capacity_command(
     folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"
     console = messages(quiet=quiet)
     search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console)
-    check_file(json)
+    check_outputs([scenario], [], json)
     try:
         search.run()
     except KeyboardInterrupt:
         _show(search, None, quiet=quiet)
-        typer.echo(f"plb: interrupted; the same command goes on from {folder}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise KeyboardInterrupt(f"the same command goes on from {folder}") from None
     _show(search, json, quiet=quiet)
 
 

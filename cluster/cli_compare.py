@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from cluster.cli_options import Json, Quiet
 from cluster.console import clear_errors, output
-from cluster.study_options import Json, Quiet
 
 
 @clear_errors
@@ -32,7 +32,7 @@ def compare_command(
     """
     from cluster.comparison import FIGURES
     from cluster.comparison_report import lines, table_of_differences, table_of_rows
-    from cluster.results import check_file, stamped, write_json
+    from cluster.results import check_outputs, own_files, stamped, write_json
     from cluster.results_comparison import compare_results
     from cluster.results_reading import read_results
     from plb import UnknownNameError
@@ -41,7 +41,7 @@ def compare_command(
     for name in figures:
         if name not in FIGURES:
             raise UnknownNameError("figure", name, FIGURES, "--figure")
-    check_file(json)
+    check_outputs([file for one in folder for file in own_files(one)], [], json)
     found = compare_results([read_results(one) for one in folder])
     if json is not None:
         write_json(json, stamped(found.as_json(), *found.origin))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli_options import Quiet
 from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def explain_command(
     json: Annotated[
         Path | None, typer.Option(help="Write all data of the explanation to this file; `repeat` from 0, as in tables.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Tell why a tenant's replicas stood where they stood, or had no place, and what would have to change.
 
@@ -49,11 +50,11 @@ def explain_command(
     from cluster.explanation import question
     from cluster.instants import seconds_of
     from cluster.recorded import read_run
-    from cluster.results import check_file, stamped, write_json
+    from cluster.results import check_outputs, own_files, stamped, write_json
     from cluster.scenario_file import read_scenario
 
     seconds = seconds_of(time)
-    check_file(json)
+    check_outputs([*own_files(results), *([] if scenario is None else [scenario])], [], json)
     given = None if scenario is None else read_scenario(scenario)
     run = read_run(results, policy, repeat - 1, given=given, traces=traces)
     found = _answer(question(run, partition, seconds), quiet)

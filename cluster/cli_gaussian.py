@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from cluster.cli_options import Jobs, Json, Quiet, Restart, Scheduler, Seed
 from cluster.console import clear_errors
-from cluster.study_options import Jobs, Json, Quiet, Restart, Scheduler, Seed
 
 
 @clear_errors

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli_options import Jobs, Json, Quiet
 from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
@@ -24,12 +25,6 @@ learn_app = typer.Typer(
 EVALUATION = "evaluation.json"
 
 Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and training, a TOML file.", show_default=False)]
-Jobs = Annotated[
-    int | None,
-    typer.Option(min=1, help="Processes; the results are the same for any number. Default: one a core."),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
-Json = Annotated[Path | None, typer.Option(help="Write the figures to this file.")]
 
 
 @learn_app.command("train")
@@ -60,7 +55,7 @@ def train_command(
     from cluster.learning.plots import save_curve
     from cluster.learning.workers import workers
     from cluster.processes import cores
-    from cluster.results import check_file, stamped, write_json
+    from cluster.results import check_outputs, stamped, write_json
 
     chosen = _read(config)
     given = {"iterations": iterations, "seed": seed}
@@ -68,7 +63,7 @@ def train_command(
     chosen = attrs.evolve(chosen, training=attrs.evolve(chosen.training, **changes))
     folder = out or Path("results") / chosen.name
     training.check_folder(chosen, folder, resume=resume, force=force)
-    check_file(json)
+    check_outputs([config], [], json)
     try:
         with workers(jobs or cores()) as over, _training_progress(quiet) as progress:
             trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
@@ -128,7 +123,7 @@ def evaluate_command(
     from cluster.learning.training import POLICY
     from cluster.learning.workers import workers
     from cluster.processes import cores
-    from cluster.results import check_file, stamped, write_json
+    from cluster.results import check_file, check_outputs, stamped, write_json
 
     chosen = _read(config)
     if sequences is not None:
@@ -137,7 +132,7 @@ def evaluate_command(
     digest = _digest_of(trained, chosen)
     folder = out or Path("results") / chosen.name
     check_file(folder / EVALUATION, force=force)
-    check_file(json)
+    check_outputs([config], [], json)
     counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
     total = len(counts) * chosen.evaluation.sequences
     with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from cluster.cli_options import Json, Quiet, Regions, Restart, Seed
 from cluster.console import clear_errors
-from cluster.study_options import Json, Quiet, Regions, Restart, Seed
 
 
 @clear_errors

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cluster.cli_options import Json, Quiet
 from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
@@ -53,12 +54,12 @@ def predict_command(
         int | None, typer.Option(min=1, help="Results are the same for any number. Default: one a core.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite predictions.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
 ) -> None:
     """Predict the peak usage of machines (Bashir et al., EuroSys 2021), and compare predictors with an oracle."""
     from cluster.digests import digest_of_files
-    from cluster.results import check_file, stamped, write_json
+    from cluster.results import check_outputs, stamped, write_json
     from plb.errors import ConflictError
     from plb.risk.peaks import parse, predict
     from plb.validation import check_number
@@ -70,10 +71,7 @@ def predict_command(
         raise ConflictError("a predictor is given twice")
     check_number("predict", "step", step, low_open=True)
     check_suffix(out)
-    for path in (out, json):
-        if path is not None and path.resolve() == file.resolve():
-            raise ConflictError(f"{path}: is read; give another file to write to")
-        check_file(path, force=force or path is json)
+    check_outputs([file], [out], json, force=force)
     with _progress(quiet) as (say, report):
         say(f"reading {file}")
         table = read_task_samples(file, step_seconds=step)

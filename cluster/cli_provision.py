@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cluster.cli_options import Json, Quiet
 from cluster.console import clear_errors
 
 
@@ -62,8 +63,8 @@ def provision_command(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a plan, or a scenario in that folder.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
     _list: Annotated[
         bool, typer.Option("--list", help="Name the algorithms.", is_eager=True, callback=_list_algorithms)
     ] = False,
@@ -71,7 +72,8 @@ def provision_command(
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
     from cluster.digests import digest_of_files
     from cluster.planned_scenario import PLAN, SCENARIO, write_scenario
-    from cluster.provisioning_output import check_outputs, finish, progress
+    from cluster.provisioning_output import finish, progress
+    from cluster.results import check_outputs
     from plb.provisioning import provision
     from workloads.provisioning import read_instance, write_plan
     from workloads.provisioning.source import parse_nodes

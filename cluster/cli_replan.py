@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli_options import Json, Quiet
 from cluster.console import clear_errors
 
 if TYPE_CHECKING:
@@ -53,12 +54,13 @@ def replan_command(
         Path | None, typer.Option(help="Write the moves to this CSV file: application, source, target, replicas.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a plan or moves.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
 ) -> None:
     """Plan anew from where replicas stand, with few moves: for applications that came, went or changed."""
     from cluster.digests import digest_of_files
-    from cluster.provisioning_output import check_outputs, finish, progress
+    from cluster.provisioning_output import finish, progress
+    from cluster.results import check_outputs
     from plb.provisioning import moves_between, replan
     from workloads.provisioning import read_instance, write_moves, write_plan
     from workloads.provisioning.source import parse_nodes

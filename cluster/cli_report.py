@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cluster.cli_options import Quiet
 from cluster.console import clear_errors, messages, output
 
 
@@ -17,7 +18,7 @@ def report_command(
     ],
     out: Annotated[Path | None, typer.Option(help="The file to write. Default: DIR/report.html.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a page about a run: policies compared, violations, loads, energies, availability, every move and why.
 

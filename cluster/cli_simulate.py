@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli_options import Quiet
 from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def simulate_command(
     traces: Annotated[Path | None, typer.Option(help="Directory of the traces, instead of the scenario's.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the figures of the closing table to this file.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; the results are the same for any number.")] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a scenario under its policies, and compare them.
 
@@ -43,7 +44,7 @@ def simulate_command(
     columns.json and plots. Ctrl-C ends a run early and keeps what there is.
     """
     from cluster.overriding import override
-    from cluster.results import ResultsFolder, check_file, check_free
+    from cluster.results import ResultsFolder, check_free, check_outputs, own_files
     from cluster.scenario_file import read_scenario
 
     chosen = override(
@@ -51,7 +52,7 @@ def simulate_command(
     )
     folder = out or Path("results") / chosen.name
     check_free(folder, force=force)
-    check_file(json)
+    check_outputs([scenario, *own_files(folder)], [], json)
     experiment = _prepare(chosen, quiet)
     results = ResultsFolder(folder, chosen, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)

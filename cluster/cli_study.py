@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli_options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
 from cluster.console import FAILED, clear_errors, output
-from cluster.study_options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
 
 if TYPE_CHECKING:
     from cluster.studies.carrying_out import Place
@@ -106,7 +106,7 @@ def study_command(
 
     What is finished is kept: after Ctrl-C the same command goes on where it stood.
     """
-    from cluster.results import check_file
+    from cluster.results import check_outputs
     from cluster.studies.base import base_of
     from cluster.studies.carrying_out import Place
     from cluster.studies.running import RUN
@@ -118,7 +118,7 @@ def study_command(
         raise typer.BadParameter("the scenario file says whose tenants they are", param_hint="--region")
     if region and len(region) > 1 and study is Study.OVERHEAD:
         raise typer.BadParameter("overhead measures one region", param_hint="--region")
-    check_file(json)
+    check_outputs([] if scenario is None else [scenario], [], json)
     wanted = Wanted(
         base=base_of(region, scenario, traces, quick=quick),
         place=Place(out or Path("results") / f"study-{study.value}", jobs, scheduler, restart, quiet),
@@ -139,6 +139,7 @@ def show(report: Report, place: Place, json: Path | None) -> None:
     """Print the tables of a study and write its figures; end with exit code 1 if a run failed."""
     from cluster.results import write_json
     from cluster.studies.carrying_out import stamped_as
+    from plb.words import counted
 
     console = output(quiet=place.quiet)
     for table in report.tables:
@@ -149,9 +150,8 @@ def show(report: Report, place: Place, json: Path | None) -> None:
     if not report.failed:
         return
     task, outcome = report.failed[0]
-    runs = "1 run" if len(report.failed) == 1 else f"{len(report.failed)} runs"
     typer.echo(
-        f"plb: {runs} failed, the first: {task.key}: {outcome.last_line}; see "
+        f"plb: {counted(len(report.failed), 'run')} failed, the first: {task.key}: {outcome.last_line}; see "
         f"{_failures(place.folder)}. The same command tries again.",
         err=True,
     )

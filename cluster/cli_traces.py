@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.console import clear_errors, output
+from cluster.cli_options import Json
+from cluster.console import FAILED, clear_errors, output
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from workloads.readers import Reader as PublicReader
-    from workloads.statistics import StatisticRow
 
 traces_app = typer.Typer(
     help="Check synthetic regions, write their tenants, convert and describe traces.", no_args_is_help=True
@@ -40,6 +38,7 @@ def check_command(
     import attrs
 
     from cluster.results import check_file, stamped, write_json
+    from cluster.trace_tables import statistics_table
     from plb.errors import UnknownNameError
     from workloads.regions import REGIONS
     from workloads.statistics import check_region
@@ -58,7 +57,7 @@ def check_command(
         configuration = {"regions": {name: REGIONS[name].digest() for name in names}, "tenants": tenants}
         write_json(json, stamped({"regions": rows}, configuration, seed))
     if any(row.within is False for rows in found.values() for row in rows):
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 @traces_app.command("convert")
@@ -79,7 +78,7 @@ def convert_command(
         int, typer.Option(min=1000, help="Rows held in memory; more are sorted by way of files in OUT.")
     ] = 4_000_000,
     force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    json: Json = None,
 ) -> None:
     """Convert public traces into the project's own format, and say what became of their rows."""
     import attrs
@@ -115,7 +114,7 @@ def describe_command(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the plot, trace.png, into this directory.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a plot that is there.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    json: Json = None,
 ) -> None:
     """Print, and with --out plot, what traces are like: span, gaps, lifetimes, usage, growth and daily shape."""
     from tempfile import TemporaryDirectory
@@ -162,7 +161,7 @@ def generate_command(
     tenants: Annotated[int, typer.Option(min=1, help="Number of tenants.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    json: Json = None,
 ) -> None:
     """Write tenants of a synthetic region in the project's own format."""
     from cluster.results import check_file, check_free, stamped, versions, write_json
@@ -180,18 +179,3 @@ def generate_command(
     typer.echo(f"{traces.tenants:,} tenants, {traces.samples:,} rows written to {out}")
     if json is not None:
         write_json(json, stamped({"tenants": traces.tenants, "rows": traces.samples}, provenance, seed))
-
-
-def statistics_table(region: str, rows: list[StatisticRow]) -> Table:
-    """Return a table of a region's statistics: generated beside published, and whether it agrees."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=f"{region}: generated beside published")
-    for heading, justify in (("statistic", "left"), ("published", "left"), ("source", "left"), ("generated", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    table.add_column("agrees")
-    for row in rows:
-        agrees = Text("NO", style="red") if row.within is False else "yes" if row.within else ""
-        table.add_row(row.statistic, row.published, row.source, f"{row.generated:.4g}", agrees)
-    return table

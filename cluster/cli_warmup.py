@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
+from cluster.cli_options import Json
 from cluster.console import clear_errors, output
 
 
 @clear_errors
 def warmup_command(
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    json: Json = None,
 ) -> None:
     """Compile the engine's kernels ahead, so that later commands start at once. Takes some minutes."""
     import time

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from cluster.closing_tables import HEADINGS, cell
 from cluster.results_comparison import ResultsComparison
-from plb.words import listed
+from plb.words import counted, listed
 
 LONGEST_VALUE = 60
 """Characters of a value that are shown."""
@@ -24,7 +24,7 @@ def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
     if max(row.repeats for row in found.rows) > 1:
         caption += "; means over repeats with 95 % intervals"
     labels = _labels(found)
-    where = f"{len(found.results)} results, compared with {first.policy} of {labels[first.directory]}"
+    where = f"{counted(len(found.results), 'result')}, compared with {first.policy} of {labels[first.directory]}"
     table = _table(where, caption)
     table.add_column("repeats", justify="right", no_wrap=True)
     for name in figures:
@@ -70,7 +70,7 @@ def lines(found: ResultsComparison) -> Iterator[str]:
         days = run.totals["simulated_seconds"] / 86400.0
         yield f"Interrupted after {days:.2f} days, and left out: {run.policy}, repeat {run.repeat + 1} of {one.folder}"
     for one, runs in found.missing:
-        yield f"Not begun: {runs} {'run' if runs == 1 else 'runs'} of {one.folder}"
+        yield f"Not begun: {counted(runs, 'run')} of {one.folder}"
 
 
 def _unpaired(found: ResultsComparison) -> Iterator[str]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+PART = 1 << 20
+"""Bytes of a file that are in memory at a time."""
 
 
 def digest_of(values: Mapping[str, Any]) -> str:
@@ -20,6 +24,8 @@ def digest_of_files(path: Path) -> str:
     found = sha256()
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if file.is_file():
-            found.update(f"{file.name}\n".encode())
-            found.update(file.read_bytes())
+            found.update(os.fsencode(f"{file.name}\n"))
+            with file.open("rb") as content:
+                while part := content.read(PART):
+                    found.update(part)
     return found.hexdigest()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cluster.plots import COLOURS, DAY
+from cluster.plots import DAY, coloured
 from cluster.tables import TERMS
 from plb import UnknownNameError
 
@@ -39,7 +39,7 @@ def plot_energy(ax: Axes, plans: pl.DataFrame, term: str, policies: Sequence[str
     """
     if term not in TERMS:
         raise UnknownNameError("term", term, TERMS)
-    for policy, colour in zip(policies, COLOURS * len(policies), strict=False):
+    for policy, colour in coloured(policies):
         of_policy = plans.filter(pl.col("policy") == policy)
         times, values = (of_policy["time_s"] / DAY).to_numpy(), of_policy[f"{term}_after"].to_numpy()
         if term == OF_PLANS:

@@ -61,16 +61,16 @@ class ResultsExistError(PlbError, FileExistsError):
     ----------
     folder
         The directory, or the file.
-    of_files
+    of_directory
         Whether a directory was wanted; False: a file.
     forced
         What the command does with ``--force``.
     """
 
-    def __init__(self, folder: Path, of_files: bool = True, forced: str = "overwrite it") -> None:
-        super().__init__(folder, of_files, forced)
-        self.folder, self.of_files = folder, of_files
-        if not of_files:
+    def __init__(self, folder: Path, of_directory: bool = True, forced: str = "overwrite it") -> None:
+        super().__init__(folder, of_directory, forced)
+        self.folder, self.of_directory = folder, of_directory
+        if not of_directory:
             self._message = f"{folder}: is there already; give another file, or --force to {forced}"
         elif folder.is_dir():
             self._message = f"{folder}: holds files already; give another directory, or --force to {forced}"

@@ -44,14 +44,14 @@ class Experiment:
     def runs(self, *, jobs: int = 1, progress: Progress | None = None) -> Iterator[RunResult]:
         """Run everything and yield the results as they end; they do not depend on the number of processes.
 
+        Ctrl-C ends the runs under way; they are yielded as incomplete, and are the last ones.
+
         Parameters
         ----------
         jobs
             Number of processes; 1: this one. More are new ones, so a script needs ``if __name__ == "__main__":``.
         progress
             Called at every metering with one process, a few times a second with more.
-
-        Ctrl-C ends the runs under way; they are yielded as incomplete, and are the last ones.
         """
         if jobs == 1 or len(self.pairs) == 1:
             return self._in_turn(progress)

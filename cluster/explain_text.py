@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cluster.explanation import Explanation, parts_of_energy
 from cluster.instants import in_words
-from plb import Alternatives, Place
+from plb import Alternatives, Combination, Place
 from plb.unplaced import Elimination
 from plb.words import counted, listed, rule_in_words
 
@@ -162,19 +162,22 @@ def _comparison(found: Explanation, one: Alternatives) -> Iterator[str]:
 
 def _price_of_move(found: Explanation, one: Alternatives, best: Place) -> Iterator[str]:
     """Say where nothing but the price of a move keeps a replica where it stands."""
-    assert found.config is not None
-    assert one.standing is not None
+    config, standing = found.config, one.standing
+    assert config is not None
+    assert standing is not None
+    if config.combination is not Combination.ADDITIVE:
+        return
+
+    def price(place: Place) -> float:
+        return parts_of_energy(config, place.energy)["movement"]
 
     def without_move(place: Place) -> float:
-        return place.energy.total - parts_of_energy(found.config, place.energy)["movement"]  # type: ignore[arg-type]
+        return place.energy.total - price(place)
 
-    if found.config.combination.value != "additive":
-        return
     cheapest = min(one.others, key=without_move)
-    saved = without_move(one.standing) - without_move(cheapest)
+    saved = without_move(standing) - without_move(cheapest)
     if saved > SMALLEST:
-        price = parts_of_energy(found.config, best.energy)["movement"]
-        yield f"A move counts {price:g}; without that, {cheapest.node} would lower the energy by {saved:.4f}."
+        yield f"A move counts {price(best):g}; without that, {cheapest.node} would lower the energy by {saved:.4f}."
 
 
 def _changes(one: Alternatives, best: int) -> Iterator[RenderableType]:

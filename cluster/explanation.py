@@ -7,10 +7,10 @@ from typing import Any
 
 import attrs
 
-from cluster.history import Event, Stay, history_of, stay_of, times_to_look
 from cluster.instants import in_words
 from cluster.recorded import RecordedRun
 from cluster.replay import Replay
+from cluster.tenant_history import Event, Stay, history_of, stay_of, times_to_look
 from plb import Alternatives, Combination, Energy, InvalidValueError, PlbConfig
 from plb.policies.interface import ANNEALING
 

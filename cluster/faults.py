@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 import numpy as np
 
-from cluster.fault_settings import Faults
+from cluster.fault_settings import Faults, Outage
 from cluster.scenario import Scenario
 from cluster.streams import stream
 from plb import Node, UnknownNameError
@@ -61,14 +61,20 @@ def make_faults(scenario: Scenario, nodes: Sequence[Node], repeat: int = 0) -> l
 
 def _check_names(faults: Faults, nodes: Sequence[Node]) -> None:
     names = [node.name for node in nodes]
-    paths = {"/".join(node.fault_domain_path[: depth + 1]) for node in nodes for depth in range(8)}
+    paths = {node.fault_domain_path[:depth] for node in nodes for depth in range(1, len(node.fault_domain_path) + 1)}
     for place in ("crashes", "flapping"):
         for fault in getattr(faults, place):
             if fault.node not in names:
                 raise UnknownNameError("node", fault.node, names, f"faults.{place}")
     for outage in faults.outages:
-        if outage.fault_domain.removeprefix("fd:").strip("/") not in paths:
-            raise UnknownNameError("fault domain", outage.fault_domain, sorted(paths), "faults.outages")
+        if _path_of(outage) not in paths:
+            known = sorted("/".join(path) for path in paths)
+            raise UnknownNameError("fault domain", outage.fault_domain, known, "faults.outages")
+
+
+def _path_of(outage: Outage) -> tuple[str, ...]:
+    """Return the domain that fails as a tuple of names from the top level down."""
+    return tuple(part for part in outage.fault_domain.removeprefix("fd:").split("/") if part)
 
 
 def _listed(faults: Faults, node: Node, end: int) -> Iterator[Interval]:
@@ -77,7 +83,7 @@ def _listed(faults: Faults, node: Node, end: int) -> Iterator[Interval]:
         if crash.node == node.name:
             yield _interval(crash.at_hours, crash.hours)
     for outage in faults.outages:
-        domain = tuple(part for part in outage.fault_domain.removeprefix("fd:").split("/") if part)
+        domain = _path_of(outage)
         if node.fault_domain_path[: len(domain)] == domain:
             yield _interval(outage.at_hours, outage.hours)
     for flapping in faults.flapping:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from cluster.ledger import Floats
-from cluster.scenario import Growth
+from cluster.workload_settings import Growth
 from plb import UnknownNameError
 from workloads.trace import TraceSet
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from cluster.oracle import Oracle
 from cluster.tenants import TenantSequence
 from plb import PlacementAndLoadBalancing
-from plb.model import Role
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -93,8 +92,8 @@ class Ledger:
         self.leaving: npt.NDArray[np.bool_] = np.zeros(room, np.bool_)
         self._start: Ints = np.zeros(room, np.int64)
 
-    def refresh(self, partition: str, tenant: int) -> list[tuple[Role, str | None, bool]]:
-        """Take over where the replicas of a partition stand; return role, node and whether it is departing, of each."""
+    def refresh(self, partition: str, tenant: int) -> None:
+        """Take over from the engine where the replicas of a partition stand."""
         self.drop(partition)
         placed = self._engine.replicas(partition)
         for replica in placed:
@@ -105,7 +104,6 @@ class Ledger:
             self.leaving[replica.index] = replica.leaving
             self._start[replica.index] = self._series[tenant, replica.role]
         self._rows[partition] = [replica.index for replica in placed]
-        return [(replica.role, replica.node, replica.leaving) for replica in placed]
 
     def set_down(self, node: str, *, down: bool) -> None:
         """Note whether a node is down: nothing is metered there then."""

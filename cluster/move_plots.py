@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from cluster.causes import CAUSES_OF_MOVES, told
-from cluster.plots import COLOURS, plot_counts, shortened
+from cluster.plots import coloured, plot_counts, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,10 +84,9 @@ def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats:
     """
     places = np.arange(len(policies))[::-1]
     left = np.zeros(len(policies))
-    for number, (cause, means) in enumerate(failovers_by_cause(moves, policies, repeats).items()):
+    for (cause, means), colour in coloured(failovers_by_cause(moves, policies, repeats).items()):
         widths = np.array([means[policy] for policy in policies])
-        label, colour = shortened([told(cause)])[0], COLOURS[number % len(COLOURS)]
-        ax.barh(places, widths, left=left, height=0.6, color=colour, label=label)
+        ax.barh(places, widths, left=left, height=0.6, color=colour, label=shortened([told(cause)])[0])
         left += widths
     ax.set_yticks(places, shortened(policies))
     ax.set(xlabel="failovers a run", ylim=(-0.6, len(policies) - 0.4), xlim=(0.0, max(1.0, 1.05 * left.max())))

@@ -8,11 +8,11 @@ from typing import Any
 
 import simpy
 
-from cluster.availability import Availability
 from cluster.calendar import At, Kind
 from cluster.hardware import Cluster
 from cluster.ledger import Ledger
-from cluster.record import MoveRecord, Recorder
+from cluster.move_record import MoveRecord
+from cluster.record import Recorder
 from plb import Move, MoveKind, PlacementAndLoadBalancing, Plan
 from plb.model import Role
 
@@ -26,7 +26,7 @@ class Movement:
 
     Parameters
     ----------
-    env, engine, ledger, recorder, availability
+    env, engine, ledger, recorder
         The run's.
     cluster
         Bandwidth and interruption.
@@ -38,11 +38,10 @@ class Movement:
         engine: PlacementAndLoadBalancing,
         ledger: Ledger,
         recorder: Recorder,
-        availability: Availability,
         cluster: Cluster,
     ) -> None:
         self._env, self._engine, self._ledger, self._recorder = env, engine, ledger, recorder
-        self._availability = availability
+        self._availability = recorder.availability
         self._gb_per_second = cluster.copy_gbit_per_second / GBIT_PER_GB
         self._interruption = cluster.interruption_seconds
         names = recorder.metric_names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -9,6 +10,12 @@ import attrs
 from cluster.scenario import Scenario
 from plb import ConflictError
 from workloads.format import holds_traces
+
+OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
+    "run": ("policies", "seed", "repeats", "days"),
+    "workload": ("density", "kind", "path"),
+}
+"""By section, the fields that the command line can say."""
 
 
 def override(scenario: Scenario, **given: Any) -> Scenario:

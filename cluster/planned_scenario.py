@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cluster.planned import used_kinds
 from cluster.results import write_text
+from cluster.sections import directory_name
 from plb.provisioning import ProvisioningPlan
 from workloads.provisioning import NodeSpec, write_plan
 
@@ -19,8 +20,6 @@ A plan may fill a node to the last unit, a node that reaches its threshold is in
 load of each replica up to a step of one to two millionths of what the first node has: enough for hundreds of replicas.
 """
 SCENARIO, PLAN = "scenario.toml", "plan.csv"
-NOT_IN_NAMES = re.compile(r"[/\\\0]")
-"""What the name of a scenario, which becomes that of a directory, may not have."""
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -48,7 +47,7 @@ def _lines(plan: ProvisioningPlan, source: str, nodes: Sequence[str]) -> Iterato
     instance, first = plan.instance, f"n{0:0{len(str(plan.nodes - 1))}d}"
     yield f"# {plan.algorithm}'s plan for {_text(instance.name)}, as plb provision wrote it."
     yield f"# To run it: plb simulate {SCENARIO}"
-    yield f"name = {_text(NOT_IN_NAMES.sub('_', instance.name))}"
+    yield f"name = {_text(directory_name(instance.name))}"
     yield ""
     yield from _cluster(plan)
     yield ""

@@ -6,9 +6,10 @@ Plots draw into an `ax` that they are given and can be used alone. They take dat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,12 @@ COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a")
 DOTS_PER_INCH = 130
 MOST_LETTERS = 28
 """Of a name beside an axis."""
+T = TypeVar("T")
+
+
+def coloured(lines: Iterable[T]) -> Iterator[tuple[T, str]]:
+    """Yield what is drawn with its colour; where there are more than colours, they begin anew."""
+    return zip(lines, cycle(COLOURS), strict=False)
 
 
 def shortened(names: Iterable[str]) -> list[str]:
@@ -70,7 +77,7 @@ def plot_counts(
     from matplotlib.ticker import MaxNLocator
 
     ordered = events.with_columns(pl.col("time_s") / DAY).sort("time_s")
-    for policy, colour in zip(policies, COLOURS * len(policies), strict=False):
+    for policy, colour in coloured(policies):
         of_policy = ordered.filter(pl.col("policy") == policy)
         ends = np.array(list(lengths[policy].values()))
         times = [of_policy.filter(pl.col("repeat") == r)["time_s"].to_numpy() for r in lengths[policy]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,7 +11,8 @@ import attrs
 import numpy as np
 
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.scenario import Scenario, Workload
+from cluster.scenario import Scenario
+from cluster.workload_settings import Workload
 from plb import UnknownNameError
 from plb.risk import DemandHistory
 from workloads.parameters import RegionParameters
@@ -168,6 +170,7 @@ def _from_traces(workload: Workload) -> Source:
     split = {
         "rule": "families of tenants drawn at random into history and simulation (workloads.trace.split_tenants)",
         "traces": workload.kind,
+        "traces_digest": digest_of_traces(traces),
         "trace_seed": workload.trace_seed,
         "history_share": workload.history_share,
         "history_tenants": past.tenants,
@@ -186,11 +189,23 @@ def _from_plan(scenario: Scenario) -> Source:
         "rule": "none: demand of a plan is known ahead, so the history has the curve of each application",
         "instance": workload.path,
         "plan": workload.plan,
+        "traces_digest": digest_of_traces(traces),
         "simulation_tenants": traces.tenants,
         "plan_nodes": len(pool.place),
     }
     no_families = np.empty(0, np.int64)
     return Source(traces.metrics, traces.step_seconds, pool.tenants.history(), no_families, pool, split)
+
+
+def digest_of_traces(traces: TraceSet) -> str:
+    """Return the SHA-256 of all that traces say, in hexadecimal digits."""
+    found = sha256()
+    for name, value in attrs.asdict(traces, recurse=False).items():
+        plain = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else value
+        content = plain.tobytes() if isinstance(plain, np.ndarray) else repr(plain).encode()
+        found.update(f"{name} {len(content)}\n".encode())
+        found.update(content)
+    return found.hexdigest()
 
 
 def read_traces_of(workload: Workload) -> TraceSet:

@@ -115,11 +115,11 @@ def interrupts_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _relay(reports: SimpleQueue[Report], progress: Callable[[str, int, float], None] | None) -> None:
@@ -156,9 +156,14 @@ def cores() -> int:
 # in the processes
 
 
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the first process: the terminal sends it to all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def begin_process() -> None:
     """Leave Ctrl-C to the first process, and end when that ends: one that is killed takes its workers with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends Ctrl-C to all
+    ignore_interrupts()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -12,41 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from cluster.console import FAILED, messages, output, say
-from cluster.results import check_file, stamped, write_json
-from plb import ConflictError
+from cluster.results import stamped, write_json
 from plb.provisioning import Moves, ProvisioningPlan
 from plb.provisioning.workbench import Tell
-
-
-def check_outputs(
-    inputs: Sequence[Path], outputs: Sequence[Path | None], json: Path | None, *, force: bool = False
-) -> None:
-    """Raise an error if a file cannot be written, is given twice, or is read or lies in a directory that is.
-
-    Parameters
-    ----------
-    inputs
-        What is read.
-    outputs
-        Files that are written; None: not wanted. Without `force` none of them may be there already.
-    json
-        Takes the figures, and may be there.
-    force
-        Whether files may be overwritten.
-    """
-    seen: set[Path] = set()
-    for path in (*outputs, json):
-        if path is None:
-            continue
-        whole = path.resolve()
-        for one in inputs:
-            if one.resolve() in (whole, whole.parent):
-                what = "is read" if one.resolve() == whole else "is in a directory that is read"
-                raise ConflictError(f"{path}: {what}; give another file to write to")
-        if whole in seen:
-            raise ConflictError(f"{path}: is given twice; give a file of its own for each")
-        seen.add(whole)
-        check_file(path, force=force or path is json)
 
 
 def finish(

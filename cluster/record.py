@@ -12,49 +12,18 @@ import numpy as np
 import polars as pl
 
 from cluster.availability import Availability
-from cluster.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
 from cluster.ledger import Floats
+from cluster.move_record import MoveRecord
 from cluster.tables import frame_of, frame_of_rows
 from cluster.tenants import TenantSequence
 from cluster.upgrade_record import UpgradeRecord
 from cluster.violations import Outcome, Shortage
 from plb import Node
-from plb.plan import Energy, Move, MoveKind, Phase, Plan
+from plb.plan import Energy, Move, MoveKind, Plan
 from plb.unplaced import Unplaced
-
-CAUSES = {"capacity": VIOLATION, "make room": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
-"""What moves are made for, by the rule behind them; other rules stand for themselves."""
 
 SLOWEST_PLANS = 20
 """Plans whose seconds are kept."""
-
-
-@attrs.define(eq=False)
-class MoveRecord:
-    """A move of a replica that stood somewhere, while it is under way and after."""
-
-    started: int
-    move: Move
-    copied_gb: float
-    ended: int | None = None
-    outcome: str = "under way"
-
-    @property
-    def cause(self) -> str:
-        """What it was made for: one of `cluster.causes`, or the rule behind it."""
-        reason = self.move.reason
-        return BALANCING if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
-
-    @property
-    def why(self) -> str:
-        """Why it was made, in words."""
-        reason = self.move.reason
-        return f"node {reason.node} went down" if reason.rule == FAULT else str(reason)
-
-    @property
-    def is_failover(self) -> bool:
-        """Whether it is a failover: every move that is not made for balance."""
-        return self.move.reason.phase is not Phase.BALANCING
 
 
 @attrs.frozen
@@ -116,6 +85,9 @@ class Recorder:
         The tenants.
     metering_seconds
         Time between two meterings.
+
+    Attributes
+    ----------
     availability
         When tenants could not be used.
     """
@@ -127,13 +99,12 @@ class Recorder:
         capacity: Floats,
         sequence: TenantSequence,
         metering_seconds: int,
-        availability: Availability,
     ) -> None:
         self._nodes = tuple(nodes)
         self.node_names, self.metric_names = tuple(node.name for node in nodes), tuple(metric_names)
         self.capacity, self._sequence, self._metering_seconds = capacity, sequence, metering_seconds
         tenants = len(sequence.arrival)
-        self.availability = availability
+        self.availability = Availability()
         self.quorum_losses = self.node_faults = 0
         self.node_events: list[tuple[int, str, bool, str]] = []
         self.upgrades: list[UpgradeRecord] = []
@@ -204,7 +175,7 @@ class Recorder:
         tables["node_load"] = self._node_load(policy, repeat)
         downtime = self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
         tables["tenants"] = self._tenants(policy, repeat, now, downtime)
-        totals = self._totals(now, downtime)
+        totals = self._totals(now, downtime, tables["plans"])
         return RunResult(policy, repeat, tables, totals, timings, self._slowest(), complete)
 
     def _slowest(self) -> tuple[SlowPlan, ...]:
@@ -212,16 +183,15 @@ class Recorder:
         order = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
         return tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
 
-    def _totals(self, now: float, downtime: Floats) -> dict[str, Any]:
+    def _totals(self, now: float, downtime: Floats, plans: pl.DataFrame) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
         causes = Counter(record.cause for record in failovers)
         steps = {outcome: len(self._outcomes[outcome]) for outcome in Outcome}
-        violated = [int(row[0]) for row in self._shortages if row[-1] == Outcome.VIOLATION.value]
         return {
             "simulated_seconds": now,
             "tenants": int((self._sequence.arrival <= now).sum()),
             "violations": steps[Outcome.VIOLATION],
-            "violation_rows": len(violated),
+            "violation_rows": sum(row[-1] == Outcome.VIOLATION.value for row in self._shortages),
             "shortages_covered": steps[Outcome.COVERED],
             "shortages_unresolved": steps[Outcome.UNRESOLVED],
             "violated_node_minutes": sum(steps.values()) * self._metering_seconds / 60.0,
@@ -240,9 +210,9 @@ class Recorder:
             "upgraded_domains": sum(record.outcome == "healthy" and not record.rolls_back for record in self.upgrades),
             "rolled_back_domains": sum(record.rolls_back for record in self.upgrades),
             "waiting_seconds": int(self.waiting.sum()),
-            "plans": len(self._plans),
-            "proposals_drawn": int(sum(row[5] for row in self._plans)),
-            "proposals_scored": int(sum(row[6] for row in self._plans)),
+            "plans": len(plans),
+            "proposals_drawn": int(plans["drawn"].sum()),
+            "proposals_scored": int(plans["scored"].sum()),
         }
 
     def _availability(self, now: float, downtime: Floats) -> float | None:

@@ -9,11 +9,15 @@ from typing import Any
 import attrs
 import polars as pl
 
+from cluster.imports import digests
+from cluster.overriding import OVERRIDDEN
 from cluster.results import SUMMARY, versions
 from cluster.results_reading import Results, read_results
 from cluster.scenario import Scenario
+from cluster.scenario_differences import differences
 from cluster.scenario_file import PATHS, scenario_from
 from plb import PlbError, UnknownNameError
+from plb.words import listed
 
 
 @attrs.frozen(eq=False)
@@ -70,13 +74,16 @@ def read_run(
 
     Parameters
     ----------
+    folder
+        The directory.
     policy
         Its policy; None: the first of the scenario.
     repeat
         Its repeat, from 0.
     given
         The scenario as it was read from its file. Results tell the files that it imports, and those of policies, by
-        their content alone: from here it is known where they are. So are the traces, or the plan.
+        their names and their content: from here it is known where they are. So are the traces, or the plan. It may
+        differ from what was run in its name, in what `plb simulate` takes from the command line, and in these places.
     traces
         Where the traces are now; None: where they were.
 
@@ -85,7 +92,7 @@ def read_run(
     ResultsError
         If the directory holds no results, or a file of them is damaged.
     PlbError
-        If they are of other sources or versions than the present ones.
+        If they are of other sources or versions than the present ones, or of another scenario than the one given.
     UnknownNameError
         If there is no run of that policy.
     """
@@ -107,20 +114,45 @@ def read_run(
 def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | None) -> Scenario:
     """Return the scenario of a summary; it has the hash of the summary."""
     tables = dict(summary["scenario"])
-    files = {Path(file).name: file for file in _files_of(given)}
+    if given is not None:
+        _check_given(tables, given, folder)
+    files = {known: file for file in _files_of(given) for known in digests([file]).items()}
     try:
         if isinstance(tables.get("imports"), Mapping):
-            tables["imports"] = [files[name] for name in tables["imports"]]
+            tables["imports"] = _placed(tables["imports"], files)
         tables["engine"] = _with_files(tables.get("engine", {}), files)
         if isinstance(tables.get("policies"), Mapping):
             tables["policies"] = {name: _with_files(fields, files) for name, fields in tables["policies"].items()}
     except KeyError as missing:
-        raise PlbError(f"{folder}: the run needs the file {missing}; give its scenario with --scenario") from None
+        name, _ = missing.args[0]
+        raise PlbError(f"{folder}: the run needs the file {name!r}; give its scenario with --scenario") from None
     scenario = scenario_from(tables, source=str(folder / SUMMARY))
     if scenario.digest() != summary["scenario_sha256"]:
         message = "the scenario, a file that it names, or a default is not what it was"
         raise PlbError(f"{folder}: {message}; simulate anew, then explain")
     return scenario
+
+
+def _check_given(recorded: Mapping[str, Any], given: Scenario, folder: Path) -> None:
+    """Raise `PlbError` where a scenario differs from a recorded one in what does not come from the command line."""
+    ran = tuple(name for name in recorded["run"]["policies"] if name in given.policies)
+    same_policies = attrs.evolve(given, run=attrs.evolve(given.run, policies=ran or given.run.policies))
+    differing = differences([_compared(one) for one in (recorded, same_policies.as_json())])
+    if differing:
+        (key, (then, now)), *others = differing.items()
+        more = f"; also: {listed([other for other, _ in others])}" if others else ""
+        message = f"the scenario given is not the one that was run: {key} is {now!r:.60}, not {then!r:.60}{more}"
+        raise PlbError(f"{folder}: {message}")
+
+
+def _compared(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of a scenario without what says no more than where files are, or is said elsewhere."""
+    left_out = {**OVERRIDDEN, "workload": (*OVERRIDDEN["workload"], *PATHS)}
+    kept = {key: value for key, value in scenario.items() if key != "name"}
+    for section, fields in left_out.items():
+        if isinstance(kept.get(section), Mapping):
+            kept[section] = {key: value for key, value in kept[section].items() if key not in fields}
+    return kept
 
 
 def _files_of(given: Scenario | None) -> list[str]:
@@ -129,16 +161,21 @@ def _files_of(given: Scenario | None) -> list[str]:
         return []
     settings = [given.engine, *given.policies.values()]
     options = [option for fields in settings for option in fields.get("policy_options", {}).values()]
-    return [*given.imports, *(option for option in options if isinstance(option, str))]
+    return [*given.imports, *(option for option in options if isinstance(option, str) and Path(option).is_file())]
 
 
-def _with_files(fields: Any, files: Mapping[str, str]) -> Any:
+def _placed(digests: Mapping[str, Any], files: Mapping[tuple[str, str], str]) -> list[str]:
+    """Return where files are, from their digests by name; a `KeyError` holds name and digest of one that is unknown."""
+    return [files[name, str(digest)] for name, digest in digests.items()]
+
+
+def _with_files(fields: Any, files: Mapping[tuple[str, str], str]) -> Any:
     """Return settings of an engine with the files of policy options by their place, instead of by their content."""
     options = fields.get("policy_options") if isinstance(fields, Mapping) else None
     if not isinstance(options, Mapping):
         return fields
     placed = {
-        name: files[next(iter(one))] if isinstance(one, Mapping) and one else one for name, one in options.items()
+        name: _placed(one, files)[0] if isinstance(one, Mapping) and one else one for name, one in options.items()
     }
     return {**fields, "policy_options": placed}
 

@@ -12,7 +12,19 @@ from plb.model import ReplicaState, Role, UpgradeMark
 
 @attrs.frozen(eq=False)
 class Tenancy:
-    """What failing over depends on of a tenant: its partition, its service and how many replicas it should have."""
+    """What failing over depends on of a tenant.
+
+    Parameters
+    ----------
+    tenant
+        Its row.
+    partition, service
+        Their names.
+    replicas
+        How many it should have.
+    stateful
+        Whether they are a primary and secondaries; False: instances.
+    """
 
     tenant: int
     partition: str
@@ -112,6 +124,11 @@ def is_plain(described: Iterable[Replica]) -> bool:
     return all(
         one.state is ReplicaState.READY and one.upgrade is UpgradeMark.NONE and not one.leaving for one in described
     )
+
+
+def as_leaving(one: Replica, node: str | None, *, leaving: bool) -> Replica:
+    """Return a replica as it is once that on `node` leaves it, or does so no more."""
+    return attrs.evolve(one, leaving=leaving) if one.node == node else one
 
 
 def _mark_of(role: Role, mark: UpgradeMark) -> UpgradeMark:

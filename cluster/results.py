@@ -16,7 +16,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from errno import EACCES, EISDIR, ENOSPC, ENOTDIR
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,6 +31,7 @@ from cluster.record import RunResult
 from cluster.results_plots import PLOTS
 from cluster.scenario import Scenario
 from cluster.tables import TABLES, column_guide, columns_of
+from plb import ConflictError
 from workloads.writing import in_one_piece, write_parquet
 
 LEAST_ROOM = 1 << 16
@@ -94,6 +95,11 @@ class ResultsFolder:
         write_json(self.folder / TIMINGS, {"runs": timings})
 
 
+def own_files(folder: Path) -> list[Path]:
+    """Return the files of a results directory beside its tables and pictures."""
+    return [folder / name for name in (SUMMARY, TIMINGS, COLUMNS)]
+
+
 def check_free(folder: Path, *, force: bool = False, forced: str = "overwrite it") -> None:
     """Raise an error if a directory cannot take results.
 
@@ -133,8 +139,39 @@ def check_file(path: Path | None, *, force: bool = True) -> None:
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "is a directory; give the name of a file", str(path))
     if path.is_file() and not force:
-        raise ResultsExistError(path, False)
+        raise ResultsExistError(path, of_directory=False)
     check_writable(path.parent)
+
+
+def check_outputs(
+    inputs: Sequence[Path], outputs: Sequence[Path | None], json: Path | None, *, force: bool = False
+) -> None:
+    """Raise an error if a file cannot be written, is given twice, or is read or lies in a directory that is.
+
+    Parameters
+    ----------
+    inputs
+        What is read.
+    outputs
+        Files that are written; None: not wanted. Without `force` none of them may be there already.
+    json
+        Takes the figures, and may be there.
+    force
+        Whether files may be overwritten.
+    """
+    seen: set[Path] = set()
+    for path in (*outputs, json):
+        if path is None:
+            continue
+        whole = path.resolve()
+        for one in inputs:
+            if one.resolve() in (whole, whole.parent):
+                what = "is read" if one.resolve() == whole else "is in a directory that is read"
+                raise ConflictError(f"{path}: {what}; give another file to write to")
+        if whole in seen:
+            raise ConflictError(f"{path}: is given twice; give a file of its own for each")
+        seen.add(whole)
+        check_file(path, force=force or path is json)
 
 
 def check_writable(folder: Path) -> None:

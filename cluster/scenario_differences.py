@@ -9,13 +9,13 @@ from typing import Any
 
 from cluster.hardware import Cluster, Group
 from cluster.results_reading import Results
-from cluster.studies.simulated import PER_ARM
+from cluster.workload_settings import OF_REPORTS
 from plb import PlbError
 from plb.words import listed
 
 MISSING = "-"
 """Stands for a key that a scenario does not have."""
-NOT_OF_TENANTS = (*PER_ARM, "density", "density_end")
+NOT_OF_TENANTS = (*OF_REPORTS, "density", "density_end")
 """Fields of ``[workload]`` on which tenants do not depend, or only by what they are promised in all."""
 SAME_PROMISES = 1e-9
 """Relative difference up to which promises to all tenants count as the same; beyond that, one tenant more may come."""
@@ -30,27 +30,21 @@ def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
     scenarios = [one.summary["scenario"] for one in results]
     tables = [scenario.get("policies") for scenario in scenarios]
     shared = set.intersection(*(set(table) if isinstance(table, dict) else set() for table in tables))
-    found = [dict(_flat({**scenario, "policies": _only(scenario, shared)})) for scenario in scenarios]
-    return _differing(found)
+    return differences([{**scenario, "policies": _only(scenario, shared)} for scenario in scenarios])
 
 
 def version_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
     """Return the packages of which the results were made with different versions, with the version of each."""
-    return _differing([dict(one.summary["versions"]) for one in results])
-
-
-def same_tenants(first: Results, second: Results) -> bool:
-    """Return whether repeat i of both results faced the same tenants, as far as their scenarios tell.
-
-    So they did if the workload, the seed, the days and the share of past tenants are the same, and tenants are promised
-    as much in all: 40 nodes at density 2 have the tenants of 50 such nodes at density 1.6.
-    """
-    return not why_other_tenants(first, second)
+    return differences([one.summary["versions"] for one in results])
 
 
 def why_other_tenants(first: Results, second: Results) -> str:
-    """Return why two results did not face the same tenants, see `same_tenants`; empty where they did."""
-    differing = _differing([dict(_flat(_origin(one))) for one in (first, second)])
+    """Return why repeat i of two results did not face the same tenants, as far as they tell; empty where it did.
+
+    So it did if the workload, the traces, the seed, the days and the share of past tenants are the same, and tenants
+    are promised as much in all: 40 nodes at density 2 have the tenants of 50 such nodes at density 1.6.
+    """
+    differing = differences([_origin(one) for one in (first, second)])
     if differing:
         return f"{listed(list(differing))} {'differs' if len(differing) == 1 else 'differ'}"
     promised = [_promised(one.summary["scenario"]) for one in (first, second)]
@@ -105,7 +99,12 @@ def _flat(table: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]
             yield f"{place}{name}", value
 
 
-def _differing(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    keys = dict.fromkeys(key for table in tables for key in table)
-    values = {key: [table.get(key, MISSING) for table in tables] for key in keys}
+def differences(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the keys in which tables of plain JSON values differ, in the order of the first, with the value of each.
+
+    A key of a table within a table stands behind a dot. `MISSING` stands where there is none.
+    """
+    flat = [dict(_flat(table)) for table in tables]
+    keys = dict.fromkeys(key for table in flat for key in table)
+    values = {key: [table.get(key, MISSING) for table in flat] for key in keys}
     return {key: of for key, of in values.items() if len({json.dumps(one, sort_keys=True) for one in of}) > 1}

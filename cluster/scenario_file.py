@@ -13,10 +13,11 @@ from cluster.errors import ScenarioError
 from cluster.fault_settings import Faults
 from cluster.hardware import Cluster
 from cluster.imports import import_files
-from cluster.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenario, Workload
+from cluster.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenario
 from cluster.section_file import SectionReader, nearest, read_toml
 from cluster.sections import Section, check_is_file
 from cluster.upgrade_settings import Upgrades
+from cluster.workload_settings import Workload
 from plb import Metric, PlbConfig, PlbError
 from plb.policies.interface import ANNEALING
 from plb.policies.options import path_options
@@ -117,8 +118,6 @@ class _ScenarioReader(SectionReader):
         run = data.get("run", {})
         named = run.get("policies", []) if isinstance(run, Mapping) else []
         known = list(dict.fromkeys([*BUILT_IN_POLICIES, *policies]))
-        if named == []:
-            return
         for name in named if isinstance(named, list) else []:
             if isinstance(name, str) and name not in known:
                 self.add("run.policies", f"unknown policy {name!r}{nearest(name, known)}")

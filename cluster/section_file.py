@@ -61,7 +61,8 @@ class SectionReader:
         self._converter = _strict_converter()
 
     def section(self, place: str, table: Any, kind: type[Section]) -> Any:
-        """Return the section that a table gives, or None if something is wrong with this table or one before it."""
+        """Return the section that a table gives, or None if something is wrong with it."""
+        noted = len(self.problems)
         fields = {field.name: field for field in attrs.fields(kind)}
         hints = get_type_hints(kind)
         values = {}
@@ -70,14 +71,12 @@ class SectionReader:
             values[key] = self.value(f"{place}.{key}", value, hints[key])
             if len(self.problems) == before:
                 self.attempt(f"{place}.{key}", lambda key=key: check_field(place, fields[key], values[key]))
-        if self.problems:
-            return None
-        for key, error in kind.conflicts(values):
-            self.add(f"{place}.{key}", str(error))
-        if self.problems:
-            return None
-        self.attempt(place, lambda: kind(**values))
-        return None if self.problems else kind(**values)
+        if len(self.problems) == noted:
+            for key, error in kind.conflicts(values):
+                self.add(f"{place}.{key}", str(error))
+        if len(self.problems) == noted:
+            self.attempt(place, lambda: kind(**values))
+        return kind(**values) if len(self.problems) == noted else None
 
     def settings(
         self, place: str, table: Any, known: Iterable[str], kind: type, others: Mapping[str, Any]

@@ -51,8 +51,14 @@ def count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
 
 def check_directory_name(item: str, name: str) -> None:
     """Raise `InvalidValueError` if no directory can have this name: results go to one."""
-    if not name.strip() or name in (".", "..") or not name.isprintable() or set(name) & set("/\\"):
+    if directory_name(name) != name:
         raise InvalidValueError(item, "name", name, "a name that a directory can have, without / or \\")
+
+
+def directory_name(name: str) -> str:
+    """Return a name as a directory can have it: _ stands for every letter that is not allowed, or for all of it."""
+    found = "".join("_" if letter in "/\\" or not letter.isprintable() else letter for letter in name)
+    return "_" if not found.strip() or found in (".", "..") else found
 
 
 def check_is_file(item: str, field: str, path: str) -> None:

@@ -9,24 +9,28 @@ from typing import Any
 import numpy as np
 import simpy
 
-from cluster.availability import Availability
 from cluster.calendar import At, Kind
 from cluster.causes import FAULT
+from cluster.draining import Drains
 from cluster.failover import FailoverManager
 from cluster.faults import make_faults
 from cluster.growth import factors
 from cluster.ledger import Ledger
 from cluster.movement import Movement
+from cluster.node_states import NodeStates
 from cluster.oracle import Oracle
 from cluster.pools import Source
 from cluster.record import Recorder, RunResult
 from cluster.replica_states import Tenancy
-from cluster.scenario import Growth, Scenario, Workload
-from cluster.setup import Services, limits_of, make_engine, metrics_of, nodes_of
+from cluster.scenario import Scenario
+from cluster.services import Services
+from cluster.setup import limits_of, make_engine, metrics_of, nodes_of
 from cluster.streams import stream, stream_seed
+from cluster.tenancies import Tenancies
 from cluster.tenants import TenantSequence
 from cluster.upgrades import RollingUpgrades
 from cluster.violations import classify, needs_repair
+from cluster.workload_settings import Growth, Workload
 from plb import MoveKind, Partition, Plan, Replica, Role, Unplaced
 
 Process = Generator[simpy.Event, Any, None]
@@ -66,7 +70,10 @@ def simulate(
 
 
 class Simulation:
-    """The processes of one run: arrivals, departures, metering, and each copy of a replica that moves."""
+    """The processes of one run: arrivals, departures, metering, and each copy of a replica that moves.
+
+    Parameters are those of `simulate`.
+    """
 
     def __init__(
         self,
@@ -92,28 +99,31 @@ class Simulation:
         self._services = Services(self.engine, sequence, source.history, scenario.workload.initial_demand_percentile)
         self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
         capacity, self._threshold = limits_of(cluster, metrics)
-        availability = Availability()
-        self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval, availability)
-        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, availability, cluster)
-        self.failover = FailoverManager(
+        self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
+        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, cluster)
+        self.nodes = NodeStates(self.env, self.engine, self.ledger, self.recorder, nodes)
+        self.tenancies = Tenancies(
             self.env,
             self.engine,
             self.ledger,
             self._movement,
             self.recorder,
-            availability,
-            scenario.faults,
-            nodes,
-            cluster.interruption_seconds,
+            remote_storage=scenario.faults.remote_storage,
+            interruption=cluster.interruption_seconds,
+        )
+        rebuild_after = scenario.faults.rebuild_after_minutes * 60.0
+        self.failover = FailoverManager(
+            self.env, self.nodes, self.tenancies, self._movement, self.recorder, rebuild_after
         )
         self._node_events = make_faults(scenario, nodes, repeat)
         self.upgrades = RollingUpgrades(
             self.env,
             self.engine,
+            self.nodes,
             self.failover,
+            Drains(self.tenancies),
             self.recorder,
             scenario.upgrades,
-            nodes,
             stream(scenario.run.seed, "upgrades", repeat),
             self._replace,
         )
@@ -212,12 +222,12 @@ class Simulation:
         name, service = self._partitions[tenant], self._services.of(tenant)
         standing = [Replica(Role.INSTANCE, self._node_names[node]) for node in self._sequence.nodes_of(tenant)]
         self.engine.update_partition(Partition(name, service=service, replicas=standing, created=self._now))
-        self.failover.admit(self._services.tenancy(tenant, name))
+        self.tenancies.admit(self._services.tenancy(tenant, name))
         if not standing:
             self._place([tenant], ARRIVAL)
             return
         self._movement.take(name, tenant)
-        self.failover.note_placed(name)
+        self.tenancies.note_placed(name)
 
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
         """Place what tenants miss, and carry out what the engine does about their marks."""
@@ -227,7 +237,7 @@ class Simulation:
     def _place(self, tenants: list[int], occasion: str) -> None:
         """Place the missing replicas of tenants, of those without a quorum later."""
         names = {self._partitions[tenant]: tenant for tenant in tenants}
-        asked = {name: tenant for name, tenant in names.items() if not self.failover.rests(name)}
+        asked = {name: tenant for name, tenant in names.items() if not self.tenancies.rests(name)}
         unplaced = self._plan_places(asked, occasion) if asked else ()
         self._note_missing(names)
         for one in unplaced:
@@ -243,7 +253,7 @@ class Simulation:
     def _dismiss(self, tenant: int) -> None:
         name = self._partitions[tenant]
         self._waiting.pop(tenant, None)
-        self.failover.dismiss(name)
+        self.tenancies.dismiss(name)
         self._movement.cancel(name, self._now)
         self.ledger.drop(name)
         self.engine.remove_partition(name)
@@ -283,7 +293,7 @@ class Simulation:
             return
         tenants = sorted(self._waiting)
         for tenant in tenants:
-            if not self.failover.serves(self._partitions[tenant]):
+            if not self.tenancies.serves(self._partitions[tenant]):
                 self.recorder.waiting[tenant] += self._interval
         self._place(tenants, "retry")
 
@@ -293,7 +303,7 @@ class Simulation:
         self._movement.start(plan, names)
         self.failover.build(move for move in plan.moves if move.kind is MoveKind.ADD)
         for name in names:
-            self.failover.note_placed(name)
+            self.tenancies.note_placed(name)
 
     def _note_missing(self, names: Mapping[str, int]) -> None:
         """Keep a list of the tenants who miss a replica, and how often they were looked at."""

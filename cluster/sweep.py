@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import signal
 import time
 import traceback
 import warnings
@@ -19,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from cluster.processes import cores
+from cluster.processes import cores, ignore_interrupts
 from plb.errors import PlbError
 
 CHECK = "check"
@@ -234,7 +233,7 @@ def _outcomes(run: Run, tasks: Sequence[Task], jobs: int | None, scheduler: str 
         # loky replaces a worker that has come to hold much memory; no task is lost
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         if scheduler is None:
-            stack.enter_context(parallel_config("loky", n_jobs=wanted, initializer=_ignore_interrupts))
+            stack.enter_context(parallel_config("loky", n_jobs=wanted, initializer=ignore_interrupts))
         else:
             client = stack.enter_context(_client(scheduler))
             stack.enter_context(parallel_config("dask", n_jobs=-1, client=client))
@@ -259,11 +258,6 @@ def _client(scheduler: str) -> Any:
         return connect(scheduler, set_as_default=False)
     except (OSError, ValueError) as error:
         raise PlbError(f"no Dask scheduler answers at {scheduler}: {error}") from None
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the first process: the terminal sends it to all."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _do(run: Run, task: Task) -> Outcome:

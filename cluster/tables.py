@@ -181,6 +181,10 @@ def frame_of(table: str, policy: str, repeat: int, columns: Mapping[str, Any]) -
 
     Parameters
     ----------
+    table
+        Its name, a key of `TABLES`.
+    policy, repeat
+        The run.
     columns
         The columns without those of the run, each of the same length.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from cluster.plots import COLOURS, shortened
+from cluster.plots import coloured, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,8 @@ def plot_availability(ax: Axes, classes: pl.DataFrame, policies: Sequence[str]) 
         Policies in the order of their colours.
     """
     whole = classes.group_by("tenant_class").agg(pl.col("downtime_s", "stay_s").sum())
-    ordered = whole.sort(pl.col("downtime_s") / pl.col("stay_s"), "tenant_class", descending=[True, False])
+    share = (pl.col("downtime_s") / pl.col("stay_s")).fill_nan(0.0)  # of no stay at all
+    ordered = whole.sort(share, "tenant_class", descending=[True, False])
     shown = ordered["tenant_class"].head(MOST_CLASSES).to_list()
     minutes = {
         (policy, name): MINUTES_A_YEAR * (1.0 - availability)
@@ -75,10 +76,10 @@ def plot_availability(ax: Axes, classes: pl.DataFrame, policies: Sequence[str]) 
     }
     places = np.arange(len(shown))[::-1]
     height = 0.8 / max(1, len(policies))
-    for number, policy in enumerate(policies):
+    for number, (policy, colour) in enumerate(coloured(policies)):
         offset = ((len(policies) - 1) / 2 - number) * height
         widths = [minutes.get((policy, name), 0.0) for name in shown]
-        ax.barh(places + offset, widths, height, color=COLOURS[number % len(COLOURS)], label=policy)
+        ax.barh(places + offset, widths, height, color=colour, label=policy)
     ax.set_yticks(places, shortened(shown), fontsize=8)
     ax.set(xlabel="downtime of a tenant in a year (minutes)")
     ax.set_xlim(0.0, max(1.0, ax.get_xlim()[1]))

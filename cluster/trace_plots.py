@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from cluster.plots import COLOURS, save_figure
+from cluster.plots import COLOURS, coloured, save_figure
 from workloads.describe import DAY, HOUR, HOURS, TENTHS, Description
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def plot_classes(ax: Axes, trace: Description) -> None:
 
 def plot_usage(ax: Axes, trace: Description) -> None:
     """Draw the distribution over the series of mean and peak usage by MaxUsage."""
-    for figures, colour in zip(trace.metrics, COLOURS, strict=False):
+    for figures, colour in coloured(trace.metrics):
         if len(figures.mean_shares):
             _distribution(ax, figures.mean_shares, f"{figures.metric.name}, mean", colour)
             _distribution(ax, figures.peak_shares, f"{figures.metric.name}, peak", colour, style="--")
@@ -74,7 +74,7 @@ def plot_usage(ax: Axes, trace: Description) -> None:
 def plot_growth(ax: Axes, trace: Description) -> None:
     """Draw the mean usage by MaxUsage over a tenant's life."""
     middles = (np.arange(TENTHS) + 0.5) * 100.0 / TENTHS
-    for figures, colour in zip(trace.metrics, COLOURS, strict=False):
+    for figures, colour in coloured(trace.metrics):
         ax.plot(middles, figures.life, "o-", markersize=3, color=colour, label=figures.metric.name)
     _finish(ax, "growth", "age (% of the life)", "mean usage / MaxUsage")
     ax.set(xlim=(0.0, 100.0))
@@ -84,7 +84,7 @@ def plot_growth(ax: Axes, trace: Description) -> None:
 
 def plot_days(ax: Axes, trace: Description) -> None:
     """Draw the mean usage by hour of the day."""
-    for figures, colour in zip(trace.metrics, COLOURS, strict=False):
+    for figures, colour in coloured(trace.metrics):
         ax.plot(np.arange(HOURS) + 0.5, figures.daily, "o-", markersize=3, color=colour, label=figures.metric.name)
     ax.axhline(1.0, color="#4a4a4a", linewidth=0.8)
     day = "hour since creation, modulo a day" if trace.start_hours is None else "hour since the origin, modulo a day"

@@ -1,7 +1,8 @@
-"""Tables of `plb traces describe`."""
+"""Tables of `plb traces`: what traces are like, and statistics of regions beside the published ones."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,8 @@ from workloads.describe import GROWS, HOURS, LIVES, Description, Floats, MetricF
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from workloads.statistics import StatisticRow
 
 
 def description_tables(trace: Description, title: str) -> tuple[Table, Table]:
@@ -26,6 +29,21 @@ def description_tables(trace: Description, title: str) -> tuple[Table, Table]:
     for heading in columns[0]:
         metrics.add_row(heading, *(column[heading] for column in columns))
     return tenants, metrics
+
+
+def statistics_table(region: str, rows: Sequence[StatisticRow]) -> Table:
+    """Return a table of a region's statistics: generated beside published, and whether it agrees."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"{region}: generated beside published")
+    for heading, justify in (("statistic", "left"), ("published", "left"), ("source", "left"), ("generated", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    table.add_column("agrees")
+    for row in rows:
+        agrees = Text("NO", style="red") if row.within is False else "yes" if row.within else ""
+        table.add_row(row.statistic, row.published, row.source, f"{row.generated:.4g}", agrees)
+    return table
 
 
 def _tenants(trace: Description) -> list[tuple[str, str]]:

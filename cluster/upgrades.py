@@ -14,12 +14,14 @@ import simpy
 
 from cluster.calendar import At, Kind
 from cluster.causes import UPGRADE
+from cluster.draining import Drains
 from cluster.failover import FailoverManager
+from cluster.node_states import NodeStates
 from cluster.record import Recorder
 from cluster.replica_states import Tenancy
 from cluster.upgrade_record import UpgradeRecord
 from cluster.upgrade_settings import Upgrades
-from plb import Node, PlacementAndLoadBalancing
+from plb import PlacementAndLoadBalancing
 
 Process = Generator[simpy.Event, Any, None]
 SECONDS_BETWEEN_CHECKS = 60
@@ -31,12 +33,10 @@ class RollingUpgrades:
 
     Parameters
     ----------
-    env, engine, failover, recorder
+    env, engine, nodes, failover, drains, recorder
         The run's.
     settings
         How upgrades go.
-    nodes
-        The nodes of the cluster.
     rng
         Decides which domains are found unhealthy; the same for every policy.
     place
@@ -47,17 +47,18 @@ class RollingUpgrades:
         self,
         env: simpy.Environment,
         engine: PlacementAndLoadBalancing,
+        nodes: NodeStates,
         failover: FailoverManager,
+        drains: Drains,
         recorder: Recorder,
         settings: Upgrades,
-        nodes: Sequence[Node],
         rng: np.random.Generator,
         place: Callable[[Sequence[Tenancy], str], None],
     ) -> None:
-        self._env, self._engine, self._failover, self._settings = env, engine, failover, settings
-        self._place = place
+        self._env, self._engine, self._nodes, self._failover = env, engine, nodes, failover
+        self._drains, self._settings, self._place = drains, settings, place
         self._domains: dict[str, list[str]] = {}
-        for node in nodes:
+        for node in nodes.nodes.values():
             self._domains.setdefault(node.upgrade_domain_name, []).append(node.name)
         self._fails = rng.random((len(settings.starts_hours), len(self._domains))) < settings.failure_probability
         self.records = recorder.upgrades
@@ -116,16 +117,16 @@ class RollingUpgrades:
             yield place
             if record.outcome != "under way":
                 return
-            self._failover.begin_drain(name)
+            self._nodes.begin_drain(name)
             primaries = self._drain(name) if self._settings.drain else []
             patience = self._now + self._seconds(self._settings.safety_check_minutes)
-            while not self._failover.may_go_down(name):
+            while not self._drains.may_go_down(name):
                 if self._now >= patience:
                     record.outcome = "unsafe"
-                    self._failover.end_drain(name)
+                    self._nodes.end_drain(name)
                     return
                 yield At(self._env, self._now + SECONDS_BETWEEN_CHECKS, Kind.UPGRADE)
-            self._failover.end_drain(name)
+            self._nodes.end_drain(name)
             self._place(self._failover.node_lost(name, UPGRADE), UPGRADE)
             yield At(self._env, self._now + self._seconds(self._settings.minutes_per_node), Kind.NODE_BACK)
             self._failover.node_back(name, UPGRADE)
@@ -140,23 +141,23 @@ class RollingUpgrades:
         list[str]
             The partitions whose primary left.
         """
-        marked = self._failover.mark_primaries_on(name)
+        marked = self._drains.mark_primaries_on(name)
         self._place(marked, UPGRADE)
-        left = self._failover.unmark(marked, name)
-        leaving = self._failover.leave(name)
+        left = self._drains.unmark(marked, name)
+        leaving = self._drains.leave(name)
         self._place(leaving, UPGRADE)
-        self._failover.stay(leaving, name)
+        self._drains.stay(leaving, name)
         return left
 
     def _return(self, name: str, primaries: Sequence[str]) -> None:
         """Let the primaries that stood on a node before its upgrade come back."""
-        marked = self._failover.mark_returns_to(name, primaries)
+        marked = self._drains.mark_returns_to(name, primaries)
         self._place(marked, UPGRADE)
-        self._failover.unmark(marked, name)
+        self._drains.unmark(marked, name)
 
     def _is_healthy(self, domain: str) -> bool:
         """Tell whether all nodes of a domain are up again."""
-        return not self._failover.down & set(self._domains[domain])
+        return not self._nodes.down & set(self._domains[domain])
 
     def _seconds(self, minutes: float) -> int:
         return round(minutes * 60.0)

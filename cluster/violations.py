@@ -82,8 +82,7 @@ def classify(
     moves
         Moves that repair starts now.
     """
-    reached = metering.metered >= np.maximum(threshold, np.finfo(np.float64).tiny)
-    short = metering.standing >= np.maximum(threshold, np.finfo(np.float64).tiny)
+    reached, short = _reached(metering.metered, threshold), _reached(metering.standing, threshold)
     _mark_named(short, _nearly_reached(metering.standing, threshold), moves, node_names, metric_names)
     relieved = nodes_relieved(moves)
     found = []
@@ -102,9 +101,14 @@ def _outcome(short: bool, relieved: bool) -> Outcome:
     return Outcome.VIOLATION if relieved else Outcome.UNRESOLVED
 
 
+def _reached(load: Floats, threshold: Floats) -> Marks:
+    """Return where a threshold is reached, (H, R); one of 0 is not while there is no load."""
+    return np.asarray(load >= np.maximum(threshold, np.finfo(np.float64).tiny))
+
+
 def _nearly_reached(load: Floats, threshold: Floats) -> Marks:
     """Return where the engine may see a shortage, (H, R)."""
-    return np.asarray(load >= threshold * (1.0 - SHARE_OF_ROUNDING))
+    return _reached(load, threshold * (1.0 - SHARE_OF_ROUNDING))
 
 
 def _mark_named(

@@ -12,7 +12,8 @@ import attrs
 from cluster.capacity.search import Search, least_sufficient
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.hardware import MOST_NODES
-from cluster.scenario import MOST_DENSITY, Scenario
+from cluster.scenario import Scenario
+from cluster.workload_settings import MOST_DENSITY
 from plb import InvalidValueError
 from plb.model import check_number
 

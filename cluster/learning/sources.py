@@ -146,7 +146,7 @@ def _parts(jobs: RegionSource) -> tuple[TraceJobs, TraceJobs]:
 @lru_cache(KEPT)
 def _halves(jobs: TraceSource) -> tuple[TraceJobs, TraceJobs]:
     from cluster.pools import read_traces_of
-    from cluster.scenario import Workload
+    from cluster.workload_settings import Workload
 
     workload = Workload(kind=jobs.kind, path=jobs.path, window_days=jobs.window_days)
     whole = TraceJobs(read_traces_of(workload), jobs, jobs.kind)

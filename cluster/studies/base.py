@@ -17,13 +17,13 @@ from cluster.scenario import Scenario
 from cluster.scenario_file import read_scenario
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.design import Design, Setting
-from cluster.studies.simulated import PER_ARM
+from cluster.workload_settings import OF_REPORTS
 from plb import UnknownNameError
 from workloads.regions import REGIONS
 
 HISTORY_TENANTS, QUICK_HISTORY_TENANTS = 80_000, 20_000
 """Past tenants of a region; 80,000 of region1 have 100,000 traces ([1] section 8.1: 115,000)."""
-OF_STUDIES = ("density_end", *PER_ARM)
+OF_STUDIES = ("density_end", *OF_REPORTS)
 """Fields of ``[workload]`` that a study sets by itself."""
 SET_BY_STUDIES = "a study sets this by itself; take it out"
 

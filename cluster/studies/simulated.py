@@ -13,12 +13,11 @@ from cluster.pools import Source, read_source
 from cluster.scenario import Scenario
 from cluster.scenario_file import scenario_from
 from cluster.tenants import TenantSequence, make_tenants
+from cluster.workload_settings import OF_REPORTS
 
 if TYPE_CHECKING:
     from cluster.record import RunResult
 
-PER_ARM = ("initial_demand_percentile", "oracle_hours", "oracle_after_hours")
-"""Fields of ``[workload]`` that change what is reported, and neither tenants nor history."""
 NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 """Fields of ``[workload]`` that change who arrives, but not where tenants and history come from."""
 
@@ -53,13 +52,13 @@ def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequ
 
 def _common(tables: Mapping[str, Any]) -> str:
     """Return what the tenants depend on."""
-    run, workload = _without(tables["run"], ("policies",)), _without(tables["workload"], PER_ARM)
+    run, workload = _without(tables["run"], ("policies",)), _without(tables["workload"], OF_REPORTS)
     return json.dumps({**tables, "run": run, "workload": workload, "engine": {}, "policies": {}}, sort_keys=True)
 
 
 def _origin(tables: Mapping[str, Any]) -> str:
     """Return what a source of tenants depends on."""
-    workload = _without(tables["workload"], (*PER_ARM, *NOT_OF_TENANTS))
+    workload = _without(tables["workload"], (*OF_REPORTS, *NOT_OF_TENANTS))
     return json.dumps({"name": tables["name"], "workload": workload, "cluster": tables["cluster"]}, sort_keys=True)
 
 

@@ -10,7 +10,6 @@ import attrs
 from rich.table import Table as RichTable
 
 from cluster.errors import DensityError
-from cluster.scenario import MOST_DENSITY
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import Finished, Place, Row, carry_out
@@ -29,6 +28,7 @@ from cluster.studies.report import (
 )
 from cluster.studies.simulated import run_simulation
 from cluster.sweep import Outcome, Task
+from cluster.workload_settings import MOST_DENSITY
 from plb import PlbError
 from plb.model import check_number
 

@@ -16,9 +16,10 @@ from cluster.hardware import Group
 from cluster.learning.config import JOB_KINDS, Evaluation
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.rewards import Penalties
-from cluster.scenario import Growth, Scenario
+from cluster.scenario import Scenario
 from cluster.scenario_file import METRIC_FIELDS, SECTIONS
 from cluster.sections import Range
+from cluster.workload_settings import Growth
 from plb import Metric
 from plb.learning.settings import TrainingSettings
 

@@ -90,12 +90,12 @@ class Observer:
 
     def __call__(self, simulation: Simulation) -> None:
         """Look."""
-        recorder, failover, now = simulation.recorder, simulation.failover, int(simulation.env.now)
+        recorder, tenancies, now = simulation.recorder, simulation.tenancies, int(simulation.env.now)
         new = [(goes_down, cause) for _, _, goes_down, cause in recorder.node_events[self.events :]]
         self.events = len(recorder.node_events)
-        upgraded = {name for name, causes in failover._why_down.items() if "upgrade" in causes}
-        assert len({failover._nodes[name].upgrade_domain_name for name in upgraded}) <= 1
-        for name, tenancy in failover._tenancies.items():
+        upgraded = {name for name, causes in simulation.nodes.why_down.items() if "upgrade" in causes}
+        assert len({simulation.nodes.nodes[name].upgrade_domain_name for name in upgraded}) <= 1
+        for name, tenancy in tenancies.known.items():
             was, usable = self.usable.get(name), is_usable(simulation, name, tenancy.replicas)
             if was and not usable and tenancy.replicas > 1:
                 self.quorum_losses += 1
@@ -103,7 +103,7 @@ class Observer:
             if was is not None or usable:
                 self.usable[name] = usable
             self._note_missing(simulation, name, now)
-        self.usable = {name: usable for name, usable in self.usable.items() if name in failover._tenancies}
+        self.usable = {name: usable for name, usable in self.usable.items() if name in tenancies.known}
 
     def _note_missing(self, simulation: Simulation, name: str, now: int) -> None:
         """Whoever has a quorum and misses a replica is looked at within two meterings."""
@@ -117,14 +117,14 @@ class Observer:
 
 def is_usable(simulation: Simulation, name: str, wanted: int) -> bool:
     """Tell whether a primary and a majority of the replicas are there, none of them down or being built."""
-    failover = simulation.failover
+    tenancies = simulation.tenancies
     ready = [
         one
         for one in simulation.engine.replicas(name)
         if one.node is not None
         and not one.leaving
-        and one.node not in failover.down
-        and one.node not in failover._states.of(name)
+        and one.node not in simulation.nodes.down
+        and one.node not in tenancies.states.of(name)
     ]
     return len(ready) > wanted // 2 and any(one.role == Role.PRIMARY for one in ready)
 
@@ -154,4 +154,4 @@ def test_tables_say_what_an_observer_has_seen(simulation: Simulation) -> None:
     assert totals["failovers_by_cause"] == dict(failovers)
     for tenant in run.tables["tenants"].to_dicts():
         assert tenant["downtime_s"] == down_seconds(run, tenant)
-    assert not simulation.failover._states.marks
+    assert not simulation.tenancies.states.marks

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from cluster.cli import app
+from tests.cluster.small_runs import plb
 
 SPECS = ("n-sigma:n=1,warmup=2,history=4", "borg-default:phi=0.5", "oracle:horizon=2")
-
-
-def plb(*arguments: Any) -> Any:
-    """Run the command line."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -123,3 +116,12 @@ def test_a_bad_row_ends_in_its_place(samples: Path, tmp_path: Path):
     assert run.exit_code == 2
     assert f"{samples}, row 19, column time_s: found 0" in run.stderr
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_predictions_and_figures_go_to_files_of_their_own(samples: Path, tmp_path: Path):
+    """The second would overwrite the first."""
+    out = tmp_path / "both.csv"
+    run = plb("predict", samples, "--out", out, "--json", out)
+    assert run.exit_code == 2
+    assert "is given twice" in run.stderr
+    assert not out.exists()

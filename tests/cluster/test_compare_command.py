@@ -17,15 +17,18 @@ from scipy import stats
 from cluster.comparison import FIGURES
 from cluster.comparison_report import lines, table_of_differences
 from cluster.experiment import prepare
+from cluster.pools import read_source
 from cluster.results import stamp
 from cluster.results_checks import AMOUNTS, BY_CAUSE, COUNTS
 from cluster.results_comparison import compare_results
 from cluster.results_reading import Results, read_results
-from cluster.scenario_differences import same_tenants, scenario_differences
+from cluster.scenario_differences import scenario_differences, why_other_tenants
 from cluster.scenario_file import scenario_from
 from plb import ConflictError
-from tests.cluster.test_cli import SMALL, plb
+from tests.cluster.small_runs import SMALL, plb
 from tests.cluster.tiny import small_region
+from workloads.format import write_traces
+from workloads.regions import REGIONS, generate
 
 
 def summary_of(**sections: Any) -> dict[str, Any]:
@@ -125,8 +128,8 @@ def test_tenants_are_told_from_the_scenario(tmp_path, sections, same):
     """They are the same where the tenants themselves are, drawn by the simulator."""
     one = written(tmp_path / "one", summary_of(), {"original": [1]})
     other = written(tmp_path / "other", summary_of(**sections), {"original": [1]})
-    assert same_tenants(one, one)
-    assert same_tenants(one, other) == same_tenants(other, one) == same
+    assert not why_other_tenants(one, one)
+    assert (not why_other_tenants(one, other)) == (not why_other_tenants(other, one)) == same
 
 
 @pytest.mark.parametrize(("sections", "same"), [CHANGED[0], CHANGED[2], CHANGED[3], CHANGED[9], CHANGED[12]])
@@ -173,6 +176,20 @@ def test_rows_without_a_difference_say_why(tmp_path, sections, why):
     assert not any(line.startswith("No diff") for line in lines(compare_results([other])))
 
 
+def test_traces_of_one_name_in_other_folders_are_others(tmp_path, monkeypatch):
+    """What they say is compared, not where they are, seen from where the run was made."""
+    found = []
+    for seed in (1, 1, 2):
+        folder = tmp_path / f"{len(found)}"
+        write_traces(generate(REGIONS["region1"], 200, seed), folder / "traces")
+        monkeypatch.chdir(folder)
+        tables = {"workload": {"kind": "traces", "path": "traces", "density": 0.3}, "run": {"days": 0.1}}
+        scenario = scenario_from({"cluster": {"nodes": 5}, **tables})
+        found.append(written(folder / "out", stamp(scenario, read_source(scenario)), {"original": [1]}))
+    assert not why_other_tenants(found[0], found[1])
+    assert why_other_tenants(found[0], found[2]) == "split.traces_digest differs"
+
+
 def test_rows_without_a_common_repeat_say_so(tmp_path):
     """Or where other numbers of tenants came."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]}, cut=[("original", 1)])
@@ -187,8 +204,8 @@ def test_scenarios_that_do_not_tell_count_as_others(tmp_path):
     bare["scenario"] = {"name": "bare", "cluster": {"violation_threshold": 0.9}, "run": {"policies": ["original"]}}
     one = written(tmp_path / "one", head, {"original": [1]})
     other = written(tmp_path / "bare", bare, {"original": [1]})
-    assert not same_tenants(one, other)
-    assert not same_tenants(other, other)
+    assert why_other_tenants(one, other)
+    assert why_other_tenants(other, other)
     assert scenario_differences([one, other])["workload.density"] == [1.5, "-"]
     assert "workload.density: 1.5 | -" in "\n".join(lines(compare_results([one, other])))
 
@@ -284,12 +301,13 @@ def test_command_shows_the_figures_that_are_asked_for(simulated):
         (("FIRST", "--figure", "violatons"), "did you mean 'violations'"),
         (("FIRST", "FIRST"), "is given twice"),
         (("BROKEN",), "is no JSON"),
+        (("FIRST", "--json", "SUMMARY"), "is read; give another file to write to"),
     ],
 )
 def test_bad_input_is_one_clear_message(simulated, tmp_path, arguments, words):
     """With exit code 2."""
     (tmp_path / "summary.json").write_text("{")
-    known = {"FIRST": simulated[0], "BROKEN": tmp_path}
+    known = {"FIRST": simulated[0], "BROKEN": tmp_path, "SUMMARY": simulated[0] / "summary.json"}
     run = plb("compare", *(known.get(one, one) for one in arguments))
     assert run.exit_code == 2
     assert words in run.stderr

@@ -1,79 +1,42 @@
-"""`plb explain`: the run is played again, and tells why tenants stood where they stood, or had no place."""
+"""`plb explain`: why tenants stood where they stood, or had no place."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from cluster.cli import app
 from cluster.console import BAD_INPUT
 from cluster.explanation import parts_of_energy
-from cluster.history import history_of, stay_of
-from cluster.instants import in_words, seconds_of
+from cluster.instants import in_words
 from cluster.recorded import RecordedRun, read_run
 from cluster.replay import Replay
 from cluster.results import ResultsFolder
-from plb import Energy, InvalidValueError, Metric, PlbConfig, PlbError
+from cluster.tables import frame_of_rows
+from cluster.tenant_history import history_of, stay_of
+from plb import Energy, Metric, PlbConfig
+from tests.cluster.small_runs import TWO_CRASHES, plb
 from tests.cluster.tiny import Tenant, scenario_of, source_of, story, traces_of
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "explaining.md").read_text()
-SMALL = """
-[cluster]
-nodes = 5
-upgrade_domains = 5
-fault_domains = 5
-[workload]
-density = 1.5
-history_tenants = 300
-[run]
-days = 0.1
-seed = 3
-policies = ["modified", "first_fit"]
-[engine]
-chains = 1
-max_simulated_annealing_iterations = 2
-simulated_annealing_iterations_per_round = 20
-repetitions = 20
-[faults]
-crashes = [{ node = "n3", at_hours = 0.5, hours = 1.4 }, { node = "n1", at_hours = 0.6, hours = 1.4 }]
-rebuild_after_minutes = 10.0
-"""
-"""A small cluster of which two nodes are down for a while: then tenants with four replicas miss two of them."""
-
-
-def plb(*arguments: Any) -> Any:
-    """Run the command line."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the results directory of the small scenario."""
-    folder = tmp_path_factory.mktemp("explained")
-    (folder / "small.toml").write_text(SMALL)
-    run = plb("simulate", folder / "small.toml", "--out", folder / "out", "--quiet")
-    assert run.exit_code == 0, run.output
-    return folder / "out"
+def run(explained: Path) -> RecordedRun:
+    """Return the first run of the small scenario with two crashes."""
+    return read_run(explained)
 
 
-@pytest.fixture(scope="module")
-def run(results: Path) -> RecordedRun:
-    """Return its first run."""
-    return read_run(results)
-
-
-def told(results: Path, tmp_path: Path, *arguments: Any) -> tuple[str, dict[str, Any]]:
+def told(explained: Path, tmp_path: Path, *arguments: Any) -> tuple[str, dict[str, Any]]:
     """Return what the command prints, in one line, and what it writes."""
-    done = plb("explain", results, *arguments, "--json", tmp_path / "told.json")
+    done = plb("explain", explained, *arguments, "--json", tmp_path / "told.json")
     assert done.exit_code == 0, done.output
     return " ".join(done.stdout.split()), json.loads((tmp_path / "told.json").read_text())
 
@@ -96,10 +59,10 @@ def test_a_replay_ends_in_the_recorded_loads(run: RecordedRun):
         assert engine[row["node"], row["metric"]] == pytest.approx(row["load"], rel=1e-3, abs=1e-3)
 
 
-def test_a_replica_without_a_place_is_told_what_would_have_to_change(results: Path, run: RecordedRun, tmp_path: Path):
+def test_a_replica_without_a_place_is_told_what_would_have_to_change(explained: Path, run: RecordedRun, tmp_path: Path):
     """Two of five nodes are down and three have replicas: so the record says, and one of those has to come back."""
     tenant, when = tenant_with(run, "refusals")
-    text, found = told(results, tmp_path, "--partition", tenant, "--time", when)
+    text, found = told(explained, tmp_path, "--partition", tenant, "--time", when)
     assert f"{tenant} of class" in text
     assert "has no place: of 5 nodes, none would take it." in text
     assert "n3 must be back in service (it is down)" in text
@@ -113,10 +76,10 @@ def test_a_replica_without_a_place_is_told_what_would_have_to_change(results: Pa
     }
 
 
-def test_a_replica_that_stands_is_compared_with_the_best_others(results: Path, run: RecordedRun, tmp_path: Path):
+def test_a_replica_that_stands_is_compared_with_the_best_others(explained: Path, run: RecordedRun, tmp_path: Path):
     """Each place has energy, terms and probability; what its parts add up to is the energy."""
     row = run.table("tenants").filter((pl.col("replicas") == 1) & (pl.col("arrival_s") == 0)).row(0, named=True)
-    text, found = told(results, tmp_path, "--partition", row["tenant"], "--time", "10m")
+    text, found = told(explained, tmp_path, "--partition", row["tenant"], "--time", "10m")
     assert f"0s arrives; it wants 1 replica 0s primary is placed on {found['replicas'][0]['node']}" in text
     assert "The primary stands on" in text
     assert "the best nodes by energy, compared with where it stands" in text
@@ -130,10 +93,10 @@ def test_a_replica_that_stands_is_compared_with_the_best_others(results: Path, r
     assert (found["status"], found["time_s"], found["decided_by"]) == ("there", 600, None)
 
 
-def test_moves_are_told_with_their_reasons(results: Path, run: RecordedRun, tmp_path: Path):
+def test_moves_are_told_with_their_reasons(explained: Path, run: RecordedRun, tmp_path: Path):
     """The history has the moves of the record until the time, in order, after the arrival."""
     tenant, when = tenant_with(run, "moves", pl.col("kind") == "move")
-    _, found = told(results, tmp_path, "--partition", tenant, "--time", when)
+    _, found = told(explained, tmp_path, "--partition", tenant, "--time", when)
     (move,) = [event for event in found["events"] if event["kind"] == "move"]
     recorded = run.table("moves").filter((pl.col("tenant") == tenant) & (pl.col("time_s") == when)).row(0, named=True)
     assert move["details"]["why"] == recorded["why"]
@@ -178,17 +141,28 @@ def test_refusals_for_the_same_reasons_are_told_once(tmp_path: Path):
     assert "primary finds no place, " in events[1].text
 
 
-def test_another_policy_is_asked_for_by_its_name(results: Path, run: RecordedRun, tmp_path: Path):
+def test_a_refusal_for_which_no_rule_stands_says_so():
+    """A node would take the replica, but not in that plan."""
+    tables = {
+        "tenants": [("a", "any", 1, 0, 600, True, 0, 0.0, None, 0)],
+        "refusals": [(0, "a", "primary", 1, "{}", 5)],
+    }
+    run: Any = SimpleNamespace(table=lambda name: frame_of_rows(name, "original", 0, tables.get(name, [])), seconds=600)
+    (refusal,) = [event for event in history_of(run, stay_of(run, "a"), [], 300) if event.kind == "refusal"]
+    assert refusal.text == "primary finds no place: of 5 nodes, none is ruled out"
+
+
+def test_another_policy_is_asked_for_by_its_name(explained: Path, run: RecordedRun, tmp_path: Path):
     """A placement policy decides without the energy, and that is said."""
     tenant = run.table("tenants")["tenant"][0]
-    text, found = told(results, tmp_path, "--partition", tenant, "--time", "600", "--policy", "first_fit")
+    text, found = told(explained, tmp_path, "--partition", tenant, "--time", "600", "--policy", "first_fit")
     assert "The policy first_fit decides; it does not go by this energy." in text
     assert (found["policy"], found["decided_by"]) == ("first_fit", "first_fit")
 
 
 def test_repeats_are_counted_from_one_as_they_are_printed(tmp_path: Path):
     """The tables and the file count them from 0."""
-    (tmp_path / "small.toml").write_text(SMALL.replace("days = 0.1", "days = 0.02"))
+    (tmp_path / "small.toml").write_text(TWO_CRASHES.replace("days = 0.1", "days = 0.02"))
     assert plb("simulate", tmp_path / "small.toml", "--repeats", 2, "--out", tmp_path / "out", "--quiet").exit_code == 0
     first, second = (set(read_run(tmp_path / "out", repeat=repeat).table("tenants")["tenant"]) for repeat in (0, 1))
     asked = ("--partition", min(second - first), "--time", "5m")
@@ -201,15 +175,15 @@ def test_repeats_are_counted_from_one_as_they_are_printed(tmp_path: Path):
     assert "there is no repeat 3 of modified, only 1, 2" in done.output
 
 
-def test_tenants_that_are_not_there_are_told_when_they_are(results: Path, run: RecordedRun, tmp_path: Path):
+def test_tenants_that_are_not_there_are_told_when_they_are(explained: Path, run: RecordedRun, tmp_path: Path):
     """Before the arrival the run is not even played; after the departure there is the history alone."""
     tenants = run.table("tenants")
     late = tenants.filter(pl.col("arrival_s") > 600).row(0, named=True)
-    text, found = told(results, tmp_path, "--partition", late["tenant"], "--time", "1m")
+    text, found = told(explained, tmp_path, "--partition", late["tenant"], "--time", "1m")
     assert text.endswith(f"It is not there yet: it arrives at {in_words(late['arrival_s'])} ({late['arrival_s']} s).")
     assert (found["status"], found["events"], found["replicas"]) == ("not arrived", [], [])
     gone = tenants.filter(pl.col("departure_s") < run.seconds).row(0, named=True)
-    text, found = told(results, tmp_path, "--partition", gone["tenant"], "--time", run.seconds)
+    text, found = told(explained, tmp_path, "--partition", gone["tenant"], "--time", run.seconds)
     assert f"It is there no more: it left at {in_words(gone['departure_s'])}" in text
     assert found["status"] == "departed"
     assert found["events"][-1]["kind"] == "departure"
@@ -222,10 +196,10 @@ def keys_in_guide(heading: str) -> list[str]:
     return [key for line in table.splitlines() for key in re.findall(r"`(\w+)`", line.split(" |")[0])]
 
 
-def test_the_guide_has_every_key_of_the_file(results: Path, run: RecordedRun, tmp_path: Path):
+def test_the_guide_has_every_key_of_the_file(explained: Path, run: RecordedRun, tmp_path: Path):
     """In the order of the file; those of a replica have a table of their own."""
     tenant, when = tenant_with(run, "refusals")
-    _, found = told(results, tmp_path, "--partition", tenant, "--time", when)
+    _, found = told(explained, tmp_path, "--partition", tenant, "--time", when)
     assert keys_in_guide("## The file of `--json`") == list(found)
     assert keys_in_guide("Each of `replicas` has") == list(found["replicas"][0])
 
@@ -240,7 +214,7 @@ def test_the_guide_has_every_option():
 
 def test_a_better_node_is_named_and_why_nothing_moves(tmp_path: Path):
     """Where imbalance weighs much, most replicas would be better off elsewhere; balancing is off in scenarios."""
-    text = SMALL.replace("[engine]", "[engine]\nw_imbalance = 1000.0").replace("0.1", "0.02")
+    text = TWO_CRASHES.replace("[engine]", "[engine]\nw_imbalance = 1000.0").replace("0.1", "0.02")
     (tmp_path / "small.toml").write_text(text.replace('"modified", "first_fit"', '"original"'))
     assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
     single = read_run(tmp_path / "out").table("tenants").filter(pl.col("replicas") == 1)["tenant"].to_list()
@@ -260,10 +234,10 @@ def test_parts_of_an_energy_that_is_a_product_have_no_weights():
     assert (parts["movement"], parts["imbalance"]) == (0.0, 20.0)
 
 
-def test_quiet_prints_nothing(results: Path, run: RecordedRun, tmp_path: Path):
+def test_quiet_prints_nothing(explained: Path, run: RecordedRun, tmp_path: Path):
     """The file is written all the same."""
     tenant = run.table("tenants")["tenant"][0]
-    done = plb("explain", results, "--partition", tenant, "--time", 0, "--quiet", "--json", tmp_path / "told.json")
+    done = plb("explain", explained, "--partition", tenant, "--time", 0, "--quiet", "--json", tmp_path / "told.json")
     assert (done.exit_code, done.output) == (0, "")
     assert json.loads((tmp_path / "told.json").read_text())["tenant"] == tenant
 
@@ -281,189 +255,9 @@ def test_quiet_prints_nothing(results: Path, run: RecordedRun, tmp_path: Path):
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_wrong_questions_are_refused_in_words(results: Path, run: RecordedRun, changed: dict[str, str], message: str):
+def test_wrong_questions_are_refused_in_words(explained: Path, run: RecordedRun, changed: dict[str, str], message: str):
     """The message names what is wrong and what would be right."""
     given = {"--partition": run.table("tenants")["tenant"][0], "--time": "10m"} | changed
-    done = plb("explain", results, *[word for pair in given.items() for word in pair])
+    done = plb("explain", explained, *[word for pair in given.items() for word in pair])
     assert done.exit_code == BAD_INPUT
     assert message in done.output
-
-
-def spoiled(results: Path, tmp_path: Path, **changes: Any) -> Path:
-    """Return a copy of the results with another summary."""
-    summary = json.loads((results / "summary.json").read_text())
-    (tmp_path / "spoiled").mkdir()
-    (tmp_path / "spoiled" / "runs").symlink_to(results / "runs")
-    (tmp_path / "spoiled" / "timings.json").symlink_to(results / "timings.json")
-    (tmp_path / "spoiled" / "summary.json").write_text(json.dumps(summary | changes))
-    return tmp_path / "spoiled"
-
-
-def asked(folder: Path, run: RecordedRun, *more: Any) -> str:
-    """Return the message with which a question about a directory ends."""
-    done = plb("explain", folder, "--partition", run.table("tenants")["tenant"][0], "--time", "20m", *more)
-    assert done.exit_code == BAD_INPUT, done.output
-    return " ".join(done.output.split())
-
-
-def test_results_of_other_versions_are_not_explained(results: Path, run: RecordedRun, tmp_path: Path):
-    """Another version may make another run of the same seed."""
-    versions = json.loads((results / "summary.json").read_text())["versions"]
-    folder = spoiled(results, tmp_path, versions=versions | {"numpy": "1.0"})
-    assert "the results were made with numpy 1.0 (here" in asked(folder, run)
-
-
-def test_results_of_another_scenario_are_not_explained(results: Path, run: RecordedRun, tmp_path: Path):
-    """The hash of the scenario tells a summary that somebody has changed."""
-    scenario = json.loads((results / "summary.json").read_text())["scenario"]
-    scenario["run"]["seed"] = 4
-    assert "simulate anew, then explain" in asked(spoiled(results, tmp_path, scenario=scenario), run)
-
-
-def test_a_directory_without_results_is_refused(run: RecordedRun, tmp_path: Path):
-    """Nothing there, or something else under the name of a summary."""
-    assert "holds no results of plb simulate" in asked(tmp_path, run)
-    for text in ("{", "[]"):
-        (tmp_path / "summary.json").write_text(text)
-        assert "summary.json: is no JSON" in asked(tmp_path, run)
-
-
-def test_tables_that_are_not_those_of_the_replay_are_told(results: Path, run: RecordedRun, tmp_path: Path):
-    """A table that was changed, or is none, is no ground for an explanation."""
-    folder = spoiled(results, tmp_path)
-    (folder / "runs").unlink()
-    shutil.copytree(results / "runs", folder / "runs")
-    mine = folder / "runs" / "modified-0"
-    loads = pl.read_parquet(mine / "node_load.parquet")
-    loads.with_columns(pl.col("load") + 1.0).write_parquet(mine / "node_load.parquet")
-    assert "up to 1200 s, node_load are not those that were recorded" in asked(folder, run)
-    (mine / "tenants.parquet").write_text("none")
-    assert "tenants.parquet: is damaged" in asked(folder, run)
-
-
-def with_table(results: Path, tmp_path: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
-    """Return a copy of the results in which a table of the first run is another one."""
-    folder = Path(shutil.copytree(results, tmp_path / "altered"))
-    path = folder / "runs" / "modified-0" / f"{table}.parquet"
-    change(pl.read_parquet(path)).write_parquet(path)
-    return folder
-
-
-def altered(frame: pl.DataFrame, column: str, time: str) -> pl.DataFrame:
-    """Return a table with another value in a column of its first row, or of the first that has one."""
-    row = frame[column].is_not_null().arg_max() or 0
-    value = frame[column][row]
-    other = f"not {value}" if isinstance(value, str) else not value if isinstance(value, bool) else value + 1
-    changed = frame[column].to_list()
-    changed[row] = other
-    assert frame[time][row] <= 6000, "the question is about a later time"
-    return frame.with_columns(pl.Series(column, changed, frame[column].dtype))
-
-
-@pytest.mark.parametrize(
-    ("table", "time", "columns"),
-    [
-        ("tenants", "arrival_s", ("tenant", "tenant_class", "replicas", "departure_s")),
-        ("moves", "time_s", ("time_s", "tenant", "kind", "target", "cause", "end_s", "outcome", "why")),
-        ("refusals", "time_s", ("time_s", "tenant", "ruled_out", "nodes")),
-        ("plans", "time_s", ("time_s", "occasion", "moves", "unplaced")),
-        ("interruptions", "begin_s", ("tenant", "begin_s", "end_s", "cause")),
-        ("node_events", "time_s", ("time_s", "node", "goes_down", "cause")),
-        ("node_load", "time_s", ("time_s", "load", "share")),
-    ],
-)
-def test_whatever_is_told_is_held_against_the_replay(
-    results: Path, run: RecordedRun, tmp_path: Path, table: str, time: str, columns: tuple[str, ...]
-):
-    """One other value in any table of which the history, or where replicas stand, is made: there is no explanation."""
-    replay = Replay(run)
-    for until, column in enumerate(columns, 7000):  # a replay goes on only
-        folder = with_table(results, tmp_path, table, lambda frame, of=column: altered(frame, of, time))  # type: ignore[misc]
-        replay.run = read_run(folder)
-        with pytest.raises(PlbError, match=f"{table} are not those that were recorded"):
-            replay.look_at("nobody", [], until)
-        shutil.rmtree(folder)
-
-
-def test_an_arrival_that_was_altered_is_told_before_the_run_is_played(results: Path, run: RecordedRun, tmp_path: Path):
-    """A tenant that came at once cannot be said to be not there yet."""
-    at_once = run.table("tenants").filter(pl.col("arrival_s") == 0)["tenant"][0]
-    late = pl.when(pl.col("tenant") == at_once).then(1800).otherwise(pl.col("arrival_s")).alias("arrival_s")
-    folder = with_table(results, tmp_path, "tenants", lambda frame: frame.with_columns(late.cast(pl.Int64)))
-    done = plb("explain", folder, "--partition", at_once, "--time", "20m")
-    assert done.exit_code == BAD_INPUT
-    assert "tenants are not those that were recorded" in done.output
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda frame: pl.concat([frame, frame]), "found 2 rows; expected one"),
-        (
-            lambda frame: frame.with_columns(pl.lit(-5, pl.Int64).alias("arrival_s")),
-            "arrival_s: found -5; expected a time from 0 to the end of the run, 8640",
-        ),
-        (
-            lambda frame: frame.with_columns(pl.lit(10**12, pl.Int64).alias("arrival_s")),
-            "arrival_s: found 1000000000000; expected a time from 0",
-        ),
-        (
-            lambda frame: frame.with_columns(pl.lit(-1, pl.Int64).alias("departure_s")),
-            "departure_s: found -1; expected none before the arrival at 0",
-        ),
-    ],
-)
-def test_a_tenant_whose_stay_cannot_be_is_refused(
-    results: Path, run: RecordedRun, tmp_path: Path, change: Callable[[pl.DataFrame], pl.DataFrame], words: str
-):
-    """Rows twice and times outside the run are errors that name the file."""
-    folder = with_table(results, tmp_path, "tenants", change)
-    message = asked(folder, run)
-    assert words in message
-    assert "tenants.parquet" in message
-
-
-def test_files_that_a_scenario_names_are_found_by_its_file(tmp_path: Path):
-    """Results know imported files by content only: without the scenario's file they cannot be run again."""
-    (tmp_path / "own.py").write_text("")
-    text = SMALL.replace('policies = ["modified", "first_fit"]', 'policies = ["first_fit"]').replace("0.1", "0.02")
-    (tmp_path / "small.toml").write_text(f'imports = ["own.py"]\n{text}')
-    assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
-    tenant = pl.read_parquet(tmp_path / "out" / "runs" / "first_fit-0" / "tenants.parquet")["tenant"][0]
-    question: Sequence[Any] = ("explain", tmp_path / "out", "--partition", tenant, "--time", "0")
-    refused = plb(*question)
-    assert refused.exit_code == BAD_INPUT
-    assert "the run needs the file 'own.py'; give its scenario with --scenario" in refused.output
-    done = plb(*question, "--scenario", tmp_path / "small.toml")
-    assert done.exit_code == 0, done.output
-    (tmp_path / "own.py").write_text("# other than it was")
-    assert plb(*question, "--scenario", tmp_path / "small.toml").exit_code == BAD_INPUT
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("0", 0),
-        ("345600", 345_600),
-        ("4d", 345_600),
-        ("2d4h30m", 189_000),
-        ("36h", 129_600),
-        ("1.5h", 5400),
-        (" 2D 4H ", 187_200),
-        ("90m", 5400),
-        ("1m30s", 90),
-    ],
-)
-def test_times_are_read_as_people_write_them(text: str, seconds: int):
-    """Seconds, or days, hours, minutes and seconds in this order; what is written is read back."""
-    assert seconds_of(text) == seconds
-    assert seconds_of(in_words(seconds)) == seconds
-
-
-@pytest.mark.parametrize(
-    "text", ["", "d", "4h2d", "-3", "3 weeks", "1e5", "nan", "9" * 400, f"{'9' * 400}d", "9" * 307 + "d"]
-)
-def test_other_times_are_refused(text: str):
-    """The message has examples."""
-    with pytest.raises(InvalidValueError, match="2d4h30m"):
-        seconds_of(text)

@@ -27,6 +27,14 @@ def scenario_with(**faults: Any) -> Scenario:
     return scenario_from({"faults": faults, "run": {"days": 10, "seed": 4}})
 
 
+def test_a_domain_is_found_at_any_depth():
+    """Its path is read as that of a node is."""
+    deep = Node("deep", fault_domain="fd:/" + "/".join("abcdefghijkl"))
+    for path in ("fd:/a", "a//b/", deep.fault_domain):
+        scenario = scenario_with(outages=[{"fault_domain": path, "at_hours": 1.0, "hours": 1.0}])
+        assert [event.time for event in make_faults(scenario, [deep])] == [3600, 7200]
+
+
 def down_at(events: list[NodeEvent], second: int) -> set[str]:
     """Return the nodes that are down just after a second."""
     down: set[str] = set()

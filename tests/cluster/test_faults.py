@@ -20,11 +20,11 @@ def expected_demand(simulation: Simulation) -> np.ndarray:
     sequence, now = simulation._sequence, int(simulation.env.now)
     traces = sequence.traces
     total = np.zeros(len(traces.metrics))
-    for partition, tenancy in simulation.failover._tenancies.items():
+    for partition, tenancy in simulation.tenancies.known.items():
         age = now - int(sequence.arrival[tenancy.tenant])
         step = min(max((age - 1) // 600, 0), int(traces.lifetime_steps[tenancy.tenant]) - 1)
         for one in simulation.engine.replicas(partition):
-            if one.node is not None and one.node not in simulation.failover.down:
+            if one.node is not None and one.node not in simulation.nodes.down:
                 start = traces.series_start[traces.series_index[tenancy.tenant, one.role]]
                 total += traces.values[start + step].astype(np.float64) * simulation.ledger.growth[tenancy.tenant]
     return total
@@ -32,9 +32,9 @@ def expected_demand(simulation: Simulation) -> np.ndarray:
 
 def check(simulation: Simulation) -> None:
     """Assert that no replica is lost or doubled, and that engine, ledger and failover manager agree."""
-    engine, ledger, failover = simulation.engine, simulation.ledger, simulation.failover
+    engine, ledger, tenancies = simulation.engine, simulation.ledger, simulation.tenancies
     rows = set()
-    for partition, tenancy in failover._tenancies.items():
+    for partition, tenancy in tenancies.known.items():
         replicas = engine.replicas(partition)
         wanted = [one for one in replicas if not one.leaving]
         assert len(wanted) == tenancy.replicas, "as many slots as the tenant asked for"
@@ -42,16 +42,16 @@ def check(simulation: Simulation) -> None:
         nodes = [one.node for one in replicas if one.node is not None]
         assert len(set(nodes)) == len(nodes), "one replica a node"
         standing = {one.node for one in wanted if one.node is not None}
-        assert set(failover._states.of(partition)) <= standing
+        assert set(tenancies.states.of(partition)) <= standing
         for one in replicas:
             assert ledger.node[one.index] == (-1 if one.node is None else simulation._node_names.index(one.node))
             rows.add(one.index)
         check_told(simulation, partition)
-        ready = {one.node for one in failover._states.ready(partition)}
-        assert not ready & failover.down, "nothing on a node that is down is ready"
+        ready = {one.node for one in tenancies.states.ready(partition)}
+        assert not ready & simulation.nodes.down, "nothing on a node that is down is ready"
         primary = next((one.node for one in wanted if one.role == Role.PRIMARY), None)
         usable = len(ready) >= tenancy.quorum and (primary in ready or not tenancy.stateful)
-        if failover.serves(partition):
+        if tenancies.serves(partition):
             assert usable != simulation.recorder.availability.is_lost(tenancy.tenant)
     assert set(np.flatnonzero(ledger.node >= 0).tolist()) <= rows, "the ledger knows no other replicas"
     metered = ledger.meter(int(simulation.env.now)).metered.sum(axis=0)
@@ -60,12 +60,12 @@ def check(simulation: Simulation) -> None:
 
 def check_told(simulation: Simulation, partition: str) -> None:
     """Assert that the engine knows how the replicas of a partition are."""
-    state, failover = simulation.engine._state, simulation.failover
-    record, not_ready = state.partitions[partition], failover._states.of(partition)
+    state, tenancies = simulation.engine._state, simulation.tenancies
+    record, not_ready = state.partitions[partition], tenancies.states.of(partition)
     for one in simulation.engine.replicas(partition):
         if one.node is not None and not one.leaving:
             assert state.rows.still[one.index] == (record.still or one.node in not_ready)
-    if partition in failover._plain and partition not in failover._states.marks:
+    if partition in tenancies.plain and partition not in tenancies.states.marks:
         flags = (state.rows.swaps_out, state.rows.regains, state.rows.building, state.rows.upgrading)
         assert not any(flag[record.rows].any() for flag in flags)
 
@@ -115,12 +115,12 @@ def test_upgrades_take_one_domain_at_a_time_and_break_no_quorum() -> None:
     """Nodes that are down for an upgrade are all of one domain, and each tenant that had a quorum keeps it."""
     upgrades = {"starts_hours": [2.0], "minutes_per_node": 12.0, "nodes_at_once": 2, "health_check_minutes": 3.0}
     simulation = simulation_with(upgrades=upgrades)
-    domain_of = {node.name: node.upgrade_domain_name for node in simulation.failover._nodes.values()}
+    domain_of = {node.name: node.upgrade_domain_name for node in simulation.nodes.nodes.values()}
     most = []
 
     def one_domain(simulation: Simulation) -> None:
-        assert len({domain_of[name] for name in simulation.failover.down}) <= 1
-        most.append(len(simulation.failover.down))
+        assert len({domain_of[name] for name in simulation.nodes.down}) <= 1
+        most.append(len(simulation.nodes.down))
 
     stepped(simulation, one_domain)
     records = simulation.upgrades.records
@@ -141,9 +141,9 @@ def test_an_unhealthy_domain_rolls_the_upgrade_back() -> None:
     back = [record.domain for record in records if record.rolls_back]
     assert [record.outcome for record in begun] == ["healthy"] * (len(begun) - 1) + ["unhealthy"]
     assert back == [record.domain for record in begun][::-1]
-    assert not simulation.failover.down
-    assert not simulation.failover._draining
-    assert not simulation.failover._states.marks
+    assert not simulation.nodes.down
+    assert not simulation.nodes.draining
+    assert not simulation.tenancies.states.marks
 
 
 def test_faults_and_upgrades_together_keep_every_invariant() -> None:

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from cluster.cli import app
 from cluster.errors import ScenarioError
 from cluster.experiment import prepare
 from cluster.overriding import override
@@ -27,15 +25,11 @@ from cluster.simulation import Simulation, simulate
 from plb import ConflictError, PlbError
 from plb.provisioning import Affinity, ProvisioningPlan, provision
 from tests.cluster.small_provisioning import write_base, write_curves
+from tests.cluster.small_runs import plb
 from workloads.provisioning import NodeSpec, build_instance, read_instance, read_plan, write_authors
 from workloads.provisioning.building import user_demand
 
 KINDS = "--node", "big=128,256x2", "--node", "small=64,128"
-
-
-def plb(*arguments: Any) -> Any:
-    """Run the command line."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def provisioned(instance: Path, folder: Path, *arguments: str) -> Path:
@@ -235,10 +229,13 @@ def test_a_plan_without_nodes_of_the_first_kind_has_none_in_its_scenario(tmp_pat
 
 
 def test_any_name_is_written(tmp_path: Path) -> None:
-    """Quotes, backslashes and signs of resources, applications, and folders come back as they were."""
+    """Quotes, backslashes and signs of resources, applications, and folders come back as they were.
+
+    The name of a scenario becomes that of a directory, which cannot have all of them.
+    """
     folder = tmp_path / 'a "b" \\ ä'
     instance = build_instance(
-        name="n",
+        name='a/b\t"c"',
         resources=('GB "of" x', "core"),
         applications=('"\\x', "b"),
         replicas=np.array([2, 1], np.int32),
@@ -248,6 +245,7 @@ def test_any_name_is_written(tmp_path: Path) -> None:
     )
     path = write_scenario(folder, provision(instance, "FF"), folder / "in\x7fside.csv", None)
     scenario = read_scenario(path)
+    assert scenario.name == 'a_b_"c"'
     assert scenario.cluster.capacity == pytest.approx({'GB "of" x': 64.064, "core": 128.128})
     assert scenario.workload.path == str(folder / "in\x7fside.csv")
     assert scenario.workload.density_metric == 'GB "of" x'

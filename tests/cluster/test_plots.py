@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from cluster.load_plots import plot_load_bands, plot_load_map
-from cluster.plots import DAY, plot_counts
+from cluster.plots import COLOURS, DAY, coloured, plot_counts
+from cluster.tenant_plots import MOST_CLASSES, plot_availability
 
 
 def axes(width: float = 6.0, height: float = 3.2) -> Axes:
@@ -147,3 +148,21 @@ def test_one_violation_is_seen_in_a_long_run_of_many_nodes(meterings: int, nodes
     ax = axes()
     plot_load_bands(ax, table, "cpu", 0.95, meterings / 144)
     assert ax.collections[0].get_datalim(ax.transData).ymax == 100.0
+
+
+def test_colours_begin_anew_where_there_are_more_lines():
+    """None is left out."""
+    many = range(2 * len(COLOURS) + 1)
+    assert [line for line, _ in coloured(many)] == list(many)
+    assert [colour for _, colour in coloured(many)][-1] == COLOURS[0]
+
+
+def test_classes_without_a_stay_are_drawn_last():
+    """Their downtime is no number; where there are many classes, those with most downtime are drawn."""
+    names = [f"c{number:02}" for number in range(MOST_CLASSES)]
+    rows = [("original", name, 86400.0, 60.0, 1 - 60 / 86400) for name in names]
+    rows += [("original", "a", 0.0, 0.0, None)]
+    columns = ["policy", "tenant_class", "stay_s", "downtime_s", "availability"]
+    ax = axes()
+    plot_availability(ax, pl.DataFrame(rows, schema=columns, orient="row"), ["original"])
+    assert [label.get_text() for label in ax.get_yticklabels()] == names

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
 from cluster.fault_settings import Crash, Flapping, Outage
 from cluster.hardware import Group
-from cluster.scenario import Growth
 from cluster.scenario_file import SECTIONS, read_scenario, scenario_from
+from cluster.sections import check_directory_name, directory_name
+from cluster.workload_settings import Growth
 from plb import Metric, PlbConfig, PlbError
 from workloads.errors import TraceError, TraceProblem
 
@@ -117,6 +120,13 @@ chains = 0
 combination = "sum"
 [clutser]
 """
+
+
+def test_conflicts_are_told_beside_errors_of_other_sections():
+    """What goes with no plan does not wait until the nodes are right."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_from({"cluster": {"nodes": 0}, "workload": {"kind": "plan", "density": 1.5}})
+    assert [problem.place for problem in caught.value.problems] == ["cluster.nodes", "workload.density"]
 
 
 def test_all_errors_at_once(tmp_path: Path):
@@ -294,3 +304,21 @@ def test_import_that_fails_is_named(tmp_path: Path) -> None:
         read_scenario(path)
     assert "ZeroDivisionError" in str(caught.value)
     assert "unknown energy term 'cold'" in str(caught.value)
+
+
+def test_imports_of_one_name_are_refused(tmp_path):
+    """Results tell files by their names."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "own.py").write_text("")
+    (tmp_path / "two.toml").write_text('imports = ["a/own.py", "b/own.py"]\n')
+    with pytest.raises(ScenarioError, match="expected files of different names"):
+        read_scenario(tmp_path / "two.toml")
+
+
+@given(st.text(max_size=5))
+def test_any_text_has_a_name_for_a_directory(text):
+    """It is taken where it stands; what can be a name already stays."""
+    check_directory_name("scenario", directory_name(text))
+    assert directory_name(directory_name(text)) == directory_name(text)
+    assert directory_name("a b.c") == "a b.c"

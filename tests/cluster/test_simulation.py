@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from cluster.experiment import Experiment, prepare
 from cluster.hardware import Cluster
 from cluster.scenario_file import scenario_from
-from cluster.setup import InitialDemand, coarse_step, metrics_of, nodes_of
+from cluster.services import InitialDemand
+from cluster.setup import coarse_step, metrics_of, nodes_of
 from cluster.simulation import Simulation
 from plb.model import Role
 from tests.cluster.tiny import small_region

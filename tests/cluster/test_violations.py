@@ -100,6 +100,8 @@ def test_capacity_zero_is_short_only_under_load():
     """A capacity of 0 is no violation while the load is 0 (design section 14)."""
     zero = np.zeros((2, 2))
     assert classify(metering([[0, 0], [0, 0]]), zero, [], NODES, METRICS) == []
+    assert not needs_repair(metering([[0, 0], [0, 0]]), zero)
+    assert needs_repair(metering([[0, 0], [0, 1.0]]), zero)
     found = classify(metering([[0, 0], [0, 1.0]]), zero, [], NODES, METRICS)
     assert [(one.node, one.metric, one.outcome) for one in found] == [(1, 1, Outcome.UNRESOLVED)]
 

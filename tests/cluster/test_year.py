@@ -36,7 +36,7 @@ def test_a_year_of_faults_keeps_every_invariant() -> None:
     """Checked after each change of a node and every six hours; no upgrade takes two domains at once."""
     experiment = prepare(scenario_from(YEAR))
     simulation = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
-    domain_of = {node.name: node.upgrade_domain_name for node in simulation.failover._nodes.values()}
+    domain_of = {node.name: node.upgrade_domain_name for node in simulation.nodes.nodes.values()}
     for process in simulation.processes():
         simulation.env.process(process)
     seen, checked = 0, -1
@@ -46,7 +46,7 @@ def test_a_year_of_faults_keeps_every_invariant() -> None:
         if changes > seen or simulation.env.now // QUARTER_OF_A_DAY > checked:
             seen, checked = changes, int(simulation.env.now // QUARTER_OF_A_DAY)
             check(simulation)
-            upgrading = {name for name, why in simulation.failover._why_down.items() if "upgrade" in why}
+            upgrading = {name for name, why in simulation.nodes.why_down.items() if "upgrade" in why}
             assert len({domain_of[name] for name in upgrading}) <= 1
     totals = simulation.recorder.result("original", 0, simulation._end, {}, complete=True).totals
     assert totals["node_faults"] > 500

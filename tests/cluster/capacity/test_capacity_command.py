@@ -21,7 +21,7 @@ from cluster.scenario_file import scenario_from
 from cluster.tenants import make_tenants
 from plb import PlbError
 from tests.cluster.capacity.made_up import Counting
-from tests.cluster.test_cli import SMALL, plb
+from tests.cluster.small_runs import SMALL, plb
 from tests.cluster.tiny import small_region
 from workloads.format import write_traces
 from workloads.regions import REGIONS, generate

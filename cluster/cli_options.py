@@ -1,4 +1,4 @@
-"""Options that commands of studies share."""
+"""Options that commands share."""
 
 from __future__ import annotations
 

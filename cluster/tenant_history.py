@@ -142,7 +142,7 @@ def _refused(rows: Sequence[Mapping[str, Any]]) -> Event:
     ruled_out = json.loads(first["ruled_out"])
     why = ", ".join(f"{count} by {rule_in_words(rule)}" for rule, count in ruled_out.items())
     again = f", {attempts} times until {in_words(last['time_s'])}" if attempts > 1 else ""
-    text = f"{first['role']} finds no place{again}: of {first['nodes']} nodes, {why}"
+    text = f"{first['role']} finds no place{again}: of {first['nodes']} nodes, {why or 'none is ruled out'}"
     numbers = {"attempts": attempts, "until_s": last["time_s"], "nodes": first["nodes"], "ruled_out": ruled_out}
     return Event(first["time_s"], "refusal", text, {"role": first["role"], **numbers})
 

@@ -1,0 +1,19 @@
+"""What several modules ask `plb explain` about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.small_runs import TWO_CRASHES, plb
+
+
+@pytest.fixture(scope="session")
+def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the results directory of the small scenario with two crashes; nobody may change it."""
+    folder = tmp_path_factory.mktemp("explained")
+    (folder / "small.toml").write_text(TWO_CRASHES)
+    run = plb("simulate", folder / "small.toml", "--out", folder / "out", "--quiet")
+    assert run.exit_code == 0, run.output
+    return folder / "out"

@@ -1,0 +1,59 @@
+"""`plb traces`: regions beside what is published, traces converted and described."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.small_runs import plb
+
+
+def test_traces_check(tmp_path: Path):
+    """`plb traces check` prints generated statistics beside published ones, and refuses unknown regions."""
+    run = plb("traces", "check", "region1", "--tenants", 3000, "--json", tmp_path / "check.json")
+    assert "region1: generated beside published" in run.stdout
+    rows = json.loads((tmp_path / "check.json").read_text())["regions"]["region1"]
+    assert {"statistic", "published", "source", "generated", "within"} == set(rows[0])
+    assert run.exit_code == (1 if any(row["within"] is False for row in rows) else 0)
+    assert plb("traces", "check", "region7").exit_code == 2
+
+
+def test_traces_convert_needs_a_source_and_a_format(tmp_path: Path):
+    """`plb traces convert` of a directory without traces, or of an unknown format, is refused in words."""
+    run = plb("traces", "convert", tmp_path, "--format", "bitbrains", tmp_path / "out")
+    assert run.exit_code == 2
+    assert "no such file" in run.stderr
+    run = plb("traces", "convert", tmp_path, "--format", "azure", tmp_path / "out")
+    assert run.exit_code == 2
+    assert "unknown format 'azure'; did you mean 'azure2019'" in run.stderr
+
+
+def test_traces_are_converted_and_described(tmp_path: Path):
+    """The closing count is printed and written; what was converted and its source have the same figures."""
+    day = tmp_path / "source" / "20110303"
+    day.mkdir(parents=True)
+    (day / "host").write_text("".join(f"{10 + at % 20}\n" for at in range(288)))
+    source, out = tmp_path / "source", tmp_path / "out"
+    run = plb("traces", "convert", source, "--format", "planetlab", out, "--json", tmp_path / "counts.json")
+    assert "288 rows read, 288 kept" in run.stdout
+    assert json.loads((tmp_path / "counts.json").read_text())["rows_kept"] == 288
+    assert plb("traces", "convert", source, "--format", "planetlab", out).exit_code == 2
+    run = plb("traces", "describe", out, "--out", tmp_path / "plots", "--json", tmp_path / "one.json")
+    assert "percent of the machine" in run.stdout
+    assert (tmp_path / "plots" / "trace.png").stat().st_size > 10_000
+    run = plb("traces", "describe", source, "--format", "planetlab", "--json", tmp_path / "other.json")
+    assert "288 rows read, 288 kept" in run.stdout
+    figures, again = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "other.json"))
+    assert figures == again
+    assert (figures["tenants"], figures["rows"]) == (1, 144)
+    assert figures["metrics"]["cpu"]["mean"] == pytest.approx(sum(10 + at % 20 for at in range(288)) / 288)
+
+
+def test_the_help_names_every_format():
+    """The formats of the help text are those of the readers."""
+    from cluster.cli_traces import FORMATS
+    from workloads.readers import READERS
+
+    assert set(FORMATS.removeprefix("One of ").removesuffix(".").split(", ")) == set(READERS)
