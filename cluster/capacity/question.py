@@ -14,7 +14,7 @@ from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.hardware import MOST_NODES
 from cluster.scenario import MOST_DENSITY, Scenario
 from plb import InvalidValueError
-from plb.model import check_number
+from plb.validation import check_number
 
 VIOLATIONS_A_DAY = 1.0
 """Of the whole cluster."""

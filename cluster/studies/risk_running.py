@@ -20,6 +20,7 @@ from cluster.studies.densities import LADDERS
 from cluster.studies.design import Setting
 from cluster.studies.report import counts_as_json, table_of_claims
 from cluster.studies.wanted import Report, Wanted, of_policies
+from plb.validation import check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 def run_risk(wanted: Wanted) -> Report:
     """Let every estimator drive placement and annealing on the same tenants; hold what it says against what comes."""
     if wanted.base.is_of_regions:
+        if wanted.days is not None:
+            check_number("study", "days", wanted.days, low=risk.FILL_HOURS / 24.0)
         run = {"fill_hours": risk.FILL_HOURS}
         wanted = attrs.evolve(wanted, base=attrs.evolve(wanted.base, tables={**wanted.base.tables, "run": run}))
     design = wanted.design(LADDERS[:1], risk.ARMS, repeats=risk.REPEATS, days=risk.DAYS)

@@ -10,7 +10,7 @@ import attrs
 from rich.table import Table as RichTable
 
 from cluster.errors import DensityError
-from cluster.scenario import MOST_DENSITY
+from cluster.scenario import MOST_DENSITY, MOST_REPEATS
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import Finished, Place, Row, carry_out
@@ -30,9 +30,11 @@ from cluster.studies.report import (
 from cluster.studies.simulated import run_simulation
 from cluster.sweep import Outcome, Task
 from plb import PlbError
-from plb.model import check_number
+from plb.validation import check_count, check_number
 
 QUICK_DAYS = 2.0
+MOST_SAMPLES = 10_000_000
+"""A thousand times as many as [1] draws."""
 Save = Callable[[Path, Table, str], None]
 
 
@@ -73,6 +75,10 @@ class Wanted:
     def __attrs_post_init__(self) -> None:
         if self.days is not None:
             check_number("study", "days", self.days, low_open=True)
+        if self.repeats is not None:
+            check_count("study", "repeats", self.repeats, low=1, high=MOST_REPEATS)
+        if self.samples is not None:
+            check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
         for density in self.densities or ():
             check_number("study", "density", density, low_open=True, high=MOST_DENSITY)
 
@@ -102,14 +108,11 @@ class Wanted:
         quick_days: float = QUICK_DAYS,
     ) -> Design:
         """Return the runs of a study of policies, which by itself has so many repeats and days."""
-        return self.design_at(
-            self.settings(ladders),
-            arms,
-            repeats=repeats,
-            days=days,
-            quick_days=quick_days,
-            engine=ladders[0].engine,
-        )
+        of_runs: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
+        of_runs["engine"] = ladders[0].engine
+        usual = ladders[0].settings(self.base, dict.fromkeys(self.base.workloads, (self.base.density,)))
+        self.design_at(usual, arms, **of_runs)  # refuses what no density changes, before a pilot takes its time
+        return self.design_at(self.settings(ladders), arms, **of_runs)
 
     def design_at(
         self,

@@ -135,6 +135,14 @@ def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, plac
         (["annealing", "--density", "nan"], "density = nan is not allowed"),
         (["annealing", "--density", "1e308"], "density = 1e+308 is not allowed"),
         (["annealing", "--days", "0"], "days = 0.0 is not allowed"),
+        (["annealing", "--days", "0.005"], "days = 0.005 is not allowed; expected at least one metering interval"),
+        (["policies", "--days", "1e6"], "run.days: run: days = 1000000.0 is not allowed"),
+        (["configurations", "--days", "1e6"], "run.days: run: days = 1000000.0 is not allowed"),
+        (["sensitivity", "--days", "0.005"], "days = 0.005 is not allowed; expected at least one metering interval"),
+        (["overhead", "--days", "0.005"], "days = 0.005 is not allowed; expected at least one metering interval"),
+        (["risk", "--days", "0.5"], "study: days = 0.5 is not allowed; expected a finite number >= 1"),
+        (["risk", "--repeats", "1000000000"], "repeats = 1000000000 is not allowed"),
+        (["compression", "--samples", "1000000000000"], "samples = 1000000000000 is not allowed"),
         (["annealing", "--region", "region9"], "unknown region 'region9'"),
         (["annealing", "--samples", "3"], "No such option"),
         (["compression", "--oracle"], "No such option"),
@@ -152,6 +160,17 @@ def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, wor
     result = CliRunner().invoke(app, ["study", *arguments, "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", result.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("more", [["--density", "1.5"], []])
+def test_fewer_days_than_the_first_tenants_take_to_arrive_are_refused(tmp_path, more):
+    """Before anything runs, the pilot that looks for densities among it."""
+    (tmp_path / "slow.toml").write_text(SMALL + "[run]\nfill_hours = 36.0\n")
+    command = ["study", "annealing", "--scenario", str(tmp_path / "slow.toml"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*command, "--days", "1", *more])
+    assert result.exit_code == 2
+    assert "fill_hours = 36.0 is not allowed; expected at most the 1 days" in re.sub(r"\s+", " ", result.stderr)
     assert not (tmp_path / "out").exists()
 
 
