@@ -133,7 +133,8 @@ class Question:
     def as_json(self) -> dict[str, Any]:
         """Return the question as plain JSON values."""
         names = {"violations": "violations_a_day", "refused": "refused_share"}
-        return {names.get(name, name): value for name, value in attrs.asdict(self).items()}
+        plain = {**attrs.asdict(self), "searched": self.searched.value}
+        return {names.get(name, name): value for name, value in plain.items()}
 
     @property
     def _multiples(self) -> tuple[int, int]:

@@ -182,7 +182,7 @@ def test_failed_run_ends_the_search_with_its_error(made_up, scenario, tmp_path):
     assert (tmp_path / "out" / "journal.jsonl").read_text().count("\n") > 0
 
 
-@pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"question": 3}', "\x00"])
+@pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"question": 3}', "\x00", "[" * 100_000])
 def test_directory_with_a_damaged_report_is_not_taken(made_up, scenario, tmp_path, damaged):
     """As it may be anything."""
     (tmp_path / "capacity.json").write_text(damaged)
