@@ -20,6 +20,7 @@ from cluster.studies.densities import LADDERS
 from cluster.studies.design import Setting
 from cluster.studies.report import counts_as_json, table_of_claims
 from cluster.studies.wanted import Report, Wanted, of_policies
+from cluster.sweep import Outcome, Task
 from plb.validation import check_number
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class _Held:
     """The calibrations that were found, and the tasks that failed."""
 
     found: Sequence[Calibration]
-    failed: Sequence[Any]
+    failed: Sequence[tuple[Task, Outcome]]
 
 
 def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
@@ -65,7 +66,8 @@ def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
     chosen: dict[tuple[str, float], list[Setting]] = {}
     for one in settings:
         chosen.setdefault((one.workload, one.vcores), []).append(one)
-    middle = [of_workload[len(of_workload) // 2] for of_workload in chosen.values()]
+    ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in chosen.values())
+    middle = [of_workload[len(of_workload) // 2] for of_workload in ordered]
     asked = {"w_failovers": 0.1, "w_overload": 0.0}
     arms = [
         Arm(label, calibration.POLICY, engine={"estimator": spec, **asked}) for label, spec in risk.ESTIMATORS.items()

@@ -11,6 +11,7 @@ from cluster.studies import annealing, compression, configurations, overhead, po
 from cluster.studies.carrying_out import TIMINGS, carry_out
 from cluster.studies.densities import LADDERS, PILOT_SEED
 from cluster.studies.design import Design
+from cluster.studies.figures import figures_of, violations_of
 from cluster.studies.plots import save_effects, save_ratios
 from cluster.studies.report import (
     counts_as_json,
@@ -48,7 +49,7 @@ def run_compression(wanted: Wanted) -> Report:
     plot = wanted.place.folder / "figure7.png"
     if not finished.rows:
         plot.unlink(missing_ok=True)
-        return Report((), {"study": "compression", "settings": [], "ratios": {}}, finished.failed)
+        return Report((), effects_as_json(()), finished.failed)
     found = compression.effects(finished.rows)
     save_effects(plot, found)
     return Report((table_of_effects(found),), effects_as_json(found), finished.failed)
@@ -63,7 +64,8 @@ def run_overhead(wanted: Wanted) -> Report:
     timings = pl.read_parquet(alone.place.folder / TIMINGS).to_dicts() if finished.rows else []
     placement = overhead.placement_claims(finished.rows, timings)
     claims = [*overhead.memory_claims(), *overhead.scoring_claims(), *placement]
-    figures = {"study": "overhead", "settings": [], "ratios": {}, "counts": counts_as_json(claims)}
+    found = violations_of(design.settings, finished.rows)
+    figures = figures_of("overhead", found.as_json(), counts=counts_as_json(claims))
     return Report((table_of_claims(claims, "overheads", ""),), figures, finished.failed)
 
 
@@ -110,7 +112,7 @@ def run_densities(wanted: Wanted) -> Report:
     found = {
         f"{ladder.study}, {ladder.vcores:g} vCores": pilot(wanted.base, ladder, wanted.place) for ladder in LADDERS
     }
-    return Report((table_of_densities(found),), {"study": "densities", "densities": found}, ())
+    return Report((table_of_densities(found),), figures_of("densities", densities=found), ())
 
 
 RUN: Mapping[str, Callable[[Wanted], Report]] = {

@@ -194,7 +194,7 @@ def of_policies(
     found = violations_of(design.settings, finished.rows)
     if not all(arm.name in found.counts for arm in design.arms):
         (place.folder / plot).unlink(missing_ok=True)
-        return Report((), {"study": name, "settings": found.as_json(), "ratios": {}}, finished.failed)
+        return Report((), as_json(name, found, (), {}), finished.failed)
     claims, table = study.claims(found), study.table(found)
     save(place.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
     arms = _costs(design, finished.rows, study.COMPARED)

@@ -11,7 +11,14 @@ import polars as pl
 
 from cluster.plots import COLOURS, save_figure
 from cluster.studies.gaussian.design import BY_CAPACITY, CANTELLI, GPAS, MEANS
-from cluster.studies.gaussian.figures import REQUESTED, averaged_beside_samples, base_cases, rebalancing
+from cluster.studies.gaussian.figures import (
+    REQUESTED,
+    averaged_beside_samples,
+    base_cases,
+    by_capacity,
+    by_clairvoyance,
+    rebalancing,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +133,7 @@ def figure_10(packings: pl.DataFrame) -> Figure:
 
 def figure_11(packings: pl.DataFrame) -> Figure:
     """Draw overload by capacity, with and without rebalancing."""
-    chosen = packings.filter(pl.col("fit") == "best", pl.col("clairvoyance") == 1.0, ~pl.col("averaged"))
+    chosen = by_capacity(packings)
     figure = _figure(11.0, 5.5, "overload by capacity, with rebalancing (above) and without (below)")
     axes = figure.subplots(2, len(BY_CAPACITY), sharey="col")
     for row, on in enumerate((True, False)):
@@ -140,7 +147,7 @@ def figure_11(packings: pl.DataFrame) -> Figure:
 
 def figure_12(packings: pl.DataFrame) -> Figure:
     """Draw overload by clairvoyance level."""
-    chosen = packings.filter(pl.col("fit") == "best", pl.col("capacity") == 1.0, ~pl.col("averaged"), "rebalanced")
+    chosen = by_clairvoyance(packings)
     figure = _figure(11.0, 3.6, "overload by clairvoyance level")
     for ax, name in zip(figure.subplots(1, len(BY_CLAIRVOYANCE)), BY_CLAIRVOYANCE, strict=True):
         boxes(ax, _by(chosen.filter(pl.col("test") == name), "clairvoyance", "q"))

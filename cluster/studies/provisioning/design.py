@@ -76,10 +76,17 @@ class Arm:
         return AUTO if self.algorithm == AUTO else f"{self.algorithm}, {self.rules.value}"
 
 
+def rules_of(figure: Figure) -> tuple[Rules, ...]:
+    """Return whose rules a figure is about, first those by which it is compared with what is published.
+
+    The rules of the authors' programs are for constant demand.
+    """
+    return (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
+
+
 def arms(figure: Figure) -> tuple[Arm, ...]:
-    """Return all arms of a figure; the authors' programs' rules are for constant demand."""
-    rules = (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
-    return *(Arm(name, rule) for rule in rules for name in ALGORITHMS[figure]), Arm(AUTO, Rules.PAPER)
+    """Return all arms of a figure."""
+    return *(Arm(name, rule) for rule in rules_of(figure) for name in ALGORITHMS[figure]), Arm(AUTO, Rules.PAPER)
 
 
 @attrs.frozen
