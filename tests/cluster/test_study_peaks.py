@@ -5,27 +5,20 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from cluster.cli import app
 from cluster.studies.peak_traces import peak_differences, run_times, task_level_peaks, week, weeks_of
 from cluster.studies.peaks import HORIZON, Family, panels
 from plb.risk.peaks import TaskSamples
+from tests.command_line import plb
 from workloads.cells import Cell, cell_of_region
 from workloads.regions import REGIONS
 from workloads.task_samples import MICROSECONDS, write_frame
 
 HOUR = 3600 * MICROSECONDS
-
-
-def plb(*arguments: Any) -> Any:
-    """Run the command line."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def samples_of(rows: list[tuple[int, int, float, float, float]], step_hours: float = 0.5) -> TaskSamples:

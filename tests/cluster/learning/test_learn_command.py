@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from cluster.cli import app
 from cluster.intervals import Interval
 from cluster.learning.config import LearningConfig, read_config
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.tables import cell
 from cluster.learning.training import stages
 from cluster.learning.training import train as train_policy
+from tests.command_line import plb
 
 pytest.importorskip("torch")
 
@@ -60,11 +59,6 @@ sequences = 2
 baselines = ["tetris-mean", "best-fit-peak"]
 machines = [3, 6]
 """
-
-
-def plb(*arguments: Any) -> Any:
-    """Run the command line."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
