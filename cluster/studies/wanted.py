@@ -16,7 +16,7 @@ from cluster.studies.base import Base
 from cluster.studies.carrying_out import Finished, Place, Row, carry_out
 from cluster.studies.claims import Claim, Table
 from cluster.studies.densities import Ladder, chosen
-from cluster.studies.design import Design, Setting
+from cluster.studies.design import MOST_SAMPLES, Design, Setting
 from cluster.studies.figures import Violations, violations_of
 from cluster.studies.plots import save_settings
 from cluster.studies.report import (
@@ -33,8 +33,6 @@ from plb import PlbError
 from plb.validation import check_count, check_number
 
 QUICK_DAYS = 2.0
-MOST_SAMPLES = 10_000_000
-"""A thousand times as many as [1] draws."""
 Save = Callable[[Path, Table, str], None]
 
 

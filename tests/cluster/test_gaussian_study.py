@@ -239,6 +239,8 @@ def assert_order_of_the_paper(figures: dict[str, Any]) -> None:
         (["--traces", "FILE", "--capacity", "0"], "capacity[cpu] = 0.0 is not allowed"),
         (["--traces", "FILE", "--capacity", "1", "--capacity", "2"], "give one for each"),
         (["--traces", "FILE", "--realisations", "1"], "--realisations"),
+        (["--traces", "FILE", "--instances", "1000000000"], "instances = 1000000000 is not allowed"),
+        (["--traces", "FILE", "--samples", "1000000000"], "samples = 1000000000 is not allowed"),
         ([], "Missing option '--traces'"),
     ],
 )

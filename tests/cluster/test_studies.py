@@ -91,6 +91,17 @@ def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches
     assert chosen["full"] == [2.0]
 
 
+def test_pilot_of_a_thin_cluster_chooses_densities_that_differ():
+    """They are rounded in proportion, so that none is 0."""
+
+    def carry_out(design):
+        setting = design.settings[0]
+        return [{"workload": "thin", "density": setting.density, "violations": 1e4 * setting.density}]
+
+    chosen = LADDERS[0].climb(Base(("thin",), 0.01, {"workload": {}}), carry_out)
+    assert chosen["thin"] == [0.0038, 0.005, 0.012]
+
+
 def test_unknown_region_is_refused():
     """The message names it."""
     with pytest.raises(UnknownNameError, match="region9"):

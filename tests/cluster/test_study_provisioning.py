@@ -256,6 +256,7 @@ def test_plans_are_the_same_whatever_the_number_of_processes(base: Path, tmp_pat
         (["--base", "BASE", "--auto-seconds", "-1"], "auto_seconds = -1.0"),
         (["--base", "BASE", "--published", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--base", "BASE", "--instances", "0"], "--instances"),
+        (["--base", "BASE", "--instances", "1000000000"], "instances = 1000000000 is not allowed"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(

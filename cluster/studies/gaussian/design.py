@@ -11,7 +11,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.studies.design import digest
+from cluster.scenario import MOST_REPEATS
+from cluster.studies.design import MOST_SAMPLES, digest
 from cluster.sweep import Task
 from plb import PlbError
 from plb.risk.gaussian import GPA, OVERLOADS, PAPER_TESTS, Cantelli, Fit, FitTest, MeanTimes
@@ -128,7 +129,9 @@ class GaussianDesign:
     seed: int = 0
 
     def __attrs_post_init__(self) -> None:
-        for name in ("instances", "tasks", "samples", "averaged"):
+        check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)
+        check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
+        for name in ("tasks", "averaged"):
             check_count("study", name, getattr(self, name), low=1)
         check_count("study", "realisations", self.realisations, low=LEAST_OBSERVED)
         check_count("study", "seed", self.seed)

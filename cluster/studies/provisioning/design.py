@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from cluster.digests import digest_of_files
+from cluster.scenario import MOST_REPEATS
 from cluster.studies.design import digest
 from cluster.sweep import Task
 from plb import PlbError
@@ -150,7 +151,7 @@ class ProvisioningDesign:
     seed: int = 0
 
     def __attrs_post_init__(self) -> None:
-        check_count("study", "instances", self.instances, low=1)
+        check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)
         check_count("study", "seed", self.seed)
         check_number("study", "auto_seconds", self.auto_seconds, low_open=True)
         for density in self.densities:
