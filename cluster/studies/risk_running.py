@@ -12,6 +12,7 @@ import polars as pl
 from rich.table import Table as RichTable
 
 from cluster.plots import COLOURS, save_figure
+from cluster.scenario import AS_IN_PAPER
 from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.calibration import EDGES, Calibration, Floats, calibration_of, run_calibration
@@ -68,9 +69,9 @@ def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
         chosen.setdefault((one.workload, one.vcores), []).append(one)
     ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in chosen.values())
     middle = [of_workload[len(of_workload) // 2] for of_workload in ordered]
-    asked = {"w_failovers": 0.1, "w_overload": 0.0}
     arms = [
-        Arm(label, calibration.POLICY, engine={"estimator": spec, **asked}) for label, spec in risk.ESTIMATORS.items()
+        Arm(label, calibration.POLICY, engine={"estimator": spec, **AS_IN_PAPER})
+        for label, spec in risk.ESTIMATORS.items()
     ]
     design = wanted.design_at(middle, arms, repeats=1, days=calibration.DAYS, engine=LADDERS[0].engine)
     place = attrs.evolve(wanted.place, folder=wanted.place.folder / "calibration")
