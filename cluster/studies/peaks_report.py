@@ -87,7 +87,8 @@ def plot_panel(ax: Axes, panel: Panel) -> None:
         ax.plot(values, QUANTILES, color=COLOURS[number % len(COLOURS)], linewidth=1.6, label=label)
     ax.set(xlabel=panel.axis, ylabel="share of at most so much", title=f"({panel.letter})" if panel.letter else "")
     ax.set_ylim(0.0, 1.02)
-    ax.legend(frameon=False, loc="best", fontsize="small")
+    if panel.curves:
+        ax.legend(frameon=False, loc="best", fontsize="small")
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
 

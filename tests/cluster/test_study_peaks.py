@@ -112,6 +112,14 @@ def test_the_command_draws_all_figures_of_a_users_samples(tmp_path: Path):
     assert median == figures["figures"]["10a"]["max"]["median"]
 
 
+def test_a_cell_without_any_usage_has_figures(tmp_path: Path):
+    """A single sample of nothing: some panels have no curve."""
+    (tmp_path / "one.csv").write_text("machine,task,time_s,usage,limit\nm,t,0,0,0\n")
+    run = plb("study", "peaks", "--traces", tmp_path / "one.csv", "--out", tmp_path / "out")
+    assert run.exit_code == 0, run.output
+    assert len(list((tmp_path / "out").glob("*.png"))) == 8
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -44,12 +44,13 @@ def _save(folder: Path, number: int, figure: Figure) -> None:
 
 
 def boxes(ax: Axes, groups: Groups, *, colour: str = COLOURS[1], offset: float = 0.0) -> None:
-    """Draw a box for each group: quartiles, median, whiskers of 1.5 interquartile ranges."""
+    """Draw a box for each group, if there is any: quartiles, median, whiskers of 1.5 interquartile ranges."""
     places = np.arange(len(groups)) + offset
     style: dict[str, Any] = {"patch_artist": True, "medianprops": {"color": "black"}, "flierprops": {"markersize": 2}}
-    drawn = ax.boxplot([list(values) for values in groups.values()], positions=places, widths=0.35, **style)
-    for box in drawn["boxes"]:
-        box.set(facecolor=colour, alpha=0.6)
+    if groups:
+        drawn = ax.boxplot([list(values) for values in groups.values()], positions=places, widths=0.35, **style)
+        for box in drawn["boxes"]:
+            box.set(facecolor=colour, alpha=0.6)
     ax.set_xticks(np.arange(len(groups)), list(groups))
     ax.grid(axis="y", alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
@@ -95,7 +96,8 @@ def figure_8(packings: pl.DataFrame) -> Figure:
             dots = of_family.filter(pl.col("test") == test)
             ax.plot(dots["m"], dots["q"], marker, markersize=4, alpha=0.6, label=test)
     ax.set(xlabel="m", ylabel="q", yscale="log")
-    ax.legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
+    if ax.lines:  # nothing was ever overloaded, else
+        ax.legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
     ax.grid(alpha=0.25)
     return figure
 
