@@ -18,12 +18,12 @@ import attrs
 import numpy as np
 
 from cluster.experiment import prepare
-from cluster.scenario import Scenario
+from cluster.scenario import AS_IN_PAPER, WITHOUT_RISK, Scenario
 from cluster.scenario_file import read_scenario
 from cluster.simulation import simulate
 
 FORMS = {
-    "original": {"w_failovers": 0.0, "w_overload": 0.0},
+    "original": WITHOUT_RISK,
     "as recorded, w_I = 10": {"replay": "as_recorded", "w_imbalance": 10.0},
     "anchored, w_I = 1": {"w_imbalance": 1.0},
     "anchored, w_I = 10": {"w_imbalance": 10.0},
@@ -38,7 +38,7 @@ FIRST_SEED = 200
 def scenario_for(region: str, density: float, seed: int, days: float) -> Scenario:
     """Return the quick start in another region, with the forms of the energy as policies."""
     base = read_scenario(Path(__file__).parent.parent / "examples" / "quickstart.toml")
-    policies = {name: {"w_failovers": 0.1, "w_overload": 0.0, **fields} for name, fields in FORMS.items()}
+    policies = {name: {**AS_IN_PAPER, **fields} for name, fields in FORMS.items()}
     return attrs.evolve(
         base,
         workload=attrs.evolve(base.workload, region=region, density=density),

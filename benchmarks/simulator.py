@@ -30,7 +30,7 @@ LINES_OF_PROFILE = 40
 def load_kernels(scenario: Scenario) -> float:
     """Run every policy for a few hours, and return the CPU seconds that takes."""
     began = time.process_time()
-    brief = attrs.evolve(scenario, run=attrs.evolve(scenario.run, days=WARM_UP_DAYS, repeats=1))
+    brief = attrs.evolve(scenario, run=attrs.evolve(scenario.run, days=WARM_UP_DAYS, fill_hours=0.0, repeats=1))
     for _ in prepare(brief).runs():
         pass
     return time.process_time() - began

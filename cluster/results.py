@@ -226,6 +226,15 @@ def versions(*more: str) -> dict[str, str]:
     return found
 
 
+def json_object(path: Path) -> dict[str, Any] | None:
+    """Return the object that a JSON file holds; None where there is no such file, or something else in it."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write values as JSON, as `write_text` does."""
     write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")

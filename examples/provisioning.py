@@ -1,4 +1,7 @@
-"""How many nodes do these services need, and what goes where? Planned before the cluster runs."""
+"""How many nodes do these services need, and what goes where? Planned before the cluster runs.
+
+Run it with `.venv/bin/python examples/provisioning.py`.
+"""
 
 from __future__ import annotations
 

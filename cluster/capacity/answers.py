@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from cluster.capacity.points import Point
-from cluster.capacity.question import Question, Searched
+from cluster.capacity.question import Question
 
 Evaluate = Callable[[Sequence[tuple[str, float]]], Sequence[Point]]
 """Returns the points of policies at values, in their order."""
@@ -98,9 +98,8 @@ def answer(
 
 def figures(question: Question, answers: Mapping[str, Answer], repeats: int, days: float) -> dict[str, Any]:
     """Return question and answers as plain JSON values."""
-    asked = {**question.as_json(), "searched": Searched(question.searched).value}
     return {
-        "question": {**asked, "repeats": repeats, "days": days},
+        "question": {**question.as_json(), "repeats": repeats, "days": days},
         "complete": all(one.complete for one in answers.values()),
         "policies": {policy: one.as_json(question) for policy, one in answers.items()},
     }

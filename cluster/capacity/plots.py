@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cluster.capacity.answers import Answer
 from cluster.capacity.question import Question, Searched
-from cluster.plots import COLOURS, DOTS_PER_INCH
+from cluster.plots import COLOURS, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,4 +68,4 @@ def save_capacity(path: Path, question: Question, answers: Sequence[Answer], tit
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     plot_capacity(figure.subplots(), question, answers)
     figure.suptitle(f"{title}: capacity")
-    figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})
+    save_figure(figure, path)

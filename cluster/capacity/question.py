@@ -15,7 +15,7 @@ from cluster.hardware import MOST_NODES
 from cluster.scenario import Scenario
 from cluster.workload_settings import MOST_DENSITY
 from plb import InvalidValueError
-from plb.model import check_number
+from plb.validation import check_number
 
 VIOLATIONS_A_DAY = 1.0
 """Of the whole cluster."""
@@ -134,7 +134,8 @@ class Question:
     def as_json(self) -> dict[str, Any]:
         """Return the question as plain JSON values."""
         names = {"violations": "violations_a_day", "refused": "refused_share"}
-        return {names.get(name, name): value for name, value in attrs.asdict(self).items()}
+        plain = {**attrs.asdict(self), "searched": self.searched.value}
+        return {names.get(name, name): value for name, value in plain.items()}
 
     @property
     def _multiples(self) -> tuple[int, int]:

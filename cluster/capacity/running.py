@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from cluster.capacity.points import Point, point_of
 from cluster.capacity.question import Question
 from cluster.capacity.report import in_words
 from cluster.faults import make_faults
-from cluster.results import check_free, stamp, write_json
+from cluster.results import check_free, json_object, stamp, write_json
 from cluster.setup import metrics_of, nodes_of
 from cluster.studies.carrying_out import JOURNAL, progress_bar
 from cluster.sweep import Journal, sweep
@@ -131,8 +130,5 @@ class CapacitySearch:
 
 def _is_of(folder: Path, asked: Mapping[str, Any]) -> bool:
     """Return whether a directory has the report of the same question."""
-    try:
-        there = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-        return {name: there.get(name) for name in asked} == asked
-    except (OSError, ValueError, AttributeError):
-        return False
+    there = json_object(folder / REPORT)
+    return there is not None and {name: there.get(name) for name in asked} == asked

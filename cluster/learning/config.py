@@ -21,7 +21,7 @@ from cluster.learning.dimensions import MOST_CELLS, Dimensions
 from cluster.learning.episode import HORIZONS
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.rewards import Penalties
-from cluster.learning.sources import Jobs, RegionSource, TraceSource, expected_steps, longest_of
+from cluster.learning.sources import Jobs, RegionSource, TraceSource, expected_steps, longest_of, scaled
 from cluster.section_file import SectionReader, nearest, read_toml
 from cluster.sections import Section, check_directory_name, count
 from plb import InvalidValueError, PlbError, UnknownNameError
@@ -100,7 +100,7 @@ class LearningConfig:
     def __attrs_post_init__(self) -> None:
         check_directory_name("learning file", self.name)
         check_count("bootstrap", "iterations", self.bootstrap_iterations, low=1)
-        for _, error in _too_large(self.machines, self.evaluation, self.jobs, self.bootstrap):
+        for _, error in _out_of_range(self.machines, self.evaluation, self.jobs, self.bootstrap):
             raise error
 
     def as_json(self) -> dict[str, Any]:
@@ -119,15 +119,25 @@ class LearningConfig:
         return digest_of(plain)
 
 
-def _too_large(
+def _out_of_range(
     sizes: Dimensions, evaluation: Evaluation, jobs: Jobs, bootstrap: Jobs | None
 ) -> Iterator[tuple[str, PlbError]]:
-    """Yield where episodes would take more memory than machines have, with the section of the jobs."""
+    """Yield where episodes would take more memory than machines have, or jobs could not come, with the section."""
     for place, some, counts in (("jobs", jobs, evaluation.machines), ("bootstrap", bootstrap, ())):
         if some is None:
             continue
         for machines in (sizes.machines, *counts):
+            try:
+                scaled(some, machines / sizes.machines)
+            except InvalidValueError as error:
+                allowed = f"a number with which {error.field} of the jobs, {error.value:g}, is {error.allowed}"
+                yield "evaluation", InvalidValueError("evaluation", "machines", machines, allowed)
+                continue
             most_jobs, most_steps = _most(attrs.evolve(sizes, machines=machines))
+            if most_steps < 1:
+                allowed = f"fewer, with {machines} machines and {len(sizes.resources)} resources"
+                yield "machines", InvalidValueError("machines", "horizon", sizes.horizon, allowed)
+                continue
             of_one = int(most_jobs * sizes.machines / machines)
             on = f"with {machines} machines, {len(sizes.resources)} resources and a horizon of {sizes.horizon} steps"
             if some.jobs > of_one:
@@ -181,7 +191,7 @@ class _ConfigReader(SectionReader):
             self.attempt("name", lambda: check_directory_name("learning file", name))
             self.attempt("bootstrap.iterations", lambda: check_count("bootstrap", "iterations", iterations, low=1))
             some = [sections[key] for key in ("machines", "evaluation", "jobs", "bootstrap")]
-            for place, error in _too_large(*some):
+            for place, error in _out_of_range(*some):
                 self.add(place, str(error))
         if self.problems:
             return None

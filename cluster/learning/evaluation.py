@@ -128,9 +128,11 @@ def evaluate(
     CheckpointError
         The file holds no policy.
     InvalidValueError
-        The policy was trained to see something else, or for another number of machines.
+        The policy was trained to see something else, or for another number of machines; or no jobs can come in
+        proportion to so many.
     """
     count = config.machines.machines if machines is None else machines
+    attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(count,)))  # is checked
     tasks = [Task(config, policy, count, sequence) for sequence in range(config.evaluation.sequences)]
     found = []
     for figures in over(play_task, tasks):

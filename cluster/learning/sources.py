@@ -14,7 +14,7 @@ from cluster.learning.sequence import JobSequence, JobSource
 from cluster.learning.trace_jobs import TraceJobs, TraceWindows
 from cluster.sections import count, number
 from plb.errors import InvalidValueError, PlbError, UnknownNameError
-from workloads.regions import REGIONS
+from workloads.regions import REGIONS, generate
 
 KEPT = 4
 """Sources, and sequences, that a process keeps; traces are large."""
@@ -134,8 +134,6 @@ def _source(jobs: Jobs, *, held_back: bool) -> JobSource:
 
 @lru_cache(KEPT)
 def _parts(jobs: RegionSource) -> tuple[TraceJobs, TraceJobs]:
-    from workloads.regions import REGIONS, generate
-
     first, second = (
         TraceJobs(generate(REGIONS[jobs.region], jobs.tenants, jobs.trace_seed, begin), jobs, jobs.region)
         for begin in (0, jobs.tenants)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from cluster.errors import ResultsExistError
 from cluster.learning.config import LearningConfig
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.game import JobPlacementGame
 from cluster.learning.rewards import Penalties
 from cluster.learning.sources import Jobs, SourceOf
 from cluster.learning.workers import Map
-from cluster.results import check_writable, versions, write_json
+from cluster.results import check_free, json_object, versions, write_json
 from cluster.streams import stream_seed
 from plb.errors import ConflictError
 from workloads.writing import naming, write_csv
@@ -104,25 +102,14 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
         The directory holds files, and neither `resume` nor `force` is given; or it holds a training that cannot be gone
         on with: one with other settings, or whose summary is missing or damaged.
     """
-    if folder.exists() and not folder.is_dir():
-        raise ResultsExistError(folder)
-    check_writable(folder)
+    check_free(folder, force=True)
     if force or not folder.exists() or not any(folder.iterdir()):
         return
     if not resume:
         raise ConflictError(f"{folder}: holds files already; give another directory, --resume or --force")
-    if _digest_in(folder / SUMMARY) != config.digest():
+    if (json_object(folder / SUMMARY) or {}).get("config_sha256") != config.digest():
         what = "holds no training, or one with other settings"
         raise ConflictError(f"{folder}: {what}; give another directory, or --force")
-
-
-def _digest_in(path: Path) -> str | None:
-    """Return the digest that the summary of a training tells; None where it tells none."""
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return summary.get("config_sha256") if isinstance(summary, dict) else None
 
 
 def train(

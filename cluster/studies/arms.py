@@ -8,8 +8,6 @@ from typing import Any
 
 import attrs
 
-from plb.policies import READ_PROBABILITIES
-
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 INITIAL_DEMAND_PERCENTILES = (50, 80, 90, 95, 99)
 """[1] section 8.2."""
@@ -25,7 +23,8 @@ WITHOUT_PROBABILITIES = (
     "repacking",
 )
 """The placement algorithms that [1] section 8.3 compares with."""
-WITH_PROBABILITIES = tuple(sorted(READ_PROBABILITIES))
+WITH_PROBABILITIES = ("prv_best_fit", "prv_worst_fit")
+"""PrV-BestFit and PrV-WorstFit, [1] section 6."""
 
 
 @attrs.frozen

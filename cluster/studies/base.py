@@ -14,7 +14,7 @@ from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.overriding import override
 from cluster.pools import read_traces_of
 from cluster.scenario import Scenario
-from cluster.scenario_file import read_scenario
+from cluster.scenario_file import read_scenario, scenario_from
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.design import Design, Setting
 from cluster.workload_settings import OF_REPORTS
@@ -70,8 +70,14 @@ class Base:
         seed: int,
         engine: Mapping[str, Any],
     ) -> Design:
-        """Return a study of these arms; `engine`: further settings of all."""
-        return Design(
+        """Return a study of these arms; `engine`: further settings of all.
+
+        Raises
+        ------
+        ScenarioError
+            No run of it could begin, as its days are too few for the tenants to arrive, for instance.
+        """
+        found = Design(
             settings=tuple(dict.fromkeys(settings)),
             arms=tuple(arms),
             repeats=repeats,
@@ -82,6 +88,9 @@ class Base:
             varies_hardware=self.is_of_regions,
             digests=self.digests,
         )
+        if found.settings:
+            scenario_from(found.scenario(found.settings[0], found.arms[0]), source="study")
+        return found
 
 
 def base_of(region: Sequence[str] | None, scenario: Path | None, traces: Path | None, *, quick: bool) -> Base:

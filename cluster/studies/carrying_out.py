@@ -22,8 +22,7 @@ import attrs
 
 from cluster.console import messages
 from cluster.digests import digest_of
-from cluster.errors import ResultsExistError
-from cluster.results import check_writable, stamped, versions, write_json
+from cluster.results import check_free, json_object, stamped, versions, write_json
 from cluster.sweep import Journal, Outcome, Run, Task, sweep
 from plb import PlbError
 from workloads.writing import write_parquet
@@ -137,30 +136,30 @@ def head_of(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return figures of a study with the stamp of its directory; some studies consist of several others."""
+    """Return figures of a study with the stamp of its directory; some studies consist of several others.
+
+    The seed is that of the study itself, and of one that only consists of others, theirs.
+    """
     paths = sorted(folder.rglob(STUDY))
-    heads = {str(path.parent.relative_to(folder)): json.loads(path.read_text(encoding="utf-8")) for path in paths}
-    digests = {place: head.get("configuration_sha256") for place, head in heads.items()}
-    seed = next((head["seed"] for head in heads.values() if "seed" in head), None)
-    return stamped(figures, digests, seed)
+    heads = {path.parent.relative_to(folder): json_object(path) or {} for path in paths}
+    digests = {str(place): head.get("configuration_sha256") for place, head in heads.items()}
+    seeds = [head["seed"] for _, head in sorted(heads.items()) if "seed" in head]
+    return stamped(figures, digests, seeds[0] if seeds else None)
 
 
 def check_study(path: Path, name: str) -> None:
     """Refuse a directory with the results of another study, or of something else, or that cannot be written to."""
     folder = path.parent
-    if folder.exists() and not folder.is_dir():
-        raise ResultsExistError(folder)
-    check_writable(folder)
+    check_free(folder, force=True)
     if not path.exists():
         files = [one for one in folder.iterdir() if one.is_file() and one.name[0] != "."] if folder.exists() else []
         if files and not (folder / JOURNAL).exists():
             raise PlbError(f"{folder}: holds files of something else, such as {files[0].name}; give another directory")
         return
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise PlbError(f"{path}: is damaged ({error}); remove it, or give another directory") from None
-    there = described.get("study") if isinstance(described, dict) else None
+    described = json_object(path)
+    if described is None:
+        raise PlbError(f"{path}: is damaged; remove it, or give another directory")
+    there = described.get("study")
     if there != name:
         raise PlbError(f"{path.parent}: has the results of the study {there!r}; give another directory")
 

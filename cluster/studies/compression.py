@@ -58,6 +58,10 @@ class Effect:
         """By how much the models overestimate."""
         return self.compressed - self.full
 
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, the probabilities also as the mean violations of a sample."""
+        return {**attrs.asdict(self), "violations": {"full": self.full, "compressed": self.compressed}}
+
 
 def tasks(base: Base, samples: int, seed: int) -> list[Task]:
     """Return the tasks of a study, some samples of all numbers of tenants each."""

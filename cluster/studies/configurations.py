@@ -7,6 +7,9 @@ regions, the other ones among them, is part of the study of annealing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import attrs
 
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.base import Base
@@ -14,7 +17,7 @@ from cluster.studies.claims import Claim, Table
 from cluster.studies.densities import CHOSEN
 from cluster.studies.design import BUDGET, Setting
 from cluster.studies.figures import Violations
-from plb import PlbError
+from plb import PlbConfig, PlbError
 
 DAYS, REPEATS = 10.0, 2
 FIRST_SEED = 1001
@@ -24,7 +27,7 @@ TUNED_ON = ("region1", "region3")
 COMPARED = MODIFIED.name
 VCORES = 80.0
 ROUNDS = "max_simulated_annealing_iterations"
-REPETITIONS = 100
+REPETITIONS: Any = attrs.fields(PlbConfig).repetitions.default
 """K, where a scenario does not say otherwise."""
 INTERVALS = {"hour": 3600.0, "10 minutes": 600.0}
 """How often the engine may move replicas that are in no violation, seconds."""

@@ -6,6 +6,7 @@ certain marks, a study of annealing looks; a study of policies looks at densitie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ ANNEALING_MARKS = (8.0, 20.0, 50.0, 120.0)
 POLICIES_MARKS = (5.0, 150.0)
 """Violations of the original in a run between which figure 9 looks."""
 GRAIN = 0.01
-"""Densities are rounded to this."""
+"""Densities are rounded to this; where the usual one is below 0.2, to a tenth of it, and so on."""
 
 
 @attrs.frozen
@@ -70,10 +71,11 @@ class Ladder:
         carry_out
             Makes the runs of a design, and returns those that did not fail.
         """
+        finer = max(0, math.ceil(-math.log10(10.0 * base.density / LADDER_DENSITY)))  # digits
         curves: dict[str, dict[float, list[float]]] = {name: {} for name in base.workloads}
         climbing = list(base.workloads)
         for rung in LADDER:
-            density = round(base.density * rung / LADDER_DENSITY, 4)
+            density = round(base.density * rung / LADDER_DENSITY, 4 + finer)
             rows = carry_out(self._design(base, climbing, density)) if climbing else ()
             for row in rows:
                 curves[row["workload"]].setdefault(density, []).append(row["violations"])
@@ -82,7 +84,7 @@ class Ladder:
             if not curve:
                 least = base.density * LADDER[0] / LADDER_DENSITY
                 raise PlbError(f"densities of {name}: the cluster cannot hold even the least, {least:g}")
-        return {name: self._of_curve(curve) for name, curve in curves.items()}
+        return {name: self._of_curve(curve, finer) for name, curve in curves.items()}
 
     def settings(self, base: Base, densities: Mapping[str, Sequence[float]]) -> list[Setting]:
         """Return the settings of each workload at its densities."""
@@ -98,17 +100,14 @@ class Ladder:
     def _is_below(self, violations: Sequence[float]) -> bool:
         return len(violations) > 0 and float(np.mean(violations)) < max(self.marks)
 
-    def _of_curve(self, curve: Mapping[float, Sequence[float]]) -> list[float]:
+    def _of_curve(self, curve: Mapping[float, Sequence[float]], finer: int) -> list[float]:
         rungs = sorted(curve)
         means = np.maximum.accumulate([float(np.mean(curve[rung])) for rung in rungs])
         at_marks = [float(np.interp(mark, means, rungs)) for mark in self.marks]
         if self.count is not None:
             at_marks = np.linspace(at_marks[0], at_marks[-1], self.count).tolist()
-        return list(dict.fromkeys(map(_rounded, at_marks)))
-
-
-def _rounded(density: float) -> float:
-    return round(round(density / GRAIN) * GRAIN, 2)
+        grain = GRAIN / 10**finer
+        return list(dict.fromkeys(round(round(density / grain) * grain, 2 + finer) for density in at_marks))
 
 
 LADDERS = (

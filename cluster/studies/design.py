@@ -22,6 +22,8 @@ BUDGET: Mapping[str, Any] = {
 WITHOUT_DOMAINS: Mapping[str, Any] = {"fault_domain_constraint_priority": -1, "upgrade_domain_constraint_priority": -1}
 """[1] section 8.3: that simulator does not enforce fault and upgrade domains."""
 SCENARIO = "study"
+MOST_SAMPLES = 10_000_000
+"""Of compression, and of sums of tasks: a thousand times as many as [1] and [2] draw."""
 
 
 @attrs.frozen

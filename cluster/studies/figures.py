@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.intervals import half_width
+from cluster.studies.arms import NOTHING
 from cluster.studies.design import Setting
 
 Floats = npt.NDArray[np.float64]
@@ -133,6 +134,13 @@ class Violations:
         ]
 
 
+def figures_of(
+    study: str, settings: Sequence[Mapping[str, Any]] = (), ratios: Mapping[str, Any] = NOTHING, **further: Any
+) -> dict[str, Any]:
+    """Return what a study found under the keys that all have, which design section 13 keeps stable, and its own."""
+    return {"study": study, "settings": list(settings), "ratios": dict(ratios), **further}
+
+
 def placement_times(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping[str, Any]], arm: str) -> list[float]:
     """Return the mean milliseconds that the placement of a tenant took in each run of an arm.
 
@@ -174,7 +182,7 @@ def violations_of(
     Notes
     -----
     Settings may be left with fewer repeats than others: all are cut to the fewest. A setting without a common repeat is
-    left out.
+    left out; without any setting there is no arm either.
     """
     found: dict[Setting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
     for run in runs:
@@ -186,9 +194,11 @@ def violations_of(
         for setting, of in found.items()
     }
     kept = tuple(setting for setting in settings if common[setting])
-    repeats = min((len(common[setting]) for setting in kept), default=0)
+    if not kept:
+        return Violations((), {})
+    repeats = min(len(common[setting]) for setting in kept)
     counts = {
         arm: np.array([[found[setting][arm][repeat] for repeat in common[setting][:repeats]] for setting in kept])
         for arm in arms
     }
-    return Violations(kept, {arm: of.reshape(len(kept), repeats).astype(np.float64) for arm, of in counts.items()})
+    return Violations(kept, {arm: of.astype(np.float64) for arm, of in counts.items()})

@@ -20,6 +20,7 @@ from cluster.console import messages
 from cluster.plots import COLOURS, save_figure
 from cluster.results import write_json
 from cluster.studies.carrying_out import STUDY, Place, check_study, head_of
+from cluster.studies.figures import figures_of
 from cluster.studies.peaks import QUANTILES, Panel, panels
 from plb import PlbError
 from workloads.cells import Cell, cell_of_region, read_cell
@@ -66,7 +67,7 @@ def carry_out_peaks(cells: Sequence[Cell], place: Place, seed: int) -> tuple[Ric
         save_panels(place.folder / f"figure{figure}.png", of_figure)
     shown = [panel for panel in found if panel.figure == COMPARED]
     figures = {f"{panel.figure}{panel.letter}": _summary(panel) for panel in found}
-    return _table(shown, cells[0].name), {"study": "peaks", "settings": described, "ratios": {}, "figures": figures}
+    return _table(shown, cells[0].name), figures_of("peaks", described, figures=figures)
 
 
 def save_panels(path: Path, of_figure: Sequence[Panel]) -> None:
@@ -86,7 +87,8 @@ def plot_panel(ax: Axes, panel: Panel) -> None:
         ax.plot(values, QUANTILES, color=COLOURS[number % len(COLOURS)], linewidth=1.6, label=label)
     ax.set(xlabel=panel.axis, ylabel="share of at most so much", title=f"({panel.letter})" if panel.letter else "")
     ax.set_ylim(0.0, 1.02)
-    ax.legend(frameon=False, loc="best", fontsize="small")
+    if panel.curves:
+        ax.legend(frameon=False, loc="best", fontsize="small")
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
 

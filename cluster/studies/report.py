@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 
 from cluster.studies.claims import Claim, Table
 from cluster.studies.compression import Effect
-from cluster.studies.figures import Ratio, Violations
+from cluster.studies.figures import Ratio, Violations, figures_of
 
 OF_RATIOS = "ratios of violations, averaged over settings"
 INTERVALS = ", with 95 % intervals"
@@ -117,7 +117,7 @@ def table_of_effects(effects: Sequence[Effect]) -> RichTable:
 
 def effects_as_json(effects: Sequence[Effect]) -> dict[str, Any]:
     """Return the probabilities of figure 7."""
-    return {"study": "compression", "settings": [attrs.asdict(one) for one in effects], "ratios": {}}
+    return figures_of("compression", [one.as_json() for one in effects])
 
 
 def table_of_densities(found: Mapping[str, Mapping[str, Sequence[float]]]) -> RichTable:
@@ -133,13 +133,8 @@ def table_of_densities(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Ri
 
 def as_json(study: str, found: Violations, claims: Sequence[Claim], arms: Mapping[str, ArmFigures]) -> dict[str, Any]:
     """Return the figures of a study of policies."""
-    return {
-        "study": study,
-        "settings": found.as_json(),
-        "ratios": ratios_as_json(claims),
-        "arms": {arm: attrs.asdict(figures) for arm, figures in arms.items()},
-        "counts": counts_as_json(claims),
-    }
+    costs = {arm: attrs.asdict(figures) for arm, figures in arms.items()}
+    return figures_of(study, found.as_json(), ratios_as_json(claims), arms=costs, counts=counts_as_json(claims))
 
 
 def _with_remark(table: Table, name: str, index: int) -> str:

@@ -12,6 +12,7 @@ import polars as pl
 from rich.table import Table as RichTable
 
 from cluster.plots import COLOURS, save_figure
+from cluster.scenario import AS_IN_PAPER
 from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.calibration import EDGES, Calibration, Floats, calibration_of, run_calibration
@@ -20,6 +21,8 @@ from cluster.studies.densities import LADDERS
 from cluster.studies.design import Setting
 from cluster.studies.report import counts_as_json, table_of_claims
 from cluster.studies.wanted import Report, Wanted, of_policies
+from cluster.sweep import Outcome, Task
+from plb.validation import check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 def run_risk(wanted: Wanted) -> Report:
     """Let every estimator drive placement and annealing on the same tenants; hold what it says against what comes."""
     if wanted.base.is_of_regions:
+        if wanted.days is not None:
+            check_number("study", "days", wanted.days, low=risk.FILL_HOURS / 24.0)
         run = {"fill_hours": risk.FILL_HOURS}
         wanted = attrs.evolve(wanted, base=attrs.evolve(wanted.base, tables={**wanted.base.tables, "run": run}))
     design = wanted.design(LADDERS[:1], risk.ARMS, repeats=risk.REPEATS, days=risk.DAYS)
@@ -54,7 +59,7 @@ class _Held:
     """The calibrations that were found, and the tasks that failed."""
 
     found: Sequence[Calibration]
-    failed: Sequence[Any]
+    failed: Sequence[tuple[Task, Outcome]]
 
 
 def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
@@ -62,10 +67,11 @@ def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
     chosen: dict[tuple[str, float], list[Setting]] = {}
     for one in settings:
         chosen.setdefault((one.workload, one.vcores), []).append(one)
-    middle = [of_workload[len(of_workload) // 2] for of_workload in chosen.values()]
-    asked = {"w_failovers": 0.1, "w_overload": 0.0}
+    ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in chosen.values())
+    middle = [of_workload[len(of_workload) // 2] for of_workload in ordered]
     arms = [
-        Arm(label, calibration.POLICY, engine={"estimator": spec, **asked}) for label, spec in risk.ESTIMATORS.items()
+        Arm(label, calibration.POLICY, engine={"estimator": spec, **AS_IN_PAPER})
+        for label, spec in risk.ESTIMATORS.items()
     ]
     design = wanted.design_at(middle, arms, repeats=1, days=calibration.DAYS, engine=LADDERS[0].engine)
     place = attrs.evolve(wanted.place, folder=wanted.place.folder / "calibration")

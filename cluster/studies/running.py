@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 import polars as pl
@@ -10,6 +10,8 @@ import polars as pl
 from cluster.studies import annealing, compression, configurations, overhead, policies, sensitivity
 from cluster.studies.carrying_out import TIMINGS, carry_out
 from cluster.studies.densities import LADDERS, PILOT_SEED
+from cluster.studies.design import Design
+from cluster.studies.figures import figures_of, violations_of
 from cluster.studies.plots import save_effects, save_ratios
 from cluster.studies.report import (
     counts_as_json,
@@ -47,7 +49,7 @@ def run_compression(wanted: Wanted) -> Report:
     plot = wanted.place.folder / "figure7.png"
     if not finished.rows:
         plot.unlink(missing_ok=True)
-        return Report((), {"study": "compression", "settings": [], "ratios": {}}, finished.failed)
+        return Report((), effects_as_json(()), finished.failed)
     found = compression.effects(finished.rows)
     save_effects(plot, found)
     return Report((table_of_effects(found),), effects_as_json(found), finished.failed)
@@ -62,7 +64,8 @@ def run_overhead(wanted: Wanted) -> Report:
     timings = pl.read_parquet(alone.place.folder / TIMINGS).to_dicts() if finished.rows else []
     placement = overhead.placement_claims(finished.rows, timings)
     claims = [*overhead.memory_claims(), *overhead.scoring_claims(), *placement]
-    figures = {"study": "overhead", "settings": [], "ratios": {}, "counts": counts_as_json(claims)}
+    found = violations_of(design.settings, finished.rows)
+    figures = figures_of("overhead", found.as_json(), counts=counts_as_json(claims))
     return Report((table_of_claims(claims, "overheads", ""),), figures, finished.failed)
 
 
@@ -82,21 +85,24 @@ def run_configurations(wanted: Wanted) -> Report:
 def run_sensitivity(wanted: Wanted) -> Report:
     """Compare the energies on tenants that differ in one free parameter each, at densities from a pilot."""
     base = sensitivity.with_variants(wanted.base, sensitivity.QUICK if wanted.quick else sensitivity.FREE)
-    densities = dict.fromkeys(base.workloads, (base.density,))
+    ladder = sensitivity.LADDER
+
+    def design_at(densities: Mapping[str, Sequence[float]]) -> Design:
+        return attrs.evolve(wanted, base=base).design_at(
+            ladder.settings(base, densities),
+            sensitivity.ARMS,
+            repeats=sensitivity.REPEATS,
+            days=ladder.days,
+            engine=ladder.engine,
+        )
+
+    design = design_at(dict.fromkeys(base.workloads, (base.density,)))
     failed: list[tuple[Task, Outcome]] = []
     if not wanted.quick:
         place = attrs.evolve(wanted.place, folder=wanted.place.folder / "pilot")
         found = carry_out("pilot", sensitivity.run_pilot, sensitivity.pilot_tasks(base), place, {"seed": PILOT_SEED})
-        densities = {row["workload"]: (row["density"],) for row in found.rows}
+        design = design_at({row["workload"]: (row["density"],) for row in found.rows})
         failed += found.failed
-    ladder = sensitivity.LADDER
-    design = attrs.evolve(wanted, base=base).design_at(
-        ladder.settings(base, densities),
-        sensitivity.ARMS,
-        repeats=sensitivity.REPEATS,
-        days=ladder.days,
-        engine=ladder.engine,
-    )
     report = of_policies("sensitivity", design, wanted.place, sensitivity, "sensitivity.png", save_ratios)
     return attrs.evolve(report, failed=(*failed, *report.failed))
 
@@ -106,7 +112,7 @@ def run_densities(wanted: Wanted) -> Report:
     found = {
         f"{ladder.study}, {ladder.vcores:g} vCores": pilot(wanted.base, ladder, wanted.place) for ladder in LADDERS
     }
-    return Report((table_of_densities(found),), {"study": "densities", "densities": found}, ())
+    return Report((table_of_densities(found),), figures_of("densities", densities=found), ())
 
 
 RUN: Mapping[str, Callable[[Wanted], Report]] = {

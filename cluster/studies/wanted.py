@@ -10,12 +10,13 @@ import attrs
 from rich.table import Table as RichTable
 
 from cluster.errors import DensityError
+from cluster.scenario import MOST_REPEATS
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import Finished, Place, Row, carry_out
 from cluster.studies.claims import Claim, Table
 from cluster.studies.densities import Ladder, chosen
-from cluster.studies.design import Design, Setting
+from cluster.studies.design import MOST_SAMPLES, Design, Setting
 from cluster.studies.figures import Violations, violations_of
 from cluster.studies.plots import save_settings
 from cluster.studies.report import (
@@ -30,7 +31,7 @@ from cluster.studies.simulated import run_simulation
 from cluster.sweep import Outcome, Task
 from cluster.workload_settings import MOST_DENSITY
 from plb import PlbError
-from plb.model import check_number
+from plb.validation import check_count, check_number
 
 QUICK_DAYS = 2.0
 Save = Callable[[Path, Table, str], None]
@@ -73,6 +74,10 @@ class Wanted:
     def __attrs_post_init__(self) -> None:
         if self.days is not None:
             check_number("study", "days", self.days, low_open=True)
+        if self.repeats is not None:
+            check_count("study", "repeats", self.repeats, low=1, high=MOST_REPEATS)
+        if self.samples is not None:
+            check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
         for density in self.densities or ():
             check_number("study", "density", density, low_open=True, high=MOST_DENSITY)
 
@@ -102,14 +107,11 @@ class Wanted:
         quick_days: float = QUICK_DAYS,
     ) -> Design:
         """Return the runs of a study of policies, which by itself has so many repeats and days."""
-        return self.design_at(
-            self.settings(ladders),
-            arms,
-            repeats=repeats,
-            days=days,
-            quick_days=quick_days,
-            engine=ladders[0].engine,
-        )
+        of_runs: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
+        of_runs["engine"] = ladders[0].engine
+        usual = ladders[0].settings(self.base, dict.fromkeys(self.base.workloads, (self.base.density,)))
+        self.design_at(usual, arms, **of_runs)  # refuses what no density changes, before a pilot takes its time
+        return self.design_at(self.settings(ladders), arms, **of_runs)
 
     def design_at(
         self,
@@ -191,7 +193,7 @@ def of_policies(
     found = violations_of(design.settings, finished.rows)
     if not all(arm.name in found.counts for arm in design.arms):
         (place.folder / plot).unlink(missing_ok=True)
-        return Report((), {"study": name, "settings": found.as_json(), "ratios": {}}, finished.failed)
+        return Report((), as_json(name, found, (), {}), finished.failed)
     claims, table = study.claims(found), study.table(found)
     save(place.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
     arms = _costs(design, finished.rows, study.COMPARED)

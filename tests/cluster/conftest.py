@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.small_runs import TWO_CRASHES, plb
+from tests.cluster.small_runs import TWO_CRASHES
+from tests.command_line import plb
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,6 @@
-"""Commands of `plb`, and a scenario that they run in a second or so."""
+"""Scenarios that run in a second or so."""
 
 from __future__ import annotations
-
-from typing import Any
-
-from typer.testing import CliRunner
-
-from cluster.cli import app
 
 SMALL = """
 [cluster]
@@ -47,8 +41,3 @@ crashes = [{ node = "n3", at_hours = 0.5, hours = 1.4 }, { node = "n1", at_hours
 rebuild_after_minutes = 10.0
 """
 """A small cluster of which two nodes are down for a while: then tenants with four replicas miss two of them."""
-
-
-def plb(*arguments: Any) -> Any:
-    """Run the command line."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])

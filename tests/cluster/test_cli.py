@@ -17,7 +17,7 @@ from cluster.console import BAD_INPUT, clear_errors
 from cluster.studies import compression
 from cluster.studies.gaussian import design as gaussian
 from cluster.studies.provisioning import design as provisioning
-from tests.cluster.small_runs import plb
+from tests.command_line import plb
 
 
 def commands_of(command: Any, *names: str) -> list[tuple[str, ...]]:

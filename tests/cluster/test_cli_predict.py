@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.cluster.small_runs import plb
+from tests.command_line import plb
 
 SPECS = ("n-sigma:n=1,warmup=2,history=4", "borg-default:phi=0.5", "oracle:horizon=2")
 

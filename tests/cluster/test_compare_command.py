@@ -25,8 +25,9 @@ from cluster.results_reading import Results, read_results
 from cluster.scenario_differences import scenario_differences, why_other_tenants
 from cluster.scenario_file import scenario_from
 from plb import ConflictError
-from tests.cluster.small_runs import SMALL, plb
+from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region
+from tests.command_line import plb
 from workloads.format import write_traces
 from workloads.regions import REGIONS, generate
 

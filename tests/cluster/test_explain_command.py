@@ -22,8 +22,9 @@ from cluster.results import ResultsFolder
 from cluster.tables import frame_of_rows
 from cluster.tenant_history import history_of, stay_of
 from plb import Energy, Metric, PlbConfig
-from tests.cluster.small_runs import TWO_CRASHES, plb
+from tests.cluster.small_runs import TWO_CRASHES
 from tests.cluster.tiny import Tenant, scenario_of, source_of, story, traces_of
+from tests.command_line import plb
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "explaining.md").read_text()
 

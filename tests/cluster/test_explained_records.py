@@ -17,9 +17,10 @@ from cluster.replay import Replay
 from cluster.results import stamp, versions
 from cluster.scenario_file import read_scenario, scenario_from
 from plb import PlbError
-from tests.cluster.small_runs import TWO_CRASHES, plb
+from tests.cluster.small_runs import TWO_CRASHES
 from tests.cluster.test_compare_command import summary_of, written
 from tests.cluster.tiny import Tenant, small_region, source_of, traces_of
+from tests.command_line import plb
 
 
 @pytest.fixture(scope="module")

@@ -217,6 +217,16 @@ def test_study_from_end_to_end(traces: Path, tmp_path: Path) -> None:
     assert not again.stdout
 
 
+def test_machines_that_are_never_overloaded_have_tables_and_plots(traces: Path, tmp_path: Path) -> None:
+    """So large that one takes all tasks: there is nothing that rebalancing could make better."""
+    _, figures = run(traces, tmp_path / "out", "--capacity", "1e9", "--instances", "1", "--tasks", "20", "--quiet")
+    assert {one["machines"] for one in figures["settings"]} == {1.0}
+    gain = figures["ratios"]["relative decrease of overload by rebalancing, av and GPA"]
+    assert (gain["mean"], gain["settings"]) == (None, 0)
+    assert figures["ratios"]["mean overload by GPA, most that these differ by, relative"]["settings"] == 0
+    assert len(list((tmp_path / "out").glob("*.png"))) == 8
+
+
 def assert_order_of_the_paper(figures: dict[str, Any]) -> None:
     """Assert that means overload more than GPA, which overloads more than maxima, on machines the other way round."""
     base = {
@@ -239,6 +249,8 @@ def assert_order_of_the_paper(figures: dict[str, Any]) -> None:
         (["--traces", "FILE", "--capacity", "0"], "capacity[cpu] = 0.0 is not allowed"),
         (["--traces", "FILE", "--capacity", "1", "--capacity", "2"], "give one for each"),
         (["--traces", "FILE", "--realisations", "1"], "--realisations"),
+        (["--traces", "FILE", "--instances", "1000000000"], "instances = 1000000000 is not allowed"),
+        (["--traces", "FILE", "--samples", "1000000000"], "samples = 1000000000 is not allowed"),
         ([], "Missing option '--traces'"),
     ],
 )

@@ -25,7 +25,7 @@ from cluster.simulation import Simulation, simulate
 from plb import ConflictError, PlbError
 from plb.provisioning import Affinity, ProvisioningPlan, provision
 from tests.cluster.small_provisioning import write_base, write_curves
-from tests.cluster.small_runs import plb
+from tests.command_line import plb
 from workloads.provisioning import NodeSpec, build_instance, read_instance, read_plan, write_authors
 from workloads.provisioning.building import user_demand
 

@@ -22,7 +22,8 @@ from cluster.results_plots import save_plots
 from cluster.results_reading import read_results
 from cluster.scenario_file import read_scenario
 from cluster.tables import TABLES, columns_of
-from tests.cluster.small_runs import SMALL, plb
+from tests.cluster.small_runs import SMALL
+from tests.command_line import plb
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 

@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 
 from cluster.cli import app
 from cluster.errors import ScenarioError
-from cluster.studies import annealing, compression, policies
+from cluster.studies import annealing, compression, policies, running, wanted
 from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
 from cluster.studies.base import Base, of_scenario, regions
+from cluster.studies.carrying_out import Finished, Place, stamped_as
 from cluster.studies.densities import ANNEALING_MARKS, LADDERS, PILOT_SEED
 from cluster.studies.design import Setting
 from plb import UnknownNameError
@@ -90,6 +91,17 @@ def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches
     assert chosen["full"] == [2.0]
 
 
+def test_pilot_of_a_thin_cluster_chooses_densities_that_differ():
+    """They are rounded in proportion, so that none is 0."""
+
+    def carry_out(design):
+        setting = design.settings[0]
+        return [{"workload": "thin", "density": setting.density, "violations": 1e4 * setting.density}]
+
+    chosen = LADDERS[0].climb(Base(("thin",), 0.01, {"workload": {}}), carry_out)
+    assert chosen["thin"] == [0.0038, 0.005, 0.012]
+
+
 def test_unknown_region_is_refused():
     """The message names it."""
     with pytest.raises(UnknownNameError, match="region9"):
@@ -135,6 +147,14 @@ def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, plac
         (["annealing", "--density", "nan"], "density = nan is not allowed"),
         (["annealing", "--density", "1e308"], "density = 1e+308 is not allowed"),
         (["annealing", "--days", "0"], "days = 0.0 is not allowed"),
+        (["annealing", "--days", "0.005"], "days = 0.005 is not allowed; expected at least one metering interval"),
+        (["policies", "--days", "1e6"], "run.days: run: days = 1000000.0 is not allowed"),
+        (["configurations", "--days", "1e6"], "run.days: run: days = 1000000.0 is not allowed"),
+        (["sensitivity", "--days", "0.005"], "days = 0.005 is not allowed; expected at least one metering interval"),
+        (["overhead", "--days", "0.005"], "days = 0.005 is not allowed; expected at least one metering interval"),
+        (["risk", "--days", "0.5"], "study: days = 0.5 is not allowed; expected a finite number >= 1"),
+        (["risk", "--repeats", "1000000000"], "repeats = 1000000000 is not allowed"),
+        (["compression", "--samples", "1000000000000"], "samples = 1000000000000 is not allowed"),
         (["annealing", "--region", "region9"], "unknown region 'region9'"),
         (["annealing", "--samples", "3"], "No such option"),
         (["compression", "--oracle"], "No such option"),
@@ -152,6 +172,17 @@ def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, wor
     result = CliRunner().invoke(app, ["study", *arguments, "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", result.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("more", [["--density", "1.5"], []])
+def test_fewer_days_than_the_first_tenants_take_to_arrive_are_refused(tmp_path, more):
+    """Before anything runs, the pilot that looks for densities among it."""
+    (tmp_path / "slow.toml").write_text(SMALL + "[run]\nfill_hours = 36.0\n")
+    command = ["study", "annealing", "--scenario", str(tmp_path / "slow.toml"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*command, "--days", "1", *more])
+    assert result.exit_code == 2
+    assert "fill_hours = 36.0 is not allowed; expected at most the 1 days" in re.sub(r"\s+", " ", result.stderr)
     assert not (tmp_path / "out").exists()
 
 
@@ -246,6 +277,42 @@ def test_run_that_fails_is_told_with_its_parameters_and_loses_no_other(tmp_path)
     assert pl.read_parquet(tmp_path / "out/runs.parquet")["density"].unique().to_list() == [1.5]
 
 
+def test_figures_are_stamped_with_the_seed_of_the_study_and_not_with_that_of_its_pilot(tmp_path):
+    """Directories below count as far as they say what was run there."""
+    for place, content in {".": '{"seed": 7}', "pilot": '{"seed": 1000003}', "other": "[" * 100_000}.items():
+        (tmp_path / place).mkdir(exist_ok=True)
+        (tmp_path / place / "study.json").write_text(content)
+    assert stamped_as({}, tmp_path)["stamp"]["seed"] == 7
+    (tmp_path / "study.json").unlink()
+    assert stamped_as({}, tmp_path)["stamp"]["seed"] == 1000003
+
+
+def test_arms_without_a_common_repeat_are_no_comparison(tmp_path, monkeypatch):
+    """One arm failed in one setting, another in the other: there is neither a table nor a plot, but figures."""
+    settings = [Setting("region1", 80.0, density) for density in (1.0, 2.0)]
+    design = regions(["region1"]).design(settings, (ORIGINAL, MODIFIED), days=1.0, repeats=1, seed=0, engine={})
+    finished = {("original", 1.0), ("modified", 2.0)}
+    found = [
+        {**task.arguments, "violations": 3.0}
+        for task in design.tasks()
+        if (task.arguments["arm"], task.arguments["density"]) in finished
+    ]
+    monkeypatch.setattr(wanted, "carry_out_simulations", lambda *_: Finished(found, ()))
+    report = wanted.of_policies("annealing", design, Place(tmp_path), annealing, "figure8.png")
+    assert report.tables == ()
+    assert report.figures == {"study": "annealing", "settings": [], "ratios": {}, "arms": {}, "counts": {}}
+    assert not (tmp_path / "figure8.png").exists()
+
+
+def test_every_study_has_the_same_keys(tmp_path, monkeypatch):
+    """Also those without settings of their own."""
+    monkeypatch.setattr(running, "pilot", lambda *_: {"region1": [1.0]})
+    asked = wanted.Wanted(base=regions(["region1"]), place=Place(tmp_path))
+    figures = running.RUN["densities"](asked).figures
+    assert (figures["study"], figures["settings"], figures["ratios"]) == ("densities", [], {})
+    assert set(figures["densities"]) == {f"{ladder.study}, {ladder.vcores:g} vCores" for ladder in LADDERS}
+
+
 def test_compression_study_agrees_with_the_experiment_in_one_go(tmp_path):
     """The probabilities are those of all samples together, whatever part they were drawn in."""
     figures = study(tmp_path / "c", "compression", "--samples", "3", "--jobs", "1")
@@ -253,6 +320,9 @@ def test_compression_study_agrees_with_the_experiment_in_one_go(tmp_path):
     assert (tmp_path / "c/figure7.png").stat().st_size > 5_000
     rows = pl.read_parquet(tmp_path / "c/runs.parquet").to_dicts()
     hits = json.loads(rows[0]["hits"])
+    assert [one["violations"]["compressed"] for one in figures["settings"]] == [
+        hits[str(tenants)][1] / 3 for tenants in compression.TENANTS
+    ]
     assert [one["full"] for one in figures["settings"]] == [
         hits[str(tenants)][0] / 3 for tenants in compression.TENANTS
     ]

@@ -13,7 +13,7 @@ import pytest
 from cluster.studies.peak_traces import peak_differences, run_times, task_level_peaks, week, weeks_of
 from cluster.studies.peaks import HORIZON, Family, panels
 from plb.risk.peaks import TaskSamples
-from tests.cluster.small_runs import plb
+from tests.command_line import plb
 from workloads.cells import Cell, cell_of_region
 from workloads.regions import REGIONS
 from workloads.task_samples import MICROSECONDS, write_frame
@@ -110,6 +110,14 @@ def test_the_command_draws_all_figures_of_a_users_samples(tmp_path: Path):
     curves = pl.read_parquet(out / "curves.parquet")
     median = curves.filter(figure=10, panel="a", label="max", quantile=0.5)["value"].item()
     assert median == figures["figures"]["10a"]["max"]["median"]
+
+
+def test_a_cell_without_any_usage_has_figures(tmp_path: Path):
+    """A single sample of nothing: some panels have no curve."""
+    (tmp_path / "one.csv").write_text("machine,task,time_s,usage,limit\nm,t,0,0,0\n")
+    run = plb("study", "peaks", "--traces", tmp_path / "one.csv", "--out", tmp_path / "out")
+    assert run.exit_code == 0, run.output
+    assert len(list((tmp_path / "out").glob("*.png"))) == 8
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ import attrs
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from cluster.cli import app
 from cluster.studies.carrying_out import Place, carry_out
 from cluster.studies.provisioning.design import ALGORITHMS, Arm, Figure, Group, ProvisioningDesign, arms
 from cluster.studies.provisioning.figures import agreement, group_means, nodes_by_first_fit, plans_frame
@@ -23,6 +21,7 @@ from cluster.studies.provisioning.published import Published, PublishedMeans
 from plb import PlbError
 from plb.provisioning import AUTO, Rules, algorithm_names, lower_bound, provision
 from tests.cluster.small_provisioning import APPLICATIONS, write_base, write_curves
+from tests.command_line import plb
 from workloads.provisioning import GraphKind
 
 ARBITRARY = Group(Figure.DENSITIES, GraphKind.ARBITRARY, 0.01)
@@ -41,15 +40,15 @@ def curves(tmp_path: Path) -> Path:
     return write_curves(tmp_path / "curves")
 
 
-def plb(*arguments: Any) -> Any:
+def study(*arguments: Any) -> Any:
     """Run the study."""
-    return CliRunner().invoke(app, ["study", "provisioning", *map(str, arguments)])
+    return plb("study", "provisioning", *arguments)
 
 
 def run(out: Path, *arguments: Any) -> tuple[Any, dict[str, Any]]:
     """Run a tiny study; return the result of the command and its figures."""
     json_file = Path(f"{out}.json")
-    result = plb("--out", out, "--json", json_file, "--jobs", 1, *TINY, *arguments)
+    result = study("--out", out, "--json", json_file, "--jobs", 1, *TINY, *arguments)
     assert result.exit_code == 0, result.output
     return result, json.loads(json_file.read_text())
 
@@ -257,6 +256,7 @@ def test_plans_are_the_same_whatever_the_number_of_processes(base: Path, tmp_pat
         (["--base", "BASE", "--auto-seconds", "-1"], "auto_seconds = -1.0"),
         (["--base", "BASE", "--published", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--base", "BASE", "--instances", "0"], "--instances"),
+        (["--base", "BASE", "--instances", "1000000000"], "instances = 1000000000 is not allowed"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(
@@ -264,7 +264,7 @@ def test_bad_arguments_are_refused_before_anything_runs(
 ) -> None:
     """Exit code 2 and a message, and nothing is written."""
     given = [str(base) if word == "BASE" else word for word in arguments]
-    result = plb(*given, "--out", tmp_path / "out")
+    result = study(*given, "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", result.stderr)
     assert not (tmp_path / "out").exists()

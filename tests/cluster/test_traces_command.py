@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.small_runs import plb
+from tests.command_line import plb
 
 
 def test_traces_check(tmp_path: Path):

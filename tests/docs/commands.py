@@ -92,9 +92,7 @@ def faults_of(words: list[str], *, whole: bool = True) -> list[str]:
 def absent_files(words: list[str], block: Block) -> list[str]:
     """Return the files of the repository that a command of a block names, and that no change brings that it applies."""
     changes = "".join((ROOT / name).read_text() for name in re.findall(r"git apply (\S+)", block.content))
-    named = [
-        word for word in words if word.split("/")[0] in ("examples", "benchmarks", "tests", "docs") and "/" in word
-    ]
+    named = [word for word in words if word.split("/")[0] in FOLDERS and "/" in word]
     return [word for word in named if not (ROOT / word).exists() and word not in changes]
 
 
@@ -141,12 +139,7 @@ class Workspace:
 
     def _output(self, call: list[str], name: str, *, fails: bool) -> str:
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        env = os.environ | {
-            "PYTHONPATH": os.pathsep.join(paths),
-            "COLUMNS": "200",
-            "NO_COLOR": "1",
-            "MPLBACKEND": "agg",
-        }
+        env = os.environ | PLAIN | {"PYTHONPATH": os.pathsep.join(paths)}
         run = subprocess.run(
             call, cwd=self.folder, env=env, capture_output=True, text=True, check=False, timeout=LONGEST
         )

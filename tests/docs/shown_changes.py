@@ -15,7 +15,7 @@ def headings_of(page: Path) -> list[str]:
 
 def section_of(page: Path, heading: str) -> str:
     """Return what stands below a heading of the second level."""
-    return page.read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    return page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
 def parameters_of(page: Path) -> list[list[str]]:

@@ -17,6 +17,7 @@ from plb.risk.estimators import Gaussian, MonteCarlo
 from plb.risk.peaks import Maximum
 from plb.risk.peaks.specs import KINDS
 from tests.docs.pages import ROOT
+from tests.docs.shown_changes import section_of
 from workloads.readers import READERS
 
 DOCS = ROOT / "docs"
@@ -40,11 +41,6 @@ def blocks_of(text: str) -> list[str]:
     return [block for block in re.split(r"\n\s*\n|\n(?=[|-])", prose) if block.strip() and not block.startswith("|--")]
 
 
-def section(page: Path, heading: str) -> str:
-    """Return what stands below a heading of the second order."""
-    return re.split(r"^## ", page.read_text().split(f"\n## {heading}\n")[1], flags=re.MULTILINE)[0]
-
-
 def first_cells(text: str) -> set[str]:
     """Return the names in the first column of tables, headings aside."""
     cells = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
@@ -58,7 +54,7 @@ def bare(text: str) -> str:
 
 def citing() -> list[str]:
     """Return what cites a page for its figures."""
-    rows = [block for block in blocks_of(section(STUDIES, "All of them")) if block.startswith("| `")]
+    rows = [block for block in blocks_of(section_of(STUDIES, "All of them")) if block.startswith("| `")]
     return [*blocks_of(CHOOSING.read_text()), *rows]
 
 
@@ -79,37 +75,37 @@ def test_figures_have_the_command_that_made_them():
     assert len(cited) > 40
     made = re.compile(r"`(?:plb|benchmarks/)")
     above = "What a decision costs"  # the command stands above that table
-    rows = section(CHOOSING, above)
+    rows = section_of(CHOOSING, above)
     assert [block for block in cited if not made.search(block) and block not in rows] == []
 
 
 def test_every_policy_has_a_row():
     """Those of scenarios, by their names, and none that there is not."""
-    assert first_cells(section(CHOOSING, "Policies")) == set(BUILT_IN_POLICIES)
+    assert first_cells(section_of(CHOOSING, "Policies")) == set(BUILT_IN_POLICIES)
     assert {policy.name for policy in KNOWN} <= set(BUILT_IN_POLICIES)
-    assert f"`{ANNEALING}`" in section(CHOOSING, "Policies")
+    assert f"`{ANNEALING}`" in section_of(CHOOSING, "Policies")
 
 
 def test_every_estimator_has_a_row():
     """By the names that settings know; the oracle is none."""
     kinds = {*KINDS, MonteCarlo.kind, Gaussian.kind, Maximum.kind} - {"oracle"}
-    named = {name.removesuffix("(...;...)") for name in first_cells(section(CHOOSING, "Estimators"))}
+    named = {name.removesuffix("(...;...)") for name in first_cells(section_of(CHOOSING, "Estimators"))}
     assert named == kinds
 
 
 def test_every_study_has_a_row():
     """In the table of all, with its command; and each has a quick variant, but for the choice of densities."""
-    commands = first_cells(section(STUDIES, "All of them"))
+    commands = first_cells(section_of(STUDIES, "All of them"))
     named = {command.split()[2] for command in commands if command.startswith("plb study ")}
     assert named == STUDY_NAMES
-    quick = set(re.findall(r"plb study (\w+)", section(STUDIES, "Quick ones")))
+    quick = set(re.findall(r"plb study (\w+)", section_of(STUDIES, "Quick ones")))
     assert quick == STUDY_NAMES - {"densities"}
 
 
 def test_every_reader_has_a_row_in_both_tables():
     """What is read, and what is lacking."""
-    assert first_cells(section(DATA, "Public traces")) == set(READERS)
-    formats = section(DOCS / "traces.md", "Public traces")
+    assert first_cells(section_of(DATA, "Public traces")) == set(READERS)
+    formats = section_of(DOCS / "traces.md", "Public traces")
     assert set(READERS) <= first_cells(formats)
 
 

@@ -1,4 +1,4 @@
-"""`correct_spread`: balancing lets siblings move on where a move would break the spread, and the spread holds after it."""
+"""`correct_spread`: balancing lets siblings move on where a move would break the spread, which holds again then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small inputs for every command that writes something, and the command line in this process."""
+"""Small inputs for every command that writes something."""
 
 from __future__ import annotations
 
@@ -7,28 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from typer.testing import CliRunner
 
-from cluster.cli import app
 from tests.cluster.small_provisioning import write_base
+from tests.cluster.small_studies import SMALL
+from tests.command_line import plb
 
-SCENARIO = """
-name = "small"
-[cluster]
-nodes = 8
-upgrade_domains = 4
-fault_domains = 4
-[workload]
-density = 1.5
-history_tenants = 300
-[run]
-days = 0.05
-[engine]
-chains = 1
-repetitions = 10
-max_simulated_annealing_iterations = 2
-simulated_annealing_iterations_per_round = 10
-"""
+SCENARIO = SMALL + "[run]\ndays = 0.05\n"
 LEARNING = """
 name = "small"
 [machines]
@@ -47,11 +31,6 @@ baselines = ["tetris-mean"]
 SAMPLES = "machine,task,time_s,usage,limit\n" + "".join(
     f"m{task % 2},t{task},{300 * step},{1.0 + step % 3},4\n" for task in range(4) for step in range(30)
 )
-
-
-def plb(*arguments: Any) -> Any:
-    """Run the command line in this process."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def write_inputs(folder: Path) -> Path:

@@ -45,7 +45,7 @@ def test_jobs_on_machines_have_a_largest_size(tmp_path: Path):
     slow = SyntheticJobs(jobs=10_000, rate=0.01)
     with pytest.raises(InvalidValueError, match=r"jobs / rate = 1000000 is not allowed; expected <= \d+, with 1000 "):
         LearningConfig(machines=Dimensions(machines=1000), jobs=slow)
-    with pytest.raises(InvalidValueError, match="with 10000 machines"):
+    with pytest.raises(InvalidValueError, match="evaluation: machines = 10000 is not allowed"):
         LearningConfig(jobs=SyntheticJobs(jobs=10_000), evaluation=Evaluation(machines=(10_000,)))
     path = tmp_path / "large.toml"
     path.write_text("[machines]\nhorizon = 10000\n[jobs]\njobs = 100000\n[bootstrap]\njobs = 90000\n")

@@ -14,7 +14,8 @@ import pytest
 from cluster.results import ResultsFolder
 from cluster.results_reading import read_results
 from cluster.sweep import Journal, Outcome
-from tests.robustness.commands import BY_NAME, plb
+from tests.command_line import plb
+from tests.robustness.commands import BY_NAME
 from tests.robustness.conftest import Disk
 
 FULL, READ_ONLY = "No space left on device", "cannot be written to"

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from cluster.errors import ScenarioError
 from cluster.scenario_file import read_scenario
+from tests.command_line import plb
 from tests.robustness import mutations as damaged
-from tests.robustness.commands import SAMPLES, SCENARIO, plb
+from tests.robustness.commands import SAMPLES, SCENARIO
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 POLICY = EXAMPLES / "learning" / "deepplace.pt"

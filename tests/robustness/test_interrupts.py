@@ -18,7 +18,8 @@ import pytest
 
 from cluster.results_reading import read_results
 from cluster.tables import TABLES
-from tests.robustness.commands import BY_NAME, plb
+from tests.command_line import plb
+from tests.robustness.commands import BY_NAME
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, place: str, call: int = 1) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.robustness.commands import BY_NAME, plb
+from tests.command_line import plb
+from tests.robustness.commands import BY_NAME
 from workloads.format import read_provenance
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.studies.design import digest
+from cluster.scenario import MOST_REPEATS
+from cluster.studies.design import MOST_SAMPLES, digest
 from cluster.sweep import Task
 from plb import PlbError
 from plb.risk.gaussian import GPA, OVERLOADS, PAPER_TESTS, Cantelli, Fit, FitTest, MeanTimes
@@ -42,6 +43,7 @@ LEAST_OBSERVED = 2
 """Of fewer realisations there is no standard deviation."""
 MEANS: tuple[FitTest, ...] = tuple(MeanTimes(factor) for factor in (1.0, 1.25, 2.0))
 GPAS: tuple[FitTest, ...] = tuple(GPA(overload) for overload in OVERLOADS)
+MEANS_AND_GPAS = (*MEANS, *GPAS)
 CANTELLI: tuple[FitTest, ...] = tuple(Cantelli(deviations) for deviations in (1.0, 1.7, 4.4))
 BY_CAPACITY: tuple[FitTest, ...] = (MeanTimes(2.0), MeanTimes(1.25), GPA(0.001), GPA(0.1))
 """[2] figure 11: two pairs with similar results at capacity 1."""
@@ -85,8 +87,8 @@ def cases(realisations: int) -> tuple[Case, ...]:
         *(Case(test, fit=Fit.FIRST) for test in PAPER_TESTS),
         *(Case(test, averaged=True) for test in PAPER_TESTS),
         *(Case(test, capacity=c, rebalanced=on) for test in BY_CAPACITY for c in CAPACITIES for on in (True, False)),
-        *(Case(test, clairvoyance=share) for test in (*MEANS, *GPAS) for share in levels),
-        *(Case(test, rebalanced=False) for test in (*MEANS, *GPAS, *CANTELLI)),
+        *(Case(test, clairvoyance=share) for test in MEANS_AND_GPAS for share in levels),
+        *(Case(test, rebalanced=False) for test in (*MEANS_AND_GPAS, *CANTELLI)),
     ]
     return tuple(dict.fromkeys(found))
 
@@ -127,7 +129,9 @@ class GaussianDesign:
     seed: int = 0
 
     def __attrs_post_init__(self) -> None:
-        for name in ("instances", "tasks", "samples", "averaged"):
+        check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)
+        check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
+        for name in ("tasks", "averaged"):
             check_count("study", name, getattr(self, name), low=1)
         check_count("study", "realisations", self.realisations, low=LEAST_OBSERVED)
         check_count("study", "seed", self.seed)

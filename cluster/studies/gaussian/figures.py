@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 import polars as pl
 
-from cluster.studies.figures import Ratio
-from cluster.studies.gaussian.design import CANTELLI, GPAS, MEANS
+from cluster.studies.figures import Ratio, figures_of
+from cluster.studies.gaussian.design import BY_CAPACITY, CANTELLI, GPAS, MEANS, MEANS_AND_GPAS
 from plb.risk.gaussian import OVERLOADS
 
 CASE = ("test", "fit", "capacity", "clairvoyance", "averaged", "rebalanced")
@@ -77,13 +77,22 @@ class Finding:
 
 def base_cases(packings: pl.DataFrame) -> pl.DataFrame:
     """Return those of the base case: Best Fit, capacity 1, clairvoyance, samples observed, rebalanced ([2] 5.1)."""
+    return by_clairvoyance(packings).filter(pl.col("clairvoyance") == 1.0)
+
+
+def by_capacity(packings: pl.DataFrame) -> pl.DataFrame:
+    """Return those of the base case but for the capacity, with and without rebalancing (figure 11)."""
     return packings.filter(
+        pl.col("test").is_in([test.name for test in BY_CAPACITY]),
         pl.col("fit") == "best",
-        pl.col("capacity") == 1.0,
         pl.col("clairvoyance") == 1.0,
         ~pl.col("averaged"),
-        "rebalanced",
     )
+
+
+def by_clairvoyance(packings: pl.DataFrame) -> pl.DataFrame:
+    """Return those of the base case but for the share of the realisations that is observed (figure 12)."""
+    return packings.filter(pl.col("fit") == "best", pl.col("capacity") == 1.0, ~pl.col("averaged"), "rebalanced")
 
 
 def means(packings: pl.DataFrame) -> pl.DataFrame:
@@ -130,9 +139,8 @@ def findings(packings: pl.DataFrame) -> list[Finding]:
         relative = base.filter(pl.col("test") == name)["q"] / REQUESTED[name]
         found.append(Finding(f"frequency of overload / requested, {name}", paper, _mean(relative)))
     found += _of_fits(packings)
-    gains = (
-        rebalancing(packings).filter(pl.col("test").str.contains("GPA|av")).group_by("instance").agg(pl.mean("gain"))
-    )
+    of_gain = pl.col("test").is_in([test.name for test in MEANS_AND_GPAS])
+    gains = rebalancing(packings).filter(of_gain).group_by("instance").agg(pl.mean("gain"))
     found.append(
         Finding("relative decrease of overload by rebalancing, av and GPA", "about 0.07", _mean(gains["gain"]))
     )
@@ -160,18 +168,18 @@ def _of_fits(packings: pl.DataFrame) -> list[Finding]:
 
 
 def as_json(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFrame) -> dict[str, Any]:
-    """Return the figures under the keys of design section 13."""
-    return {
-        "study": "gaussian",
-        "settings": means(packings).to_dicts(),
+    """Return the figures of the study; a setting is a case, so the frequency of overload stands there as `q` alone."""
+    ratios = {finding.label: attrs.asdict(finding.ours) for finding in findings(packings)}
+    further = {
         "totals": mean_totals(totals).to_dicts(),
         "simultaneous": mean_simultaneous(simultaneous).to_dicts(),
-        "ratios": {finding.label: attrs.asdict(finding.ours) for finding in findings(packings)},
     }
+    return figures_of("gaussian", means(packings).to_dicts(), ratios, **further)
 
 
 def _largest(value: object) -> Ratio:
-    return Ratio(float(value) if isinstance(value, int | float) else None, None, None, 1, 0)
+    """Return the largest value, without an interval; nothing where there is none."""
+    return Ratio.of([float(value)] if isinstance(value, int | float) else [])
 
 
 def _mean(values: pl.Series) -> Ratio:

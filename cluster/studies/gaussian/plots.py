@@ -11,7 +11,14 @@ import polars as pl
 
 from cluster.plots import COLOURS, save_figure
 from cluster.studies.gaussian.design import BY_CAPACITY, CANTELLI, GPAS, MEANS
-from cluster.studies.gaussian.figures import REQUESTED, averaged_beside_samples, base_cases, rebalancing
+from cluster.studies.gaussian.figures import (
+    REQUESTED,
+    averaged_beside_samples,
+    base_cases,
+    by_capacity,
+    by_clairvoyance,
+    rebalancing,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,12 +44,13 @@ def _save(folder: Path, number: int, figure: Figure) -> None:
 
 
 def boxes(ax: Axes, groups: Groups, *, colour: str = COLOURS[1], offset: float = 0.0) -> None:
-    """Draw a box for each group: quartiles, median, whiskers of 1.5 interquartile ranges."""
+    """Draw a box for each group, if there is any: quartiles, median, whiskers of 1.5 interquartile ranges."""
     places = np.arange(len(groups)) + offset
     style: dict[str, Any] = {"patch_artist": True, "medianprops": {"color": "black"}, "flierprops": {"markersize": 2}}
-    drawn = ax.boxplot([list(values) for values in groups.values()], positions=places, widths=0.35, **style)
-    for box in drawn["boxes"]:
-        box.set(facecolor=colour, alpha=0.6)
+    if groups:
+        drawn = ax.boxplot([list(values) for values in groups.values()], positions=places, widths=0.35, **style)
+        for box in drawn["boxes"]:
+            box.set(facecolor=colour, alpha=0.6)
     ax.set_xticks(np.arange(len(groups)), list(groups))
     ax.grid(axis="y", alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
@@ -88,7 +96,8 @@ def figure_8(packings: pl.DataFrame) -> Figure:
             dots = of_family.filter(pl.col("test") == test)
             ax.plot(dots["m"], dots["q"], marker, markersize=4, alpha=0.6, label=test)
     ax.set(xlabel="m", ylabel="q", yscale="log")
-    ax.legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
+    if ax.lines:  # nothing was ever overloaded, else
+        ax.legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
     ax.grid(alpha=0.25)
     return figure
 
@@ -126,7 +135,7 @@ def figure_10(packings: pl.DataFrame) -> Figure:
 
 def figure_11(packings: pl.DataFrame) -> Figure:
     """Draw overload by capacity, with and without rebalancing."""
-    chosen = packings.filter(pl.col("fit") == "best", pl.col("clairvoyance") == 1.0, ~pl.col("averaged"))
+    chosen = by_capacity(packings)
     figure = _figure(11.0, 5.5, "overload by capacity, with rebalancing (above) and without (below)")
     axes = figure.subplots(2, len(BY_CAPACITY), sharey="col")
     for row, on in enumerate((True, False)):
@@ -140,7 +149,7 @@ def figure_11(packings: pl.DataFrame) -> Figure:
 
 def figure_12(packings: pl.DataFrame) -> Figure:
     """Draw overload by clairvoyance level."""
-    chosen = packings.filter(pl.col("fit") == "best", pl.col("capacity") == 1.0, ~pl.col("averaged"), "rebalanced")
+    chosen = by_clairvoyance(packings)
     figure = _figure(11.0, 3.6, "overload by clairvoyance level")
     for ax, name in zip(figure.subplots(1, len(BY_CLAIRVOYANCE)), BY_CLAIRVOYANCE, strict=True):
         boxes(ax, _by(chosen.filter(pl.col("test") == name), "clairvoyance", "q"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 from rich.table import Table
 
-from cluster.studies.gaussian.design import BY_CAPACITY, GPAS, MEANS
+from cluster.studies.gaussian.design import BY_CAPACITY, MEANS_AND_GPAS
 from cluster.studies.gaussian.figures import (
     PAPER_COARSE,
     PAPER_MACHINES,
@@ -18,6 +18,8 @@ from cluster.studies.gaussian.figures import (
     Finding,
     averaged_beside_samples,
     base_cases,
+    by_capacity,
+    by_clairvoyance,
     findings,
     mean_simultaneous,
     mean_totals,
@@ -85,7 +87,7 @@ def table_of_changes(packings: pl.DataFrame) -> Table:
         "ratio: overload where averages are observed by that where samples are; decrease: of overload by rebalancing",
         ("test", "q", "q, averages", "ratio, paper", "here", "decrease, paper", "here"),
     )
-    of_gain = {test.name for test in (*MEANS, *GPAS)}
+    of_gain = {test.name for test in MEANS_AND_GPAS}
     for name, q, coarse in both.rows():
         ratio = f"{coarse / q:.1f}" if q else "-"
         gain = f"{gains[name]:.1%}" if name in gains else ""
@@ -96,37 +98,30 @@ def table_of_changes(packings: pl.DataFrame) -> Table:
 
 def table_by_capacity(packings: pl.DataFrame) -> Table:
     """Return q by capacity, with and without rebalancing (figure 11)."""
-    names = [test.name for test in BY_CAPACITY]
-    chosen = means(
-        packings.filter(
-            pl.col("test").is_in(names), pl.col("fit") == "best", pl.col("clairvoyance") == 1.0, ~pl.col("averaged")
-        )
-    )
+    chosen = means(by_capacity(packings))
     capacities = sorted(chosen["capacity"].unique())
     shown = _table(
         "q by capacity of the machines ([2] figure 11)",
         "[2]: about the same for GPA, except that rebalancing lowers it on large machines; different for av",
         ("test", "rebalanced", *(f"{capacity:g}" for capacity in capacities)),
     )
-    for name in names:
+    for test in BY_CAPACITY:
         for on in (True, False):
-            of_row = chosen.filter(pl.col("test") == name, pl.col("rebalanced") == on).sort("capacity")
-            shown.add_row(name, "yes" if on else "no", *(_share(q) for q in of_row["q"]))
+            of_row = chosen.filter(pl.col("test") == test.name, pl.col("rebalanced") == on).sort("capacity")
+            shown.add_row(test.name, "yes" if on else "no", *(_share(q) for q in of_row["q"]))
     return shown
 
 
 def table_by_clairvoyance(packings: pl.DataFrame) -> Table:
     """Return q by share of the realisations that is observed (figure 12)."""
-    chosen = means(
-        packings.filter(pl.col("fit") == "best", pl.col("capacity") == 1.0, ~pl.col("averaged"), "rebalanced")
-    )
+    chosen = means(by_clairvoyance(packings))
     levels = sorted(chosen["clairvoyance"].unique())
     shown = _table(
         "q by clairvoyance level ([2] figure 12)",
         "[2]: 100 of 10,000 realisations are enough for about the same q as all of them",
         ("test", *(f"{level:g}" for level in levels)),
     )
-    for test in (*MEANS, *GPAS):
+    for test in MEANS_AND_GPAS:
         of_row = chosen.filter(pl.col("test") == test.name).sort("clairvoyance")
         shown.add_row(test.name, *(_share(q) for q in of_row["q"]))
     return shown

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from cluster.digests import digest_of_files
+from cluster.scenario import MOST_REPEATS
 from cluster.studies.design import digest
 from cluster.sweep import Task
 from plb import PlbError
@@ -76,10 +77,17 @@ class Arm:
         return AUTO if self.algorithm == AUTO else f"{self.algorithm}, {self.rules.value}"
 
 
+def rules_of(figure: Figure) -> tuple[Rules, ...]:
+    """Return whose rules a figure is about, first those by which it is compared with what is published.
+
+    The rules of the authors' programs are for constant demand.
+    """
+    return (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
+
+
 def arms(figure: Figure) -> tuple[Arm, ...]:
-    """Return all arms of a figure; the authors' programs' rules are for constant demand."""
-    rules = (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
-    return *(Arm(name, rule) for rule in rules for name in ALGORITHMS[figure]), Arm(AUTO, Rules.PAPER)
+    """Return all arms of a figure."""
+    return *(Arm(name, rule) for rule in rules_of(figure) for name in ALGORITHMS[figure]), Arm(AUTO, Rules.PAPER)
 
 
 @attrs.frozen
@@ -143,7 +151,7 @@ class ProvisioningDesign:
     seed: int = 0
 
     def __attrs_post_init__(self) -> None:
-        check_count("study", "instances", self.instances, low=1)
+        check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)
         check_count("study", "seed", self.seed)
         check_number("study", "auto_seconds", self.auto_seconds, low_open=True)
         for density in self.densities:

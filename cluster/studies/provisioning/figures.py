@@ -11,8 +11,8 @@ import polars as pl
 
 from cluster.intervals import half_width
 from cluster.studies.carrying_out import Row
-from cluster.studies.figures import Ratio
-from cluster.studies.provisioning.design import Arm, Figure, Group, arms
+from cluster.studies.figures import Ratio, figures_of
+from cluster.studies.provisioning.design import Arm, Figure, Group, arms, rules_of
 from cluster.studies.provisioning.published import PublishedMeans
 from plb.provisioning import AUTO, Rules
 from workloads.provisioning import GraphKind
@@ -123,15 +123,15 @@ def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[
         for one in groups
         for arm, mean in one.means.items()
         if arm.algorithm != AUTO
-        and arm.rules is leading_rules(one.group.figure)
+        and arm.rules is rules_of(one.group.figure)[0]
         and (told := published.of(one.group, arm.algorithm).deviation) is not None
     ]
     return sum(difference <= CLOSE for difference in differences), len(differences)
 
 
-def leading_rules(figure: Figure) -> Rules:
-    """Return the rules by which a figure is compared with what is published."""
-    return arms(figure)[0].rules
+def average(means: Sequence[Mean]) -> Mean:
+    """Return the mean of several groups' means, which has no interval."""
+    return Mean(float(np.mean([mean.deviation for mean in means])), float(np.mean([mean.seconds for mean in means])))
 
 
 def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
@@ -149,12 +149,10 @@ def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
 
 
 def as_json(plans: pl.DataFrame, published: PublishedMeans) -> dict[str, Any]:
-    """Return the figures under the keys of design section 13; deviations stand for violations."""
-    return {
-        "study": "provisioning",
-        "settings": [_setting(one, published) for one in group_means(plans)],
-        "ratios": {name: attrs.asdict(ratio) for name, ratio in nodes_by_first_fit(plans).items()},
-    }
+    """Return the figures of the study; plans have no violations, so settings tell deviations by arm instead."""
+    settings = [_setting(one, published) for one in group_means(plans)]
+    ratios = {name: attrs.asdict(ratio) for name, ratio in nodes_by_first_fit(plans).items()}
+    return figures_of("provisioning", settings, ratios)
 
 
 def _setting(one: GroupMeans, published: PublishedMeans) -> dict[str, Any]:

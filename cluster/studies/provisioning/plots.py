@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from cluster.plots import COLOURS, save_figure
-from cluster.studies.provisioning.design import OF_CURVES, OF_DENSITIES, Arm, Figure, arms
-from cluster.studies.provisioning.figures import GroupMeans, Mean, leading_rules
+from cluster.studies.provisioning.design import OF_CURVES, OF_DENSITIES, Arm, Figure, arms, rules_of
+from cluster.studies.provisioning.figures import GroupMeans, Mean, average
 from cluster.studies.provisioning.published import PublishedMeans
 from plb.provisioning import AUTO
 
@@ -42,14 +40,14 @@ def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Drawin
         number = algorithms.index(arm.algorithm)
         style = {"color": COLOURS[number % len(COLOURS)], "markersize": 7.0, "linestyle": "none"}
         marker = MARKERS[number % len(MARKERS)]
-        ours = _average([one.means[arm] for one in groups])
-        leading = arm.rules is leading_rules(Figure.DENSITIES) or arm.algorithm == AUTO
+        ours = average([one.means[arm] for one in groups])
+        leading = arm.rules is rules_of(Figure.DENSITIES)[0] or arm.algorithm == AUTO
         label = arm.algorithm if leading else None
         ax.plot([ours.seconds], [ours.deviation], marker, label=label, alpha=1.0 if leading else 0.45, **style)  # type: ignore[arg-type]
         told = [published.of(one.group, arm.algorithm) for one in groups]
         known = [Mean(t.deviation.value, t.seconds.value) for t in told if t.deviation and t.seconds]
         if known and leading:
-            paper = _average(known)
+            paper = average(known)
             ax.plot([paper.seconds], [paper.deviation], marker, fillstyle="none", **style)  # type: ignore[arg-type]
     ax.set(xscale="log", xlabel="seconds (pale: by the paper's text, else by the released programs' rules)")
     ax.set(ylabel=MEASURES[0][0])
@@ -64,7 +62,7 @@ def by_axis(figure: Figure, groups: Sequence[GroupMeans]) -> Drawing:
     what = "demand that varies" if figure in OF_CURVES else "constant demand"
     drawing = _drawing(4.2 * len(graphs) + 2.6, 6.0, what)
     axes = drawing.subplots(2, len(graphs), squeeze=False, sharey="row", sharex=True)
-    rules = leading_rules(figure)
+    rules = rules_of(figure)[0]
     shown = [arm for arm in arms(figure) if arm.rules is rules or arm.algorithm == AUTO]
     for column, graph in enumerate(graphs):
         of_graph = [one for one in groups if one.group.graph is graph]
@@ -100,10 +98,6 @@ def _lines(ax: Axes, groups: Sequence[GroupMeans], shown: Sequence[Arm], figure:
             label=arm.algorithm,
         )
     ax.set_xticks(places, [f"{value:g}" for value in places])
-
-
-def _average(means: Sequence[Mean]) -> Mean:
-    return Mean(float(np.mean([mean.deviation for mean in means])), float(np.mean([mean.seconds for mean in means])))
 
 
 def _drawing(width: float, height: float, title: str) -> Drawing:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 
-from cluster.studies.provisioning.design import DENSITIES, OF_DENSITIES, Figure, Group
+from cluster.studies.provisioning.design import DENSITIES, OF_DENSITIES, SPREADING, Figure, Group
 from workloads.checks import Checker
 from workloads.provisioning import GraphKind
 
@@ -73,7 +73,6 @@ NAMES: Mapping[str, str] = {
 Values = Mapping[str, float | str]
 """By algorithm; a text: that it is at most this."""
 EASY = ("FF", "BFD-Avg", "Medea-TagPopularity")
-SPREAD = ("SpreadWFD-Avg-Decr2", "SpreadWFD-Avg-BinSearch")
 OF_FIGURE_4: Values = {
     "FF": 12.1,
     "BFD-Avg": 12.1,
@@ -137,7 +136,7 @@ LARGEST = 100_000
 
 def stated(group: Group, algorithm: str) -> Means:
     """Return what the text of [3] states; unless it says otherwise, of arbitrary graphs."""
-    if group.graph is GraphKind.THRESHOLD and algorithm in SPREAD:
+    if group.graph is GraphKind.THRESHOLD and algorithm in SPREADING:
         return Means(_published(OF_THRESHOLD.get((group.figure, group.density))))
     if group.graph is not GraphKind.ARBITRARY:
         return Means()
@@ -152,13 +151,13 @@ def _stated_by_density(group: Group, algorithm: str) -> Means:
     if group.figure is Figure.DENSITIES:
         seconds = SECONDS_OF_FIGURE_4.get(algorithm, {}).get(group.density)
         return Means(_published(OF_FIGURE_4.get(algorithm)), _published(seconds))
-    deviation = "3" if algorithm == SPREAD[1] else None
+    deviation = "3" if algorithm == SPREADING[1] else None
     return Means(_published(deviation), _published(SECONDS_OF_FIGURE_6.get(algorithm)))
 
 
 def _stated_by_size(group: Group, algorithm: str) -> Means:
     deviation, largest = None, group.applications == LARGEST
-    if group.figure is Figure.CURVE_SIZES and algorithm == SPREAD[1]:
+    if group.figure is Figure.CURVE_SIZES and algorithm == SPREADING[1]:
         deviation = _published(OF_CURVE_SIZES.get(group.applications or 0))
     elif group.figure is Figure.SIZES and largest:
         deviation = _published(OF_100_000.get(algorithm))

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from rich.table import Table
 
-from cluster.studies.provisioning.design import ALGORITHMS, OF_CURVES, Arm, Figure
-from cluster.studies.provisioning.figures import CLOSE, GroupMeans, Mean, agreement
+from cluster.studies.provisioning.design import ALGORITHMS, Arm, Figure, rules_of
+from cluster.studies.provisioning.figures import CLOSE, GroupMeans, Mean, agreement, average
 from cluster.studies.provisioning.published import Published, PublishedMeans
-from plb.provisioning import AUTO, Rules
+from plb.provisioning import AUTO
 
 SUBJECTS: Mapping[Figure, str] = {
     Figure.DENSITIES: "constant demand, by density of limits",
@@ -63,13 +63,7 @@ def table_of_summary(groups: Sequence[GroupMeans], published: PublishedMeans) ->
     )
     for algorithm in (*ALGORITHMS[figure], AUTO):
         told = [published.of(one.group, algorithm) for one in groups]
-        means = {
-            arm: Mean(
-                float(np.mean([one.means[arm].deviation for one in groups])),
-                float(np.mean([one.means[arm].seconds for one in groups])),
-            )
-            for arm in groups[0].means
-        }
+        means = {arm: average([one.means[arm] for one in groups]) for arm in groups[0].means}
         deviation, seconds = _mean([one.deviation for one in told]), _mean([one.seconds for one in told])
         shown.add_row(algorithm, *_cells(figure, algorithm, means, deviation, seconds))
     return shown
@@ -83,14 +77,10 @@ def _cells(
     seconds: Published | None,
 ) -> list[str]:
     """Return what is published and ours: deviations, then seconds."""
-    ours = [means.get(Arm(algorithm, rules)) for rules in _rules(figure)]
+    ours = [means.get(Arm(algorithm, rules)) for rules in rules_of(figure)]
     deviations = ["" if mean is None else f"{mean.deviation:.2f}" for mean in ours]
     times = ["" if mean is None else f"{mean.seconds:.2f}" for mean in ours]
     return [str(deviation or ""), *deviations, str(seconds or ""), *times]
-
-
-def _rules(figure: Figure) -> tuple[Rules, ...]:
-    return (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
 
 
 def _mean(values: Sequence[Published | None]) -> Published | None:
@@ -103,7 +93,7 @@ def _mean(values: Sequence[Published | None]) -> Published | None:
 
 def _table(title: str, caption: str, figure: Figure, first: Sequence[str]) -> Table:
     shown = Table(title=title, caption=caption)
-    ours = [rules.value for rules in _rules(figure)]
+    ours = [rules.value for rules in rules_of(figure)]
     for heading in first:
         shown.add_column(heading)
     for heading in ("% above bound, [3]", *ours, "seconds, [3]", *ours):

@@ -21,8 +21,9 @@ from cluster.scenario_file import scenario_from
 from cluster.tenants import make_tenants
 from plb import PlbError
 from tests.cluster.capacity.made_up import Counting
-from tests.cluster.small_runs import SMALL, plb
+from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region
+from tests.command_line import plb
 from workloads.format import write_traces
 from workloads.regions import REGIONS, generate
 
@@ -182,7 +183,7 @@ def test_failed_run_ends_the_search_with_its_error(made_up, scenario, tmp_path):
     assert (tmp_path / "out" / "journal.jsonl").read_text().count("\n") > 0
 
 
-@pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"question": 3}', "\x00"])
+@pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"question": 3}', "\x00", "[" * 100_000])
 def test_directory_with_a_damaged_report_is_not_taken(made_up, scenario, tmp_path, damaged):
     """As it may be anything."""
     (tmp_path / "capacity.json").write_text(damaged)

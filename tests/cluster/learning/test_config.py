@@ -78,6 +78,12 @@ def test_every_section_says_something(tmp_path: Path):
         ("[bootstrap]\niterations = 'x'", "bootstrap.iterations", "whole number"),
         ("[evaluation]\nbaselines = ['tetris']", "evaluation.baselines", "did you mean 'tetris-"),
         ("[evaluation]\nmachines = [3, 3]", "evaluation.machines", "each once"),
+        (
+            "[evaluation]\nmachines = [10000]",
+            "evaluation",
+            "machines = 10000 is not allowed; expected a number",
+        ),
+        ("[machines]\nmachines = 10000\nhorizon = 10000", "machines", "expected fewer, with 10000 machines"),
         ("[evaluation]\nsequences = 1", "evaluation.sequences", ">= 2"),
         ("jobs = 3", "jobs", "is not a table"),
         ("name = 3", "name", "text in quotes"),

@@ -18,6 +18,7 @@ from cluster.learning.evaluation import LEARNED, EvaluationResult, evaluate, pla
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.sources import RegionSource, SourceOf
 from cluster.streams import stream_seed
+from plb.errors import InvalidValueError
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12)
 CONFIG = LearningConfig(
@@ -99,6 +100,12 @@ def test_more_machines_get_more_jobs():
     few, many = (np.mean(evaluate(CONFIG, "none", machines=count).figures[LEARNED]["machines"]) for count in (10, 20))
     assert found.machines == 20
     assert many > 1.3 * few
+
+
+def test_machines_for_which_not_enough_jobs_can_come_are_refused_before_anything_is_played():
+    """By their number, and by what of the jobs would be out of range."""
+    with pytest.raises(InvalidValueError, match=r"machines = 10000 .* with which rate of the jobs, 3500, is a finite"):
+        evaluate(CONFIG, "none", machines=10_000)
 
 
 @pytest.mark.usefixtures("first_is_learned")

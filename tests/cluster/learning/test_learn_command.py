@@ -15,7 +15,7 @@ from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.tables import cell
 from cluster.learning.training import stages
 from cluster.learning.training import train as train_policy
-from tests.cluster.small_runs import plb
+from tests.command_line import plb
 
 pytest.importorskip("torch")
 
@@ -133,7 +133,7 @@ def test_training_begins_with_what_was_learned_before(config: Path, tmp_path: Pa
     assert second[0].seed != second[1].seed == 0
 
 
-@pytest.mark.parametrize("damage", ["{", "[1]", "", None], ids=repr)
+@pytest.mark.parametrize("damage", ["{", "[1]", "", "[" * 100_000, None], ids=lambda text: repr(text)[:5])
 def test_what_cannot_be_gone_on_with_is_said(config: Path, tmp_path: Path, damage: str | None):
     """A summary that is damaged or missing; the policy stays."""
     train(config, tmp_path / "out")

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.experiment import prepare
 from cluster.report.writing import report_page
-from cluster.results import ResultsFolder
 from cluster.results_reading import read_results
-from cluster.scenario_file import scenario_from
+from tests.cluster.report.pages import results_of
 from tests.cluster.tiny import small_region
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -32,11 +30,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the report of a small run with moves under both policies."""
     sections = small_region()
     sections["faults"] = {"crashes": [{"node": "n3", "at_hours": 1.0, "hours": 1.0}]}
-    experiment = prepare(scenario_from(sections))
-    folder = tmp_path_factory.mktemp("report") / "out"
-    results = ResultsFolder(folder, experiment.scenario, experiment.source)
-    for run in experiment.runs():
-        results.add(run)
+    folder = results_of(tmp_path_factory.mktemp("report") / "out", sections)
     (folder / "report.html").write_text(report_page(read_results(folder)))
     return folder / "report.html"
 

@@ -1,0 +1,175 @@
+"""The page of the report as a whole: its head, its names, what it asks for; what is interrupted is said."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import attrs
+import polars as pl
+import pytest
+
+from cluster.errors import ResultsError
+from cluster.report.writing import report_page
+from cluster.results_comparison import compare_results
+from cluster.results_reading import read_results
+from cluster.simulation import Simulation
+from cluster.tables import TABLES
+from tests.cluster.report.pages import HEADINGS, Page, results_of, rewritten
+from tests.cluster.tiny import small_region
+
+
+def test_the_heading_says_what_was_run(page: Page, text: str, eventful: Path):
+    """Scenario, seed, hash, versions and completeness are at the top; every section is there and in the contents."""
+    summary = json.loads((eventful / "summary.json").read_text())
+    assert page.headings == ["scenario", "Contents", *HEADINGS]
+    assert page.paragraphs[0] == "Complete: every run reached its end."
+    for words in (summary["scenario_sha256"], f"<dd>{summary['seed']}</dd>", f"polars {pl.__version__}"):
+        assert words in text
+    anchors = [address for address in page.addresses if address.startswith("#")]
+    assert len(anchors) == len(HEADINGS)
+    assert all(f'id="{anchor[1:]}"' in text for anchor in anchors)
+
+
+def test_the_page_asks_nothing_of_any_network(page: Page, text: str):
+    """Pictures are in the page, each with words for those who do not see it, and all else is forbidden."""
+    assert all(address.startswith(("#", "data:")) for address in page.addresses)
+    assert "http" not in re.sub(r"data:[^\"]+|http-equiv", "", text)
+    assert "default-src 'none'" in text
+    assert len(page.pictures) > 10
+    assert all(picture["alt"] and str(picture["src"]).startswith("data:image/png;base64,") for picture in page.pictures)
+    assert page.tags["script"] == page.tags["style"] == page.tags["title"] == page.tags["h1"] == 1
+
+
+def test_the_page_is_the_same_each_time(text: str, eventful: Path):
+    """The same directory gives the same bytes."""
+    assert report_page(read_results(eventful)) == text
+
+
+EVIL = "<script>alert('$x')</script>&\"$\\frac{"
+
+
+def test_names_are_never_read_as_html_or_formulas(eventful: Path, tmp_path: Path):
+    """Tenants, classes, nodes, metrics, rules, causes, scenario and versions may hold anything."""
+    folder = Path(shutil.copytree(eventful, tmp_path / "out"))
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["scenario"]["name"] = summary["versions"]["python"] = summary["scenario_sha256"] = EVIL
+    for run in summary["runs"]:
+        run["moves_by_cause"][EVIL] = 1
+    (folder / "summary.json").write_text(json.dumps(summary))
+    rename = {
+        "tenants": ("tenant", "tenant_class"),
+        "moves": ("tenant", "cause", "why", "outcome"),
+        "nodes": ("fault_domain",),
+        "plans": ("end_reason",),
+        "interruptions": ("cause",),
+        "node_events": ("node", "cause"),
+        "upgrades": ("domain", "outcome"),
+        "node_load": ("metric",),
+    }
+    for table, columns in rename.items():
+        rewritten(
+            folder,
+            table,
+            lambda frame, columns=columns: frame.with_columns(  # type: ignore[misc]
+                pl.concat_str(pl.lit(EVIL), pl.col(name)).alias(name) for name in columns
+            ),
+        )
+    ruled_out = pl.lit(json.dumps({EVIL: 3, "capacity": 7}))
+    rewritten(folder, "refusals", lambda frame: frame.with_columns(ruled_out.alias("ruled_out")))
+    text = report_page(read_results(folder))
+    page = Page(text)
+    assert page.tags["script"] == 1
+    assert "<script>alert" not in text
+    assert page.headings[0] == EVIL
+    assert {row[0] for row in page.table("In how many of the refusals")[1:]} == {EVIL, "capacity"}
+    assert {str(row["data-cause"])[: len(EVIL)] for row in page.rows if "data-cause" in row} == {EVIL}
+
+
+def test_policies_may_have_any_name_that_a_directory_can_have(eventful: Path, tmp_path: Path):
+    """Their names are text everywhere, and part of the command that tells more."""
+    name = "<b>'$1 &"
+    folder = Path(shutil.copytree(eventful, tmp_path / "out"))
+    for file in ("summary.json", "timings.json"):
+        (folder / file).write_text((folder / file).read_text().replace('"original"', json.dumps(name)))
+    for table in TABLES:
+        rewritten(folder, table, lambda frame: frame.with_columns(pl.col("policy").replace("original", name)))
+    for repeat in (0, 1):
+        (folder / "runs" / f"original-{repeat}").rename(folder / "runs" / f"{name}-{repeat}")
+    text = report_page(read_results(folder))
+    page = Page(text)
+    assert "<b>" not in text
+    assert [row[0] for row in page.table("Policies beside one another")[1:]] == ["modified", name]
+    (command,) = {row[10].split("--policy")[1] for row in page.table("moved")[1:] if row[:2] == [name, "1"]}
+    assert shlex.split(command) == [name, "--repeat", "1"]
+
+
+def test_interrupted_runs_are_reported_as_such(eventful: Path, tmp_path: Path):
+    """The page says which runs were cut short and which policies have none; what there is, is shown."""
+    folder = Path(shutil.copytree(eventful, tmp_path / "out"))
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["complete"] = False
+    summary["runs"] = [run for run in summary["runs"] if run["policy"] == "original" and run["repeat"] == 1]
+    summary["runs"][0].update(complete=False, simulated_seconds=3600)
+    timings = json.loads((folder / "timings.json").read_text())
+    timings["runs"] = [run for run in timings["runs"] if run["policy"] == "original" and run["repeat"] == 1]
+    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "timings.json").write_text(json.dumps(timings))
+    page = Page(report_page(read_results(folder)))
+    assert page.paragraphs[0] == (
+        "Interrupted: one run is there; cut short: original, repeat 2; "
+        "not begun: 3 runs (modified, repeats 1 to 2; original, repeat 1)."
+    )
+    assert any("original, repeat 2, covers 0.04 days only" in paragraph for paragraph in page.paragraphs)
+    assert {row[0] for row in page.table("moved")[1:]} == {"original"}
+
+
+def test_repeats_that_never_began_are_named(eventful: Path, tmp_path: Path):
+    """All policies have a run, so nothing else would tell that there should be more; the comparison counts as many."""
+    folder = Path(shutil.copytree(eventful, tmp_path / "out"))
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["complete"] = False
+    summary["scenario"]["run"]["repeats"] = 7
+    (folder / "summary.json").write_text(json.dumps(summary))
+    results = read_results(folder)
+    page = Page(report_page(results))
+    assert page.paragraphs[0] == (
+        "Interrupted: 4 runs are there; not begun: 10 runs (modified, repeats 3 to 7; original, repeats 3 to 7)."
+    )
+    assert compare_results([results]).missing == [(results, 10)]
+
+
+def test_a_run_that_is_interrupted_has_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """After Ctrl-C, `plb report` shows what was simulated until then."""
+    meter = Simulation._meter
+
+    def interrupt(simulation: Simulation) -> None:
+        if simulation._policy == "modified" and simulation.env.now >= 3600:
+            raise KeyboardInterrupt
+        meter(simulation)
+
+    monkeypatch.setattr(Simulation, "_meter", interrupt)
+    page = Page(report_page(read_results(results_of(tmp_path / "out", small_region(days=0.1)))))
+    assert page.paragraphs[0] == "Interrupted: 2 runs are there; cut short: modified, repeat 1."
+    assert [row[:2] for row in page.table("Policies beside one another")[1:]] == [["original", "1"], ["modified", "1"]]
+
+
+def test_a_directory_without_runs_has_no_report(eventful: Path, tmp_path: Path):
+    """Interrupted before any run began, there is nothing to tell but that."""
+    folder = Path(shutil.copytree(eventful, tmp_path / "out"))
+    for file, change in (("summary.json", {"runs": [], "complete": False}), ("timings.json", {"runs": []})):
+        values = json.loads((folder / file).read_text())
+        (folder / file).write_text(json.dumps(values | change))
+    with pytest.raises(ResultsError, match="there is no run in it yet"):
+        report_page(read_results(folder))
+
+
+def test_blocks_are_frozen():
+    """What a section holds cannot be changed behind the page's back."""
+    from cluster.report.blocks import Text
+
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        Text("a").text = "b"  # type: ignore[misc]

@@ -1,0 +1,43 @@
+"""`plb report`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.command_line import plb
+
+
+def report(*arguments: Any) -> Any:
+    """Run the command."""
+    return plb("report", *arguments)
+
+
+def test_the_command_writes_the_page(calm: Path, tmp_path: Path):
+    """Into the directory or to a file; what is there is overwritten with --force alone; --quiet prints nothing."""
+    folder = Path(shutil.copytree(calm, tmp_path / "my results"))
+    run = report(folder)
+    assert (run.exit_code, run.stdout) == (0, f"Report: {folder / 'report.html'}\n")
+    first = (folder / "report.html").read_text()
+    run = report(folder)
+    assert run.exit_code == 2
+    assert "report.html: is there already; give another file, or --force to overwrite it" in run.stderr
+    (folder / "report.html").write_text("old")
+    run = report(folder, "--force", "--quiet")
+    assert (run.exit_code, run.output) == (0, "")
+    assert (folder / "report.html").read_text() == first
+    assert report(folder, "--out", tmp_path / "other" / "page.html").exit_code == 0
+    assert (tmp_path / "other" / "page.html").read_text() == first
+
+
+def test_what_is_no_results_directory_is_refused(tmp_path: Path, calm: Path):
+    """A missing directory, one without results, and a page that cannot be written are said by name."""
+    for arguments, words in (
+        ([tmp_path / "none"], "holds no results of plb simulate"),
+        ([tmp_path], "there is no summary.json"),
+        ([calm, "--out", tmp_path], "is a directory"),
+    ):
+        run = report(*arguments)
+        assert run.exit_code == 2
+        assert words in run.stderr

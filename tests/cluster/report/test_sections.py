@@ -1,0 +1,181 @@
+"""What each section of the report says is what the tables say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cluster.errors import ResultsError
+from cluster.report import outages
+from cluster.report.blocks import Table
+from cluster.report.decisions import refusals_section
+from cluster.report.material import Material
+from cluster.report.writing import report_page
+from cluster.results_reading import read_results
+from cluster.tables import columns_of
+from tests.cluster.report.pages import HEADINGS, Page, number
+
+
+def test_the_comparison_is_that_of_the_summary(page: Page, eventful: Path):
+    """Means and half-widths of the table are those of the totals, by the quantile of Student's t for two repeats."""
+    runs = json.loads((eventful / "summary.json").read_text())["runs"]
+    headings, *rows = page.table("Policies beside one another")
+    assert [row[:2] for row in rows] == [["modified", "2"], ["original", "2"]]
+    for row in rows:
+        for heading, name in {"violations": "violations", "failovers": "failovers", "moves": "moves"}.items():
+            first, second = (run[name] for run in runs if run["policy"] == row[0])
+            mean, half = (first + second) / 2, 12.7062047 * abs(first - second) / 2
+            told = [number(part) for part in row[headings.index(heading)].split(" ± ")]
+            assert told == pytest.approx([mean, half], abs=0.51), heading
+
+
+def test_violations_are_those_of_the_table_of_shortages(page: Page, eventful: Path):
+    """Violations are nodes and times, however many metrics were short; means over repeats."""
+    shortages = read_results(eventful).table("shortages")
+    assert len(shortages), "the scenario is dense enough"
+    for policy, violations, *_ in page.table("Nodes and metering times")[1:]:
+        seen = {
+            (row["repeat"], row["time_s"], row["node"])
+            for row in shortages.iter_rows(named=True)
+            if (row["policy"], row["outcome"]) == (policy, "violation")
+        }
+        assert number(violations) == len(seen) / 2
+
+
+def test_failovers_by_cause_add_up(page: Page, eventful: Path):
+    """Each cell is the mean of `failovers_by_cause` of the summary."""
+    runs = json.loads((eventful / "summary.json").read_text())["runs"]
+    (_, *policies), *rows = page.table("Failovers by cause")
+    assert {row[0].removeprefix("rule ") for row in rows} == {
+        cause for run in runs for cause in run["failovers_by_cause"]
+    }
+    for told, *cells in rows:
+        cause = told.removeprefix("rule ")
+        for policy, cell in zip(policies, cells, strict=True):
+            counts = [run["failovers_by_cause"].get(cause, 0) for run in runs if run["policy"] == policy]
+            assert number(cell) == sum(counts) / len(counts)
+
+
+def test_moves_between_domains_are_counted_by_the_domains_of_the_nodes(page: Page, eventful: Path):
+    """Every cell of the matrix is the number of moves from a node of one domain to a node of the other."""
+    results = read_results(eventful)
+    domain = {row["node"]: row["fault_domain"] for row in results.table("nodes").iter_rows(named=True)}
+    for policy in ("original", "modified"):
+        moves = results.table("moves").filter(policy=policy, kind="move").iter_rows(named=True)
+        counts = Counter((domain[move["source"]], domain[move["target"]]) for move in moves)
+        (_, *columns, last), *rows, sums = page.table(f"Moves under {policy}, all repeats together")
+        assert last == sums[0] == "all"
+        for source, *cells, whole in rows:
+            assert [number(cell) for cell in cells] == [counts[source, target] for target in columns]
+            assert number(whole) == sum(counts[source, target] for target in columns)
+        assert number(sums[-1]) == counts.total() > 0
+
+
+def test_availability_is_that_of_the_stays(page: Page, eventful: Path):
+    """Of all classes together, it is what the downtime of the summary leaves of the stays; each tenant counts once."""
+    results = read_results(eventful)
+    seconds = results.runs[0].totals["simulated_seconds"]
+    for policy in ("original", "modified"):
+        tenants = results.table("tenants").filter(policy=policy)
+        _, whole, *classes = page.table(f"Policy {policy}, all repeats together")
+        assert sum(number(row[1]) for row in classes) == number(whole[1]) == len(tenants)
+        stays = np.minimum(tenants["departure_s"].to_numpy(), seconds) - tenants["arrival_s"].to_numpy()
+        assert number(whole[2]) == pytest.approx(stays.sum() / 86400, abs=0.06)
+        downtime = sum(run.totals["downtime_seconds"] for run in results.runs if run.policy == policy)
+        assert number(whole[3]) == pytest.approx(downtime, rel=1e-5)
+        assert float(whole[4].rstrip("%")) == pytest.approx(100 - 100 * downtime / stays.sum(), abs=1e-4)
+        assert sum(number(row[5]) for row in classes) == tenants["failovers"].sum()
+
+
+def test_interruptions_faults_and_upgrades_are_listed(page: Page, eventful: Path):
+    """Interruptions by cause, each event of a node, each upgrade domain, and the figures of the closing table."""
+    results = read_results(eventful)
+    interruptions = results.table("interruptions")
+    rows = page.table("Interruptions of tenants by cause")[1:]
+    assert sum(number(row[2]) for row in rows) == len(interruptions) > 0
+    end = results.runs[0].totals["simulated_seconds"]
+    lengths = interruptions.select(pl.col("end_s").fill_null(end) - pl.col("begin_s")).to_series()
+    assert sum(number(row[3]) for row in rows) == pytest.approx(lengths.sum(), rel=1e-5)
+    events = page.table("Nodes that went down and came back")[1:]
+    assert len(events) == min(100, len(results.table("node_events")))
+    assert ["modified", "1", "n3", "node fault", "goes down", "0 d 01:00:00"] in events
+    assert len(page.table("Upgrade domains")[1:]) == len(results.table("upgrades"))
+    (faults,) = [row for row in page.table("Faults and upgrades, means") if row[0] == "node faults"]
+    assert faults[1:] == ["1", "1"]
+
+
+def test_node_events_are_bounded_for_each_policy(eventful: Path, monkeypatch: pytest.MonkeyPatch):
+    """However many the first policy has, those after it are listed, too, in the order of the scenario."""
+    monkeypatch.setattr(outages, "MOST_EVENTS", 2)
+    material = Material(read_results(eventful))
+    whole = outages.outages_section(material)
+    tables = {block.caption: block.rows for block in whole.blocks if isinstance(block, Table)}
+    for name, caption in (("node_events", "Nodes that went down"), ("upgrades", "Upgrade domains")):
+        (rows,) = [rows for key, rows in tables.items() if key.startswith(caption)]
+        (key,) = [key for key in tables if key.startswith(caption)]
+        assert [row[0] for row in rows] == [policy for policy in material.policies for _ in range(2)]
+        number = len(material.results.table(name))
+        assert key.endswith(f"; the first 2 of each policy, of {number:,} in all; the rest is in {name}.parquet.")
+
+
+def test_refusals_are_counted_by_rule(page: Page, eventful: Path):
+    """A rule counts once for each refusal in which it ruled out nodes, and with the number of these nodes."""
+    refusals = read_results(eventful).table("refusals")
+    assert len(refusals), "the scenario is dense enough"
+    for rule, policy, tries, nodes in page.table("In how many of the refusals")[1:]:
+        found = [json.loads(row["ruled_out"]) for row in refusals.filter(policy=policy).iter_rows(named=True)]
+        assert number(tries) == sum(one.get(rule, 0) > 0 for one in found)
+        assert number(nodes) == sum(one.get(rule, 0) for one in found)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"a": null}', '{"a": "b"}', '{"a": 1e999}', "[" * 100_000])
+def test_refusals_that_cannot_be_read_are_an_error_of_the_project(calm: Path, tmp_path: Path, text: str):
+    """Where the rules of a refusal are no JSON of numbers, the directory is named."""
+    folder = Path(shutil.copytree(calm, tmp_path / "out"))
+    schema = {name: column.dtype for name, column in columns_of("refusals").items()}
+    frame = pl.DataFrame([("original", 0, 0, "t", "primary", 1, text, 10)], schema=schema, orient="row")
+    frame.write_parquet(folder / "runs" / "original-0" / "refusals.parquet")
+    with pytest.raises(ResultsError, match="ruled_out: found"):
+        refusals_section(Material(read_results(folder)))
+
+
+def test_the_slowest_decisions_are_those_of_the_timings(page: Page, eventful: Path):
+    """By their seconds, each with what the table of plans says of it."""
+    results = read_results(eventful)
+    timed = json.loads((eventful / "timings.json").read_text())["runs"]
+    seconds = sorted((one["seconds"] for run in timed for one in run["slowest"]), reverse=True)
+    headings, *rows = page.table("The 20 slowest plans")
+    assert [number(row[headings.index("ms")]) for row in rows] == pytest.approx(
+        [1000 * one for one in seconds[:20]], abs=0.06
+    )
+    first = max(((run, one) for run in timed for one in run["slowest"]), key=lambda pair: pair[1]["seconds"])
+    plan = (
+        results.table("plans")
+        .filter(policy=first[0]["policy"], repeat=first[0]["repeat"])
+        .row(first[1]["plan"], named=True)
+    )
+    assert rows[0][:3] == [first[0]["policy"], str(first[0]["repeat"] + 1), plan["occasion"]]
+    assert number(rows[0][headings.index("proposals drawn")]) == plan["drawn"]
+
+
+def test_empty_sections_say_so(calm: Path):
+    """Where nothing happened, each section says that in a sentence."""
+    page = Page(report_page(read_results(calm)))
+    assert [heading for heading in page.headings if heading in HEADINGS] == HEADINGS
+    for words in (
+        "No node was in violation at any time.",
+        "There was no failover.",
+        "No replica moved to another node.",
+        "Every tenant could be used all the time.",
+        "No tenant was interrupted.",
+        "No node was down: there were neither faults nor upgrades.",
+        "Every replica found a place when it was looked for.",
+        "No replica that stood somewhere was moved.",
+    ):
+        assert words in page.paragraphs

@@ -1,0 +1,14 @@
+"""The command line in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.testing import CliRunner
+
+from cluster.cli import app
+
+
+def plb(*arguments: Any) -> Any:
+    """Run `plb` with arguments of any kind; return what came of it."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
