@@ -66,10 +66,8 @@ def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> Us
         file = given / name if given.is_dir() else given
         if file.name == name and file.is_file():
             return _without_small(file, read(file, resources))
-    check = Checker(given)
-    check.add("no such trace", f"{PLANETLAB_FILE}, {BITBRAINS_FILE} or {TRACES_FILE}, or a directory with one of them")
-    check.raise_problems()
-    raise AssertionError
+    expected = f"{PLANETLAB_FILE}, {BITBRAINS_FILE} or {TRACES_FILE}, or a directory with one of them"
+    Checker(given).refuse("no such trace", expected)
 
 
 def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
@@ -78,8 +76,7 @@ def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     check = Checker(file)
     table = check.read()
     if "cpu_pct" not in table.columns or not isinstance(table["cpu_pct"].dtype, pl.List):
-        check.add(f"columns {', '.join(table.columns)}", "a column of lists of numbers", column="cpu_pct")
-        check.raise_problems()
+        check.refuse(f"columns {', '.join(table.columns)}", "a column of lists of numbers", column="cpu_pct")
     table = table.with_row_index(ROW, 1).filter(pl.col("cpu_pct").list.len() > 0)
     lists = table["cpu_pct"]
     flat = table.select(ROW, "cpu_pct").explode("cpu_pct")
@@ -153,9 +150,8 @@ def _without_small(file: Path, found: UsageSamples) -> UsageSamples:
     if found.tasks:
         keep &= (maximum(found.values, found.start) > 0).any(axis=1)
     if not keep.any():
-        check = Checker(file)
-        check.add(f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples", "at least one such task")
-        check.raise_problems()
+        wanted = f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
+        Checker(file).refuse(wanted, "at least one such task")
     return UsageSamples(
         found.resources,
         found.values[spread(keep, found.start)],

@@ -28,6 +28,7 @@ from tests.workloads.public_traces import (
 from tests.workloads.test_public_formats import contest, readings
 from workloads.errors import TraceError, TraceProblem
 from workloads.readers import Options
+from workloads.readers.files import streamable
 
 
 def problems(name: str, source: Path) -> list[TraceProblem]:
@@ -260,3 +261,45 @@ def test_contest_needs_its_directory_and_an_application_with_an_instance(tmp_pat
     with pytest.raises(TraceError, match="the directory of") as caught:
         converted("tianchi2018", tmp_path / "scheduling_app_resources_1.csv", tmp_path / "out")
     assert [problem.found for problem in caught.value.problems] == ["a file"]
+
+
+@pytest.mark.parametrize("place", [100, 1000, 2000, 3000])
+def test_a_damaged_gzip_is_told_wherever_the_damage_is(tmp_path: Path, place: int):
+    """Whether its checksum or its stream is wrong."""
+    path = json_lines(
+        tmp_path / "instance_usage-0.json.gz", (google2019_line(at, 0.1 / (at + 1), 0.1) for at in range(3000))
+    )
+    packed = bytearray(path.read_bytes())
+    packed[place : place + 16] = b"\xff" * 16
+    path.write_bytes(packed)
+    (found,) = problems("google2019", tmp_path)
+    assert found.found.startswith("damaged contents") or found.row
+
+
+@pytest.mark.parametrize("place", [100, 1000, 2000])
+def test_a_damaged_table_is_told_wherever_the_damage_is(tmp_path: Path, place: int):
+    """A table that was gzipped as a whole is unpacked first."""
+    pl.DataFrame({"start_time": range(3000)}).write_parquet(tmp_path / "table.parquet")
+    packed = bytearray(gzip.compress((tmp_path / "table.parquet").read_bytes()))
+    packed[place : place + 16] = b"\xff" * 16
+    (tmp_path / "instance_usage-0.parquet.gz").write_bytes(packed)
+    (tmp_path / "table.parquet").unlink()
+    (found,) = problems("google2019", tmp_path)
+    assert found.found.startswith("damaged contents")
+    assert found.expected == "a whole .gz file"
+
+
+def test_a_disk_that_refuses_is_not_told_as_a_damaged_file(tmp_path: Path):
+    """What the system says of the place that a file is unpacked to is left to it."""
+    (tmp_path / "table.parquet.xz").write_bytes(lzma.compress(b"content"))
+    with pytest.raises(FileNotFoundError, match="gone"):
+        streamable(tmp_path / "table.parquet.xz", tmp_path / "gone")
+    assert streamable(tmp_path / "table.parquet.xz", tmp_path).read_bytes() == b"content"
+
+
+def test_json_lines_in_a_directory_with_brackets_are_read(tmp_path: Path):
+    """They are no pattern that fits no file."""
+    source = tmp_path / "may[2019]"
+    source.mkdir()
+    json_lines(source / "instance_usage-0.json", (google2019_line(at, 0.1, 0.1) for at in range(24)))
+    assert converted("google2019", source, tmp_path / "out")[1].rows_read == 24

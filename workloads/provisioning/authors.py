@@ -65,8 +65,7 @@ def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -
     check = Checker(path, rows_above=1)
     names = frame["app_id"]
     check.bad_rows(~names.str.contains(f"^{NAME}$").to_numpy(), "app_id", names, "a name without blanks or brackets")
-    doubled = ~names.is_first_distinct().to_numpy()
-    check.bad_rows(doubled, "app_id", names, "an application that no row above has")
+    check.distinct(names, "app_id", "an application that no row above has")
     replicas = whole_numbers(check, frame, "nb_instances", low=1)
     listed = _check_limits(check, frame)
     demand = _demand(check, frame)

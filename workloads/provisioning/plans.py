@@ -122,9 +122,9 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     check = Checker(path)
     frame = check.read()
     check.columns(frame, dict.fromkeys(COLUMNS[:3], "text") | {COLUMNS[3]: "number"})
-    if not len(frame):
-        check.add("no rows", "at least one row")
     check.raise_problems()
+    if not len(frame):
+        check.refuse("no rows", "at least one row")
     if frame[COLUMNS[3]].dtype.is_float():  # 2.0 is a whole number, too
         whole = frame[COLUMNS[3]].cast(pl.Int64, strict=False)
         if (whole == frame[COLUMNS[3]]).all():

@@ -26,7 +26,6 @@ import numpy.typing as npt
 
 from plb.model import Role
 from workloads.checks import Checker
-from workloads.errors import TraceError
 from workloads.readers.base import Options, Part
 from workloads.readers.files import need_files
 from workloads.readers.naming import family_numbers
@@ -77,9 +76,7 @@ class PackingReader:
                     if part is not None:
                         yield part
         if not tally.tenants:
-            check = Checker(path)
-            check.add("no request that can be used", "at least one row of the table vm")
-            check.raise_problems()
+            Checker(path).refuse("no request that can be used", "at least one row of the table vm")
 
     def _bounded(self, rows: Rows, options: Options) -> Iterator[Rows]:
         """Yield the requests so many at a time that their steps fit into memory."""
@@ -160,8 +157,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
             check.raise_problems()
             yield database
     except sqlite3.DatabaseError as error:
-        check.add(f"damaged contents ({error})", "an SQLite database")
-        raise TraceError(check.problems) from None
+        check.refuse(f"damaged contents ({error})", "an SQLite database")
 
 
 def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[np.float32]]:
@@ -173,9 +169,9 @@ def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[n
         for name, value in zip(RESOURCES.values(), row[2:], strict=True):
             if value is not None and not (isinstance(value, int | float) and 0 <= value <= MOST_SHARE):
                 check.add(repr(value), f"a share from 0 to {MOST_SHARE:g}, in table vmType", number, name)
-    if not rows:
-        check.add("no rows in table vmType", "at least one VM type")
     check.raise_problems()
+    if not rows:
+        check.refuse("no rows in table vmType", "at least one VM type")
     offers = Counter(row[0] for row in rows)
     most = max(offers.values())
     machine = min(name for name, count in offers.items() if count == most)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.errors import InvalidValueError
-from plb.model import check_count, check_number
+from plb.validation import check_count, check_number
 from workloads.readers.report import Tally
 from workloads.trace import MetricInfo, TraceSet
 

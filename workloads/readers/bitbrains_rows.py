@@ -67,8 +67,7 @@ def check_bins(path: Path) -> pl.Schema:
     """
     check = Checker(path)
     if not path.is_file():
-        check.add("no such file", "the Bitbrains traces: this file, or directories of <machine>.csv as published")
-        check.raise_problems()
+        check.refuse("no such file", "the Bitbrains traces: this file, or directories of <machine>.csv as published")
     empty = check.collect(_scan(path).head(0))
     check.columns(empty, dict.fromkeys((*KEYS, *VALUES), "number"))
     check.raise_problems()
@@ -142,9 +141,7 @@ def published_frames(source: Path, scratch: Path) -> Iterator[Frame]:
 def _machine(path: Path) -> int:
     stem = path.name.split(".")[0]
     if not stem.isdecimal():
-        check = Checker(path)
-        check.add(f"the name {path.name!r}", "the number of a machine before .csv")
-        check.raise_problems()
+        Checker(path).refuse(f"the name {path.name!r}", "the number of a machine before .csv")
     return int(stem)
 
 

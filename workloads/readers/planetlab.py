@@ -41,9 +41,7 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
     tables = [source] if source.suffix == ".parquet" else trace_files(source.glob("*.parquet"))
     days = [path for path in sorted(source.glob("**/")) if _start(path.name) is not None]
     if not tables and not days:
-        check = Checker(source)
-        check.add("no such file" if source.exists() else "no such directory", FILES)
-        check.raise_problems()
+        Checker(source).refuse("no such file" if source.exists() else "no such directory", FILES)
     for table in tables:
         yield from _table_frames(table, options)
     for day in days:

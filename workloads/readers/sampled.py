@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
@@ -108,16 +108,13 @@ class SampledReader:
             if part is not None:
                 yield part
         if not tally.tenants:
-            check = Checker(source)
-            hours = self._min_hours(options)
-            check.add(f"only series below {hours:g} h ({tally.tenants_refused:,} in all)", "a longer one")
-            check.raise_problems()
+            found = f"only series below {self._min_hours(options):g} h ({tally.tenants_refused:,} in all)"
+            Checker(source).refuse(found, "a longer one")
 
-    def _refuse_all(self, source: Path, tally: Tally) -> None:
-        check = Checker(source)
+    def _refuse_all(self, source: Path, tally: Tally) -> NoReturn:
         reasons = ", ".join(f"{count:,} {name}" for name, count in tally.rows_refused.items() if count)
-        check.add(f"only refused rows ({reasons})" if tally.rows_read else "no rows", "at least one usable row")
-        check.raise_problems()
+        found = f"only refused rows ({reasons})" if tally.rows_read else "no rows"
+        Checker(source).refuse(found, "at least one usable row")
 
     def _part(
         self,
