@@ -64,6 +64,7 @@ def check_region(parameters: RegionParameters, tenants: int = TENANTS, seed: int
     -------
     list
         One row a statistic. Rows whose `within` is None have nothing published in figures and show what the region is.
+        Without serverless tenants, or others, there is no row that compares them.
     """
     found = join_statistics(trace_statistics(part) for part in generate_chunks(parameters, tenants, seed))
     return [*_growth_rows(found, parameters), *_drop_rows(found), *_cpu_rows(found), *_other_rows(found)]
@@ -94,9 +95,10 @@ def _drop_rows(found: TraceStatistics) -> Iterator[StatisticRow]:
         yield StatisticRow(title, f"< {most:.0%}", SHAPE, share, share < most)
     serverless = np.char.startswith(found.tenant_class, "GP_S")
     dropped = found.trends["memory"].dropped
-    ratio = float(np.mean(dropped[serverless]) / max(float(np.mean(dropped[~serverless])), 1e-9))
-    title = "memory drops of serverless tenants, as a multiple of the others'"
-    yield StatisticRow(title, "> 1", SHAPE, ratio, ratio > 1.0)
+    if serverless.any() and not serverless.all():
+        ratio = float(np.mean(dropped[serverless]) / max(float(np.mean(dropped[~serverless])), 1e-9))
+        title = "memory drops of serverless tenants, as a multiple of the others'"
+        yield StatisticRow(title, "> 1", SHAPE, ratio, ratio > 1.0)
 
 
 def _cpu_rows(found: TraceStatistics) -> Iterator[StatisticRow]:
@@ -133,6 +135,8 @@ def _high(values: npt.NDArray[np.float64]) -> float:
 
 
 def rank_correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
-    """Return Spearman's rank correlation; ties take their order of appearance."""
+    """Return Spearman's rank correlation; ties take their order of appearance. Of fewer than two values: NaN."""
+    if len(one) < 2:
+        return float("nan")
     ranks = [np.argsort(np.argsort(values, kind="stable")).astype(np.float64) for values in (one, other)]
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
