@@ -21,6 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.errors import InvalidValueError, UnknownNameError
+from plb.validation import check_names
 from workloads.checks import Checker
 from workloads.format import TRACES_FILE, read_traces
 from workloads.readers.bitbrains_rows import KEYS, check_keys
@@ -126,7 +127,7 @@ def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) ->
 def _chosen(known: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Path) -> tuple[MetricInfo, ...]:
     """Return the resources of these names, in the order of the names."""
     of_name = {metric.name: metric for metric in known}
-    wanted = list(names) if names else ["cpu" if "cpu" in of_name else known[0].name]
+    wanted = check_names("traces", "resources", names or ["cpu" if "cpu" in of_name else known[0].name])
     for name in wanted:
         if name not in of_name:
             raise UnknownNameError("resource", name, of_name, str(file))

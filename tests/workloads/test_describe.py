@@ -143,7 +143,7 @@ def test_a_start_that_is_no_number_is_refused(tmp_path: Path) -> None:
     rewrite(folder(tmp_path) / TENANTS_FILE, lambda frame: frame.with_columns(start_s=pl.Series([0.0, 600.0])))
     assert describe(tmp_path).span_days == pytest.approx(4 * 600 / 86_400)
     rewrite(tmp_path / TENANTS_FILE, put(2, "start_s", float("nan")))
-    with pytest.raises(TraceError, match="row 2, column start_s: found nan; expected a finite number"):
+    with pytest.raises(TraceError, match="row 2, column start_s: found nan; expected seconds, from"):
         describe(tmp_path)
 
 

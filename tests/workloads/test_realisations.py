@@ -229,3 +229,10 @@ def test_averages_keep_the_times_that_tasks_have_in_common() -> None:
     for width in (0, 1.5):
         with pytest.raises(InvalidValueError, match=r"samples: averaged over = .* a whole number >= 1"):
             samples.averaged(width)  # type: ignore[arg-type]
+
+
+def test_a_single_name_is_no_collection_of_resources(tmp_path: Path) -> None:
+    """Its letters would be taken for names."""
+    write_traces(one_tenant([1.0] * 24), tmp_path)
+    with pytest.raises(InvalidValueError, match="traces: resources = 'cpu'"):
+        read_samples(tmp_path, "cpu")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from plb.arrays import Int32
+from plb.errors import InvalidValueError
 from workloads.checks import Checker
 from workloads.readers.chunks import ROW
-from workloads.readers.files import PACKED_TABLES, UNPACKED, TextTable
+from workloads.readers.files import PACKED_TABLES, STREAMED, UNPACKED, TextTable
 
 MOST_COMPARED = 20_000
 """Names among which the nearest to another is looked for."""
@@ -21,6 +23,20 @@ MOST_REPLICAS = 10**6
 """Of an application, in files."""
 WRITERS = {**UNPACKED, **PACKED_TABLES}
 """What opens a file for writing that is to be compressed, by its ending."""
+
+
+def writer_of(path: Path) -> Callable[..., Any]:
+    """Return what opens a file for writing: compressed where the ending of its name says so.
+
+    Raises
+    ------
+    InvalidValueError
+        The ending is that of a compression which can only be read.
+    """
+    if path.suffix in STREAMED and path.suffix not in ("", *WRITERS):
+        allowed = f"one of {', '.join(WRITERS)} for a compressed file"
+        raise InvalidValueError(f"file {path.name}", "ending", path.suffix, allowed)
+    return WRITERS.get(path.suffix, open)
 
 
 def need_file(path: Path, expected: str) -> None:
