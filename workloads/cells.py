@@ -19,11 +19,10 @@ from workloads.parameters import RegionParameters
 from workloads.regions import CHUNK, generate
 from workloads.segments import spread
 from workloads.task_samples import MICROSECONDS, Numbers, Whole, read_task_samples
-from workloads.trace import STEP_SECONDS
+from workloads.trace import DAY_SECONDS, STEP_SECONDS
 
 TASKS = 30
 """On a machine of a synthetic cell; "a single machine typically hosts dozens of tasks" ([5] section 2.1)."""
-DAY = 86400
 GOOGLE_FILE = "google2019_instance_usage_sample.parquet"
 GOOGLE_MACHINES = 4
 """The sample has 44 instances of four jobs, mostly alone on a machine; they are dealt out among few instead."""
@@ -57,8 +56,8 @@ def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed
         There is no machine, or less time than one step of the region.
     """
     check_count("cell", "machines", machines, low=1)
-    check_number("cell", "days", days, low=STEP_SECONDS / DAY)
-    steps, step = round(days * DAY / STEP_SECONDS), round(STEP_SECONDS * MICROSECONDS)
+    check_number("cell", "days", days, low=STEP_SECONDS / DAY_SECONDS)
+    steps, step = round(days * DAY_SECONDS / STEP_SECONDS), round(STEP_SECONDS * MICROSECONDS)
     length = machines * TASKS * steps
     usage, limit, life = _tape(region, length, seed)
     place = np.arange(length) // steps

@@ -17,11 +17,11 @@ import polars as pl
 from workloads.compression import GROWN
 from workloads.format import TRACES_FILE, check_traces
 from workloads.header import Header
-from workloads.trace import MetricInfo
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, MetricInfo
 
 HOURS = 24
 TENTHS = 10
-HOUR, DAY = 3600.0, 86_400.0
+HOUR, DAY = float(HOUR_SECONDS), float(DAY_SECONDS)
 LIVES = (10, 50, 90)
 """Percentiles of lifetimes that are reported."""
 GROWS = 0.1

@@ -24,13 +24,14 @@ from plb.errors import InvalidValueError, UnknownNameError
 from plb.validation import check_names
 from workloads.checks import Checker
 from workloads.format import TRACES_FILE, read_traces
+from workloads.readers.bitbrains_rows import FILE as BITBRAINS_FILE
 from workloads.readers.bitbrains_rows import KEYS, check_keys
 from workloads.readers.chunks import ROW
 from workloads.realisations import UNKNOWN, Ints, UsageSamples
 from workloads.segments import bounds_of, maximum, spread
 from workloads.trace import MetricInfo
 
-PLANETLAB_FILE, BITBRAINS_FILE = "planetlab.parquet", "rnd_5min.parquet"
+PLANETLAB_FILE = "planetlab.parquet"
 LEAST_SAMPLES = 24
 """[2] section 3.1: tasks of two hours or longer, at 5 minutes a sample."""
 BINS_A_DAY = 288
@@ -105,7 +106,7 @@ def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     table = check.collect(rows.select(ROW, *KEYS, *columns).sort(KEYS))
     _check_numbers(check, table, columns, table[ROW])
     day = table["bin"].to_numpy().astype(np.int64) // BINS_A_DAY
-    key = table["vm"].to_numpy().astype(np.int64) * 2**20 + day
+    key = table["vm"].to_numpy().astype(np.int64) * 2**32 + day  # both are below 2^31
     first = np.flatnonzero(np.diff(key, prepend=-1))
     values = np.stack([table[name].to_numpy().astype(np.float32) for name in columns], axis=1)
     start = np.append(first, len(key)).astype(np.int64)

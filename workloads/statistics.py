@@ -11,6 +11,7 @@ import numpy.typing as npt
 from workloads.parameters import PUBLISHED_SHARE, RegionParameters
 from workloads.regions import generate_chunks
 from workloads.tenant_figures import GROWS_THROUGHOUT, KEPT, TraceStatistics, join_statistics, trace_statistics
+from workloads.trace import HOUR_SECONDS
 
 __all__ = ["StatisticRow", "TraceStatistics", "check_region", "join_statistics", "rank_correlation", "trace_statistics"]
 
@@ -120,7 +121,7 @@ def _other_rows(found: TraceStatistics) -> Iterator[StatisticRow]:
         "tenants with local storage": np.mean(np.char.startswith(classes, "BC")),
         "serverless tenants": np.mean(np.char.startswith(classes, "GP_S")),
         "tenant classes that occur": len(np.unique(classes)),
-        "lifetime, median hours": np.median(found.lifetime) / 3600.0,
+        "lifetime, median hours": np.median(found.lifetime) / HOUR_SECONDS,
         "lifetimes cut by the window": np.mean(found.censored),
         "mean CPU as a share of its limit": np.mean(found.bursts["cpu"].usage),
         "peak memory as a share of its limit, mean": np.mean(found.trends["memory"].usage),

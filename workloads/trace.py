@@ -18,6 +18,7 @@ from plb.model import Role
 from plb.validation import check_count, check_number
 from workloads.segments import bounds_of, rows_of
 
+HOUR_SECONDS, DAY_SECONDS = 3600, 86_400
 STEP_SECONDS = 600.0
 """Sampling interval of the paper's traces ([1] section 8.1: 10-minute granularity), seconds."""
 

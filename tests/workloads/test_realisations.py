@@ -236,3 +236,10 @@ def test_a_single_name_is_no_collection_of_resources(tmp_path: Path) -> None:
     write_traces(one_tenant([1.0] * 24), tmp_path)
     with pytest.raises(InvalidValueError, match="traces: resources = 'cpu'"):
         read_samples(tmp_path, "cpu")
+
+
+def test_days_of_two_machines_are_two_tasks_however_late(tmp_path: Path) -> None:
+    """The last day of one machine and the first of the next are apart, whatever their numbers."""
+    late = [2**20 * DAY + bin_ for bin_ in range(DAY)]
+    bitbrains(tmp_path, {"vm": [0] * DAY + [1] * DAY, "bin": [*late, *range(DAY)], "cpu_mhz": [1] * 2 * DAY})
+    assert read_samples(tmp_path).period.tolist() == [2**20, 0]

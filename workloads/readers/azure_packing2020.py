@@ -32,12 +32,11 @@ from workloads.readers.naming import family_numbers
 from workloads.readers.report import Tally
 from workloads.readers.windows import lengths_of_pieces
 from workloads.segments import bounds_of
-from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 
 RESOURCES = {"cpu": "core", "memory": "memory", "hdd": "hdd", "ssd": "ssd", "nic": "nic"}
 """Columns of ``vmType`` by metric."""
 REQUESTS = ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime")
-DAY_SECONDS = 86_400.0
 LAST_DAY = 90.0
 """End of a VM that has no end in the trace, days."""
 MOST_DAYS = 36_525.0
@@ -96,7 +95,7 @@ class PackingReader:
         pieces, lengths = lengths_of_pieces(
             lifetime, None if days is None else int(days * DAY_SECONDS / self.step_seconds)
         )
-        long_enough = lengths >= max((options.min_hours or 0.0) * 3600 / self.step_seconds, 1)
+        long_enough = lengths >= max((options.min_hours or 0.0) * HOUR_SECONDS / self.step_seconds, 1)
         final = np.append(np.diff(pieces) != 0, True)
         step = np.array([int(np.floor(row[4] * DAY_SECONDS / self.step_seconds)) for row in rows], np.int64)
         begin = step[pieces] + bounds_of(lengths)[:-1] - np.repeat(bounds_of(lifetime)[:-1], np.bincount(pieces))

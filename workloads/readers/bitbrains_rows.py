@@ -14,7 +14,7 @@ import polars as pl
 
 from workloads.checks import LARGEST, Checker
 from workloads.readers.chunks import OWNER, TIME, Frame, first_reason
-from workloads.readers.files import TextTable, need_files
+from workloads.readers.files import ROWS_OF_MANY, TextTable, need_files
 
 FILE = "rnd_5min.parquet"
 BIN_SECONDS = 300
@@ -134,7 +134,7 @@ def published_frames(source: Path, scratch: Path) -> Iterator[Frame]:
             pl.when(known).then(seconds.floor().cast(pl.Int64, strict=False)).alias(TIME),
             *values,
         ]
-        for rows in PUBLISHED.chunks(path, scratch, 1_000_000, columns):
+        for rows in PUBLISHED.chunks(path, scratch, ROWS_OF_MANY, columns):
             yield Frame(path=path, rows=rows)
 
 

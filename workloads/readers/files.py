@@ -31,6 +31,8 @@ ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".zip", ".tar")
 PIECE_BYTES = 1 << 24
 ROWS_AT_ONCE = 4_000_000
 """Of a table that is held whole."""
+ROWS_OF_MANY = 1_000_000
+"""At a time, of tables of which little is kept, or that are small and many."""
 BEYOND = "beyond the last column"
 
 
@@ -105,7 +107,7 @@ def streamable(path: Path, scratch: Path, *, text: bool = True) -> Path:
     return target
 
 
-Chunks = Iterator[pl.DataFrame]
+Batches = Iterator[pl.DataFrame]
 
 
 @attrs.frozen(kw_only=True)
@@ -140,7 +142,7 @@ class TextTable:
             truncate_ragged_lines=True,
         )
 
-    def chunks(self, path: Path, scratch: Path, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
+    def chunks(self, path: Path, scratch: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:
         """Yield columns of a file and ``row``, the line, some rows at a time.
 
         Raises
@@ -216,7 +218,7 @@ class TextTable:
         check.refuse(f"damaged contents ({str(error)[:200]})", "a text file that can be read")
 
 
-def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
+def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:
     """Yield columns of a Parquet file and ``row``, the row from 1, some rows at a time."""
     numbered = pl.scan_parquet(path, glob=False).with_row_index(ROW, 1).select(*columns, ROW)
     yield from chunks_of(numbered, rows, lambda error: _damaged(path, error))
@@ -234,7 +236,7 @@ def _damaged(path: Path, error: Exception) -> NoReturn:
     Checker(path).refuse(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
 
 
-def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], NoReturn]) -> Chunks:
+def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], NoReturn]) -> Batches:
     """Yield what a query gives, some rows at a time; `explain` raises what says more of an error of Polars."""
     try:
         yield from query.collect_batches(chunk_size=rows, engine="streaming")

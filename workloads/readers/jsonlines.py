@@ -14,13 +14,13 @@ import polars as pl
 
 from workloads.checks import DAMAGED, Checker
 from workloads.readers.chunks import ROW
-from workloads.readers.files import Chunks, chunks_of, streamable
+from workloads.readers.files import Batches, chunks_of, streamable
 
 LINES_AT_A_TIME = 10_000
 """Lines that are read at once where a file is searched for the one that is wrong."""
 
 
-def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
+def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns: Sequence[pl.Expr]) -> Batches:
     """Yield columns of a file and ``row``, the line, some rows at a time.
 
     Parameters

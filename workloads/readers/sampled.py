@@ -32,9 +32,8 @@ from workloads.readers.naming import family_numbers
 from workloads.readers.report import Tally
 from workloads.readers.windows import Windows, cut
 from workloads.segments import maximum
-from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 
-DAY_SECONDS = 86_400
 REPEATED = "with the owner and time of a row above"
 UNLISTED = "of an owner that the table of owners does not list"
 
@@ -177,7 +176,7 @@ class SampledReader:
             int(options.max_gap_minutes * 60 // self.step_seconds),
             None if days is None else int(days * DAY_SECONDS / self.step_seconds),
         )
-        long_enough = windows.lengths >= max(self._min_hours(options) * 3600 / self.step_seconds, 1)
+        long_enough = windows.lengths >= max(self._min_hours(options) * HOUR_SECONDS / self.step_seconds, 1)
         tally.steps_filled += len(windows.rows) - len(steps)
         tally.gaps_filled += windows.gaps_filled
         tally.gaps_cut += windows.gaps_cut
