@@ -10,6 +10,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -303,3 +304,21 @@ def test_json_lines_in_a_directory_with_brackets_are_read(tmp_path: Path):
     source.mkdir()
     json_lines(source / "instance_usage-0.json", (google2019_line(at, 0.1, 0.1) for at in range(24)))
     assert converted("google2019", source, tmp_path / "out")[1].rows_read == 24
+
+
+@pytest.mark.parametrize("asked", [1e300, -1.0])
+def test_requests_that_nobody_can_have_are_not_known(tmp_path: Path, asked: float):
+    """What was used stands for them, so that what is written can be read."""
+    rows = (google2019_line(at * 300, 0.1, 0.25, assigned_memory=asked) for at in range(24))
+    json_lines(tmp_path / "instance_usage-0.json", rows)
+    traces, _ = converted("google2019", tmp_path, tmp_path / "out")
+    assert traces.max_usage.tolist() == [[np.float32(0.1), 0.25]]
+
+
+@pytest.mark.parametrize("cores", ["inf", "nan", 1e300, 0])
+def test_containers_without_a_finite_request_are_refused(tmp_path: Path, cores: object):
+    """Their percentages are of nothing; the reason is told."""
+    text(tmp_path / "container_usage.csv", [alibaba_row("c_1", at, 50, 20) for at in range(10, 4000, 10)])
+    text(tmp_path / "container_meta.csv", [alibaba_meta("c_1", cores, 2.5)])
+    (found,) = problems("alibaba2018", tmp_path)
+    assert found.found == "only refused rows (399 of an owner that the table of owners does not list)"

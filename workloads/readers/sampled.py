@@ -25,7 +25,7 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.model import Role
-from workloads.checks import Checker
+from workloads.checks import LARGEST, Checker
 from workloads.readers.base import Options, Part
 from workloads.readers.chunks import OWNER, TIME, Chunks, Frame, sort_into_chunks
 from workloads.readers.naming import family_numbers
@@ -106,6 +106,8 @@ class SampledReader:
             part = self._part(source, rows, owners, chunks, options, tally)
             if part is not None:
                 yield part
+        if not tally.steps:
+            self._refuse_all(source, tally)
         if not tally.tenants:
             found = f"only series below {self._min_hours(options):g} h ({tally.tenants_refused:,} in all)"
             Checker(source).refuse(found, "a longer one")
@@ -245,6 +247,8 @@ class SampledReader:
 
 
 def _limit(rows: pl.DataFrame, name: str) -> pl.Expr:
-    """Return the most that was asked for in a step; null where the source does not say."""
-    asked = pl.col(name).max().cast(pl.Float32) if name in rows.columns else pl.lit(None, pl.Float32)
-    return asked.alias(name)
+    """Return the most that was asked for in a step; null where the source does not say, or says no finite number."""
+    if name not in rows.columns:
+        return pl.lit(None, pl.Float32).alias(name)
+    asked = pl.col(name)
+    return asked.filter(asked.is_between(0.0, LARGEST)).max().cast(pl.Float32).alias(name)
