@@ -181,16 +181,16 @@ class RegionParameters:
 
     def refused(self, changes: Mapping[str, Any]) -> Iterator[PlbError]:
         """Yield why `changed` refuses each of the changes or, where it refuses none of them, all together."""
-        alone = True
+        each_is_fine = True
         for name, value in changes.items():
             single = [{part: number} for part, number in value.items()] if isinstance(value, Mapping) else [value]
             for one in single:
                 try:
                     self._changed_to(name, one)
                 except PlbError as error:
-                    alone = False
+                    each_is_fine = False
                     yield error
-        if alone:
+        if each_is_fine:
             try:
                 self.changed(changes)
             except PlbError as error:
