@@ -12,18 +12,18 @@ import numpy as np
 import polars as pl
 
 from plb.risk.peaks import TaskSamples
+from plb.risk.peaks.samples import STEP_SECONDS as GOOGLE_STEP_SECONDS
+from plb.validation import check_count, check_number
 from workloads.checks import Checker
 from workloads.parameters import RegionParameters
 from workloads.regions import CHUNK, generate
 from workloads.segments import spread
 from workloads.task_samples import MICROSECONDS, Numbers, Whole, read_task_samples
-from workloads.trace import STEP_SECONDS
+from workloads.trace import DAY_SECONDS, STEP_SECONDS
 
 TASKS = 30
 """On a machine of a synthetic cell; "a single machine typically hosts dozens of tasks" ([5] section 2.1)."""
-DAY = 86400
 GOOGLE_FILE = "google2019_instance_usage_sample.parquet"
-GOOGLE_STEP = 300
 GOOGLE_MACHINES = 4
 """The sample has 44 instances of four jobs, mostly alone on a machine; they are dealt out among few instead."""
 
@@ -49,8 +49,15 @@ def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed
 
     Every machine has `TASKS` places. The lives of the replicas are laid end to end, and that tape is cut into the
     places, so tasks come and go at all times and are of every age at the beginning.
+
+    Raises
+    ------
+    InvalidValueError
+        There is no machine, or less time than one step of the region.
     """
-    steps, step = round(days * DAY / STEP_SECONDS), round(STEP_SECONDS * MICROSECONDS)
+    check_count("cell", "machines", machines, low=1)
+    check_number("cell", "days", days, low=STEP_SECONDS / DAY_SECONDS)
+    steps, step = round(days * DAY_SECONDS / STEP_SECONDS), round(STEP_SECONDS * MICROSECONDS)
     length = machines * TASKS * steps
     usage, limit, life = _tape(region, length, seed)
     place = np.arange(length) // steps
@@ -105,7 +112,7 @@ def read_google(folder: str | Path, *, machines: int, seed: int) -> TaskSamples:
     left out.
     """
     path = Path(folder) / GOOGLE_FILE
-    step = GOOGLE_STEP * MICROSECONDS
+    step = GOOGLE_STEP_SECONDS * MICROSECONDS
     task = pl.struct("collection_id", "instance_index").rank("dense").cast(pl.Int64).alias("task")
     usage, limit = pl.col("p90_cpu_usage").max().cast(pl.Float64), pl.col("cpu_limit").max().cast(pl.Float64)
     check = Checker(path)
@@ -121,8 +128,7 @@ def read_google(folder: str | Path, *, machines: int, seed: int) -> TaskSamples:
         .sort("task", "time")
     )
     if not len(rows):
-        check.add("no sample with a usage", "at least one")
-    check.raise_problems()
+        check.refuse("no sample with a usage", "at least one")
     tasks = rows["task"].to_numpy()
     machine = np.random.default_rng(seed).integers(0, machines, tasks.max() + 1)
     return TaskSamples.from_columns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import attrs
 import numpy as np
@@ -18,6 +18,9 @@ ROWS_LISTED = 5
 
 LARGEST = float(np.finfo(np.float32).max)
 """Samples are kept as 32-bit floats."""
+
+LATEST = 1e12
+"""Seconds, some 30,000 years, before or after the origin: as whole microseconds, times fit into 64 bits."""
 
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """What Polars raises where the contents of a file are damaged."""
@@ -67,15 +70,39 @@ class Checker:
             Their numbers in the file, from 1, where they are not those of the table, one after the other.
         """
         wrong = np.flatnonzero(mask)
+        numbers = self.rows_above + wrong + 1 if rows is None else rows.gather(wrong).to_numpy()
+        self.some_rows(numbers, lambda place: _text(found[int(wrong[place])]), expected, column)
+
+    def some_rows(
+        self,
+        rows: npt.NDArray[np.integer] | pl.Series,
+        found: Callable[[int], str],
+        expected: str,
+        column: str | None = None,
+    ) -> None:
+        """Note rows with one kind of problem: the first of them one by one, the others as a number beside the last.
+
+        Parameters
+        ----------
+        rows
+            Their numbers in the file, from 1.
+        found
+            Says what stands in the one at this place in `rows`.
+        expected, column
+            What should stand there, and in which column.
+        """
         alike = [at for at, old in enumerate(self.problems) if (old.column, old.expected) == (column, expected)]
-        for row in wrong[: max(0, ROWS_LISTED - len(alike))].tolist():
+        named = min(len(rows), max(0, ROWS_LISTED - len(alike)))
+        for place in range(named):
             alike.append(len(self.problems))
-            number = self.rows_above + row + 1 if rows is None else int(rows[row])
-            self.add(_text(found[row]), expected, number, column)
-            wrong = wrong[1:]
-        if len(wrong):
+            self.add(found(place), expected, int(rows[place]), column)
+        if len(rows) > named:
             last = self.problems[alike[-1]]
-            self.problems[alike[-1]] = attrs.evolve(last, count=last.count + len(wrong))
+            self.problems[alike[-1]] = attrs.evolve(last, count=last.count + len(rows) - named)
+
+    def distinct(self, values: pl.Series, column: str, expected: str) -> None:
+        """Note the rows that have what a row above has."""
+        self.bad_rows(~values.is_first_distinct().to_numpy(), column, values, expected)
 
     def columns(self, frame: pl.DataFrame, wanted: dict[str, str], rows: pl.Series | None = None) -> bool:
         """Check that the columns are there, of kind "text", "number" or "flag", without nulls; return whether so."""
@@ -98,7 +125,7 @@ class Checker:
 
     def read(self) -> pl.DataFrame:
         """Return the file as a data frame, or raise `TraceError` where its contents are damaged."""
-        return self._undamaged(lambda: pl.read_parquet(self.file))
+        return self._undamaged(lambda: pl.read_parquet(self.file, glob=False))
 
     def collect(self, query: pl.LazyFrame) -> pl.DataFrame:
         """Return what a query over the file gives, streaming, or raise `TraceError` where its contents are damaged."""
@@ -115,9 +142,12 @@ class Checker:
         try:
             return read()
         except DAMAGED as error:
-            self.add(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
-        self.raise_problems()
-        raise AssertionError
+            self.refuse(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
+
+    def refuse(self, found: str, expected: str, row: int | None = None, column: str | None = None) -> NoReturn:
+        """Raise `TraceError` with this problem and those noted before."""
+        self.add(found, expected, row, column)
+        raise TraceError(self.problems)
 
     def raise_problems(self) -> None:
         """Raise `TraceError` with all problems, if there are any."""
@@ -127,8 +157,13 @@ class Checker:
 
 def _is_kind(dtype: pl.DataType, kind: str) -> bool:
     if kind == "text":
-        return dtype in (pl.String, pl.Categorical, pl.Enum)
+        return is_text(dtype)
     return dtype == pl.Boolean if kind == "flag" else is_whole(dtype) or dtype.is_float()
+
+
+def is_text(dtype: pl.DataType) -> bool:
+    """Return whether a column holds text, in whatever form."""
+    return dtype in (pl.String, pl.Categorical, pl.Enum)
 
 
 def is_whole(dtype: pl.DataType) -> bool:

@@ -18,9 +18,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.errors import UnknownNameError
 from plb.risk.demand import DemandHistory
-from workloads.segments import bounds_of, first_where, maximum, percentile, spread, step_of_row
+from plb.validation import check_count, check_metrics
+from workloads.segments import first_where, maximum, percentile, rows_of, spread, step_of_row
 from workloads.trace import TraceSet
 
 GROWN = 0.95
@@ -122,9 +122,7 @@ def model_curves(traces: TraceSet) -> Columns:
     """Return the compressed models of `traces` replayed at the same times, shape (N, R) like its values."""
     models, bounds = compress_columns(traces), traces.series_start
     age = (step_of_row(bounds) * traces.step_seconds)[:, None]
-    initial, level, growth = (
-        np.repeat(column, np.diff(bounds), axis=0) for column in (models.initial, models.level, models.growth)
-    )
+    initial, level, growth = (spread(column, bounds) for column in (models.initial, models.level, models.growth))
     share = np.divide(age, growth, out=np.ones(growth.shape), where=age < growth)
     return np.asarray(initial + (level - initial) * share, np.float32)
 
@@ -182,10 +180,20 @@ def compression_effect(
     -------
     list
         One row for each e.
+
+    Raises
+    ------
+    UnknownNameError
+        A capacity is of no metric.
+    InvalidValueError
+        A number is not whole or out of range.
     """
-    for name in capacities:
-        if name not in traces.metric_names:
-            raise UnknownNameError("metric", name, traces.metric_names, "compression_effect")
+    item = "compression effect"
+    check_metrics(item, "capacities", capacities, traces.metric_names)
+    check_count(item, "samples", samples, low=1)
+    check_count(item, "stagger_steps", stagger_steps)
+    for count in tenants:
+        check_count(item, "tenants", count)
     limits = np.array([threshold * capacities.get(name, np.inf) for name in traces.metric_names])
     curves = traces.values, model_curves(traces)
     rng = np.random.default_rng(seed)
@@ -208,10 +216,8 @@ def _violations(
     limits: npt.NDArray[np.float64],
 ) -> list[bool]:
     """Return for each kind of curve whether the node is ever in violation."""
-    bounds = bounds_of(np.diff(start)[series])
-    step = step_of_row(bounds)
-    rows = step + spread(start[series], bounds)
-    time = step + spread(np.arange(len(series)) * stagger, bounds)
+    rows, bounds = rows_of(series, start)
+    time = step_of_row(bounds) + spread(np.arange(len(series)) * stagger, bounds)
     return [
         any(bool((np.bincount(time, curve[rows, i]) >= limit).any()) for i, limit in enumerate(limits))
         for curve in curves

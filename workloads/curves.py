@@ -13,7 +13,7 @@ import numpy.typing as npt
 from workloads.classes import class_limits
 from workloads.parameters import RegionParameters
 from workloads.population import STEPS_PER_HOUR, Population, Shape
-from workloads.segments import bounds_of, step_of_row
+from workloads.segments import bounds_of, rows_of, spread, step_of_row
 
 Rows = npt.NDArray[np.float32]
 Index = npt.NDArray[np.intp]
@@ -137,19 +137,11 @@ def _dips(shape: Shape, layout: Layout, regime: npt.NDArray[np.int32], levels: i
     return dips
 
 
-def _rows_of(series: Index, layout: Layout) -> tuple[Index, Index]:
-    """Return the rows of these series, and each row's position in `series`."""
-    length = layout.length[series]
-    start = bounds_of(length)
-    which = np.repeat(np.arange(len(series)), length)
-    return np.arange(start[-1]) + (layout.bounds[series] - start[:-1])[which], which
-
-
 def _reclaim_memory(tenants: Population, layout: Layout, out: npt.NDArray[np.float32]) -> None:
     """Take memory back at times; the CPU idles then."""
     series = np.flatnonzero(tenants.reclaim_depth[layout.owner] > 0.0)
-    rows, which = _rows_of(series, layout)
-    owner = layout.owner[series][which]
+    rows, bounds = rows_of(series, layout.bounds)
+    owner = spread(layout.owner[series], bounds)
     period = tenants.reclaim_period[owner]
     since = layout.step[rows] - tenants.reclaim_start[owner]
     idle = (since >= 0.0) & (since % period < tenants.reclaim_duty[owner] * period)
@@ -160,7 +152,7 @@ def _reclaim_memory(tenants: Population, layout: Layout, out: npt.NDArray[np.flo
 def _drop_disk(tenants: Population, layout: Layout, out: npt.NDArray[np.float32]) -> None:
     """Let disk demand fall for good."""
     series = np.flatnonzero(np.isfinite(tenants.drop_step[layout.owner]))
-    rows, which = _rows_of(series, layout)
-    owner = layout.owner[series][which]
+    rows, bounds = rows_of(series, layout.bounds)
+    owner = spread(layout.owner[series], bounds)
     late = layout.step[rows] >= tenants.drop_step[owner]
     out[rows[late], 2] *= (1.0 - tenants.drop_depth[owner[late]]).astype(np.float32)

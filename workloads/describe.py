@@ -17,11 +17,11 @@ import polars as pl
 from workloads.compression import GROWN
 from workloads.format import TRACES_FILE, check_traces
 from workloads.header import Header
-from workloads.trace import MetricInfo
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, MetricInfo
 
 HOURS = 24
 TENTHS = 10
-HOUR, DAY = 3600.0, 86_400.0
+HOUR, DAY = float(HOUR_SECONDS), float(DAY_SECONDS)
 LIVES = (10, 50, 90)
 """Percentiles of lifetimes that are reported."""
 GROWS = 0.1
@@ -156,11 +156,11 @@ def describe(path: str | Path) -> Description:
     """
     header, tenants = check_traces(path)
     samples = _samples(pl.scan_parquet(Path(path, TRACES_FILE), glob=False), tenants, header)
-    series = _series(samples, header)
-    names = [metric.name for metric in header.metrics]
-    ages = [pl.col(f"share_{name}").mean() for name in names]
-    days = samples.group_by("hour").agg(pl.col(names).mean()).collect(engine="streaming")
-    lives = samples.group_by("tenth").agg(ages).collect(engine="streaming")
+    places = range(len(header.metrics))
+    series = _series(samples, places)
+    days = samples.group_by("hour").agg(pl.col(f"usage_{i}").mean() for i in places).collect(engine="streaming")
+    lives = samples.group_by("tenth").agg(pl.col(f"share_{i}").mean() for i in places).collect(engine="streaming")
+    figures = (_metric(metric, i, header, series, days, lives) for i, metric in enumerate(header.metrics))
     return Description(
         provenance=header.provenance,
         step_seconds=header.step_seconds,
@@ -172,61 +172,81 @@ def describe(path: str | Path) -> Description:
         lifetime_hours=tenants["lifetime_s"].cast(pl.Float64).to_numpy() / HOUR,
         censored=tenants["censored"].to_numpy(),
         start_hours=tenants["start_s"].cast(pl.Float64).to_numpy() / HOUR if "start_s" in tenants.columns else None,
-        metrics=tuple(_metric(metric, series, days, lives) for metric in header.metrics),
+        metrics=tuple(figures),
     )
 
 
 def _samples(samples: pl.LazyFrame, tenants: pl.DataFrame, header: Header) -> pl.LazyFrame:
-    """Return the samples with the hour of the day, the tenth of the tenant's life, and the shares of MaxUsage."""
+    """Return the samples with their step, the hour of the day, the tenth of the tenant's life, and shares of MaxUsage.
+
+    Columns of metrics are numbered, as a metric may have any name. Times, which the format lets be off a little, count
+    as the steps that they mean.
+    """
+    numbered = dict(enumerate(metric.name for metric in header.metrics))
     start = "start_s" if "start_s" in tenants.columns else pl.lit(0, pl.Int64).alias("start_s")
-    limits = [f"max_{metric.name}" for metric in header.metrics]
-    joined = samples.join(tenants.lazy().select("tenant", "lifetime_s", start, *limits), on="tenant", how="left")
-    shares = [
-        pl.when(pl.col(f"max_{name}") > 0).then(pl.col(name) / pl.col(f"max_{name}")).alias(f"share_{name}")
-        for name in (metric.name for metric in header.metrics)
-    ]
-    return joined.with_columns(
-        ((pl.col("start_s") + pl.col("time_s")) % int(DAY) // int(HOUR)).cast(pl.Int32).alias("hour"),
-        (pl.col("time_s") * TENTHS // pl.col("lifetime_s")).cast(pl.Int32).alias("tenth"),
-        *shares,
+    of_tenant = tenants.lazy().select(
+        "tenant",
+        start,
+        _in_steps("lifetime_s", header).alias("steps"),
+        *(pl.col(f"max_{name}").alias(f"limit_{i}") for i, name in numbered.items()),
+    )
+    of_sample = samples.select(
+        "tenant",
+        "role",
+        _in_steps("time_s", header).alias("step"),
+        *(pl.col(name).alias(f"usage_{i}") for i, name in numbered.items()),
+    )
+    time = pl.col("start_s") + pl.col("step") * int(header.step_seconds)
+    return of_sample.join(of_tenant, on="tenant", how="left").with_columns(
+        (time % int(DAY) // int(HOUR)).cast(pl.Int32).alias("hour"),
+        (pl.col("step") * TENTHS // pl.col("steps")).cast(pl.Int32).alias("tenth"),
+        *(
+            pl.when(pl.col(f"limit_{i}") > 0).then(pl.col(f"usage_{i}") / pl.col(f"limit_{i}")).alias(f"share_{i}")
+            for i in numbered
+        ),
     )
 
 
-def _series(samples: pl.LazyFrame, header: Header) -> pl.DataFrame:
-    """Return one row a series: rows, and of each metric mean, highest, first, last, limit and time of growth."""
-    keys, names = ["tenant", "role"], [metric.name for metric in header.metrics]
-    time = pl.col("time_s")
+def _in_steps(column: str, header: Header) -> pl.Expr:
+    return (pl.col(column) / header.step_seconds).round().cast(pl.Int64)
+
+
+def _series(samples: pl.LazyFrame, places: range) -> pl.DataFrame:
+    """Return one row a series: rows, and of each metric mean, highest, first, last, limit and step of growth."""
+    keys, step = ["tenant", "role"], pl.col("step")
     columns = [
         column
-        for name in names
+        for i in places
         for column in (
-            pl.col(name).cast(pl.Float64).mean().alias(f"mean_{name}"),
-            pl.col(name).max().alias(f"highest_{name}"),
-            pl.col(name).filter(time == 0).sum().alias(f"first_{name}"),
-            pl.col(name).filter(time == pl.col("lifetime_s") - int(header.step_seconds)).sum().alias(f"last_{name}"),
-            pl.col(f"max_{name}").first().alias(f"limit_{name}"),
+            pl.col(f"usage_{i}").cast(pl.Float64).mean().alias(f"mean_{i}"),
+            pl.col(f"usage_{i}").max().alias(f"highest_{i}"),
+            pl.col(f"usage_{i}").filter(step == 0).sum().alias(f"first_{i}"),
+            pl.col(f"usage_{i}").filter(step == pl.col("steps") - 1).sum().alias(f"last_{i}"),
+            pl.col(f"limit_{i}").first(),
         )
     ]
     series = samples.group_by(keys).agg(pl.len().alias("rows"), *columns)
     whole = series.collect(engine="streaming")
-    highest = whole.lazy().select(*keys, *(f"highest_{name}" for name in names))
+    highest = whole.lazy().select(*keys, *(f"highest_{i}" for i in places))
     grown = [
-        time.filter(pl.col(name) >= GROWN * pl.col(f"highest_{name}")).min().alias(f"growth_{name}") for name in names
+        step.filter(pl.col(f"usage_{i}") >= GROWN * pl.col(f"highest_{i}")).min().alias(f"growth_{i}") for i in places
     ]
-    times = samples.join(highest, on=keys, how="left").group_by(keys).agg(grown).collect(engine="streaming")
-    return whole.join(times, on=keys, how="left").sort(keys)
+    steps = samples.join(highest, on=keys, how="left").group_by(keys).agg(grown).collect(engine="streaming")
+    return whole.join(steps, on=keys, how="left").sort(keys)
 
 
-def _metric(metric: MetricInfo, series: pl.DataFrame, days: pl.DataFrame, lives: pl.DataFrame) -> MetricFigures:
-    name, rows = metric.name, series["rows"].to_numpy()
+def _metric(
+    metric: MetricInfo, place: int, header: Header, series: pl.DataFrame, days: pl.DataFrame, lives: pl.DataFrame
+) -> MetricFigures:
+    rows = series["rows"].to_numpy()
     mean, highest, first, last, limit, growth = (
-        series[f"{field}_{name}"].cast(pl.Float64).to_numpy()
+        series[f"{field}_{place}"].cast(pl.Float64).to_numpy()
         for field in ("mean", "highest", "first", "last", "limit", "growth")
     )
     known, used = limit > 0, highest > 0
     total = float((mean * rows).sum())
     rise = np.divide(last - first, highest, out=np.zeros(len(rows)), where=used)
-    daily = _places(days, "hour", name, HOURS)
+    daily = _places(days, "hour", f"usage_{place}", HOURS)
     return MetricFigures(
         metric=metric,
         mean=total / float(rows.sum()),
@@ -236,9 +256,9 @@ def _metric(metric: MetricInfo, series: pl.DataFrame, days: pl.DataFrame, lives:
         peak_shares=highest[known] / limit[known],
         growing=float((rise > GROWS).mean()),
         rise=float(np.median(rise)),
-        growth_hours=float(np.median(growth)) / HOUR,
+        growth_hours=float(np.median(growth)) * header.step_seconds / HOUR,
         daily=daily * _ratio(float(rows.sum()), total),
-        life=_places(lives, "tenth", f"share_{name}", TENTHS),
+        life=_places(lives, "tenth", f"share_{place}", TENTHS),
     )
 
 

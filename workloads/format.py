@@ -21,13 +21,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plb.model import Role
 from workloads.checks import Checker
 from workloads.header import Header, read_header
 from workloads.history_format import read_history, write_history
 from workloads.segments import spread, step_of_row
 from workloads.trace import TraceSet
-from workloads.validation import SeriesTable, check_samples, check_tenants
+from workloads.validation import ROLES, SeriesTable, check_samples, check_tenants
 from workloads.writing import write_parquet
 
 __all__ = [
@@ -44,7 +43,6 @@ __all__ = [
 TRACES_FILE, TENANTS_FILE = "traces.parquet", "tenants.parquet"
 BATCH_ROWS = 100_000
 """Rows that `check_traces` holds at a time."""
-ROLES = tuple(role.name.lower() for role in Role)
 
 
 def holds_traces(folder: str | Path) -> bool:
@@ -111,9 +109,8 @@ def _checked_tenants(folder: Path) -> tuple[Header, pl.DataFrame]:
     header = read_header(folder / TRACES_FILE, "traces")
     of_tenants = read_header(folder / TENANTS_FILE, "tenants")
     if (header.metrics, header.step_seconds) != (of_tenants.metrics, of_tenants.step_seconds):
-        checker = Checker(folder / TENANTS_FILE)
-        checker.add("other metrics or another step in the metadata", f"those of {TRACES_FILE}")
-        checker.raise_problems()
+        found = "other metrics or another step in the metadata"
+        Checker(folder / TENANTS_FILE).refuse(found, f"those of {TRACES_FILE}")
     tenants = Checker(folder / TENANTS_FILE).read()
     check_tenants(tenants, header, folder / TENANTS_FILE)
     return header, tenants
@@ -134,7 +131,7 @@ def samples_frame(traces: TraceSet) -> pl.DataFrame:
     columns: dict[str, Any] = {
         "tenant": texts(traces.tenant_names(), owner),
         "tenant_class": texts(np.asarray(traces.classes), traces.class_code[owner]),
-        "role": texts(np.asarray(ROLES), traces.series_role),
+        "role": texts(np.asarray(list(ROLES)), traces.series_role),
         "time_s": step_of_row(start) * traces.step_seconds,
     }
     return pl.DataFrame(columns | {name: traces.values[:, i] for i, name in enumerate(traces.metric_names)})

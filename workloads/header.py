@@ -10,12 +10,16 @@ from typing import Any
 import attrs
 import polars as pl
 
-from workloads.checks import DAMAGED
-from workloads.errors import TraceError, TraceProblem
+from plb.errors import InvalidValueError
+from plb.validation import check_name, check_number
+from workloads.checks import DAMAGED, Checker
 from workloads.trace import MetricInfo
 
 KEY = "plb"
 VERSION = 1
+COLUMNS = ("tenant", "tenant_class", "role", "time_s")
+"""Of traces, beside one for each metric."""
+WHOLE_STEP = "a whole number >= 1"
 
 
 @attrs.frozen(kw_only=True)
@@ -29,15 +33,32 @@ class Header:
     metrics
         Names, units and trends of the metrics.
     step_seconds
-        Sampling interval, seconds.
+        Sampling interval, a whole number of seconds.
     provenance
         Where the data come from: any JSON object, such as region, digest and seed.
+
+    Raises
+    ------
+    InvalidValueError
+        A file could not be read with such a step or such names of metrics.
     """
 
     kind: str
     metrics: tuple[MetricInfo, ...]
     step_seconds: float
     provenance: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        item, step = f"{self.kind} file", check_number(f"{self.kind} file", "step_seconds", self.step_seconds, low=1.0)
+        if not step.is_integer():
+            raise InvalidValueError(item, "step_seconds", self.step_seconds, WHOLE_STEP)
+        names = [check_name(f"{item}: metric", metric.name) for metric in self.metrics]
+        if not names or len(set(names)) < len(names):
+            raise InvalidValueError(item, "metrics", names, "at least one metric, and names that differ")
+        taken = set(names) & set(COLUMNS) if self.kind == "traces" else ()
+        if taken:
+            allowed = f"names that are none of the other columns, {', '.join(COLUMNS)}"
+            raise InvalidValueError(item, "metrics", names, allowed)
 
     def metadata(self) -> dict[str, str]:
         """Return the header as key-value metadata for a Parquet file."""
@@ -54,26 +75,24 @@ class Header:
 def read_header(path: Path, kind: str) -> Header:
     """Return the header of a file, or raise `TraceError` where it is no file of this kind and version."""
     expected = (
-        f"JSON with format {kind!r}, version {VERSION}, step_s a whole number >= 1 "
+        f"JSON with format {kind!r}, version {VERSION}, step_s {WHOLE_STEP} "
         'and metrics [{"name", "unit", "trend"}] with names that are not empty and differ'
     )
+    check = Checker(path)
     try:
         text = pl.read_parquet_metadata(path).get(KEY)
     except FileNotFoundError:
-        raise TraceError([TraceProblem(str(path), None, None, "no such file", f"a {kind} file")]) from None
+        check.refuse("no such file", f"a {kind} file")
     except DAMAGED as error:
-        raise TraceError(
-            [TraceProblem(str(path), None, None, f"no Parquet file ({str(error)[:200]})", f"a {kind} file")]
-        ) from None
+        check.refuse(f"no Parquet file ({str(error)[:200]})", f"a {kind} file")
     try:
         content = json.loads(text or "null")
         header = _header(content)
         good = content["format"] == kind and content["version"] == VERSION
-        good = good and header.step_seconds >= 1 and header.step_seconds.is_integer()
     except (TypeError, KeyError, ValueError):
         good = False
     if not good:
-        raise TraceError([TraceProblem(str(path), None, None, f"metadata {KEY} = {text!r}", expected)])
+        check.refuse(f"metadata {KEY} = {text!r}", expected)
     return header
 
 
@@ -81,10 +100,8 @@ def _header(content: dict[str, Any]) -> Header:
     metrics = tuple(MetricInfo(str(m["name"]), str(m["unit"]), bool(m["trend"])) for m in content["metrics"])
     if any(not isinstance(m["trend"], bool) for m in content["metrics"]):
         raise ValueError("trend must be true or false")
-    if not all(isinstance(m["name"], str) and m["name"].strip() for m in content["metrics"]):
-        raise ValueError("names must be texts that are not empty")
-    if not metrics or len({metric.name for metric in metrics}) < len(metrics):
-        raise ValueError("metrics must be there, and differ in name")
+    if not all(isinstance(m["name"], str) for m in content["metrics"]):
+        raise ValueError("names must be texts")
     return Header(
         kind=content["format"],
         metrics=metrics,

@@ -83,9 +83,7 @@ def read_history(path: str | Path) -> DemandHistory:
     try:
         return _history(frame, names)
     except PlbError as error:
-        check.add(str(error), "a demand history")
-        check.raise_problems()
-        raise
+        check.refuse(str(error), "a demand history")
 
 
 def _history(frame: pl.DataFrame, names: list[str]) -> DemandHistory:

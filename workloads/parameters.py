@@ -15,8 +15,8 @@ from typing import Any
 
 import attrs
 
-from plb.errors import InvalidValueError, PlbError, UnknownNameError
-from plb.model import check_name, check_number
+from plb.errors import PlbError, UnknownNameError
+from plb.validation import check_kind, check_mapping, check_name, check_number
 
 PUBLISHED_SHARE = 0.90
 """Share of tenants that reach 95 % of their maximum early ([1] section 3.1: "over 90 %")."""
@@ -26,6 +26,8 @@ LARGEST_BIAS = 20.0
 """Of sizes: beyond, there is only the smallest."""
 HIGHEST = 1e4
 """Of times, in hours or days."""
+USAGES = ("cpu", "memory", "disk_local", "disk_tempdb")
+"""Parameters that are a `Usage`."""
 AIMED_SHARE = 0.915
 """What the generator aims at, so that 10,000 random tenants show over 90 % (their standard error is 0.3 %)."""
 
@@ -46,8 +48,9 @@ class Usage:
     sigma: float
 
     def __attrs_post_init__(self) -> None:
-        check_number("usage", "median", self.median, high=1.0, low_open=True, high_open=True)
-        check_number("usage", "sigma", self.sigma, high=LARGEST_SIGMA)
+        median = check_number("usage", "median", self.median, high=1.0, low_open=True, high_open=True)
+        object.__setattr__(self, "median", median)
+        object.__setattr__(self, "sigma", check_number("usage", "sigma", self.sigma, high=LARGEST_SIGMA))
 
 
 @attrs.frozen(kw_only=True)
@@ -144,11 +147,11 @@ class RegionParameters:
 
     def __attrs_post_init__(self) -> None:
         check_name("region", self.name)
-        for field in attrs.fields(type(self)):
-            value = getattr(self, field.name)
-            if isinstance(value, float | int):
-                low, high = lowest(field.name), highest(field.name)
-                check_number(f"region {self.name}", field.name, value, low=low, high=high)
+        for name in attrs.fields_dict(type(self)):
+            if name in USAGES:
+                check_kind(f"region {self.name}", name, getattr(self, name), Usage)
+            elif name != "name":
+                object.__setattr__(self, name, self._checked_number(name, getattr(self, name)))
         for kind in ("initial", "secondary_cpu", "secondary_memory"):
             high = getattr(self, f"{kind}_high")
             check_number(f"region {self.name}", f"{kind}_low", getattr(self, f"{kind}_low"), high=high)
@@ -173,34 +176,44 @@ class RegionParameters:
         InvalidValueError
             If a value lies outside its range.
         """
-        found: dict[str, Any] = {}
-        for name, value in changes.items():
-            _check_known(f"parameter of region {self.name}", name, RegionParameters)
-            present = getattr(self, name)
-            if not isinstance(present, Usage):
-                found[name] = check_number(f"region {self.name}", name, value)
-                continue
-            if not isinstance(value, Mapping):
-                raise InvalidValueError(f"region {self.name}", name, value, "a table, such as {median = 0.1}")
-            parts = {}
-            for part, number in value.items():
-                _check_known(f"parameter of {name} of region {self.name}", part, Usage)
-                item, field, open_ends = f"region {self.name}", f"{name}.{part}", part == "median"
-                parts[part] = check_number(
-                    item, field, number, high=highest(field), low_open=open_ends, high_open=open_ends
-                )
-            found[name] = attrs.evolve(present, **parts)
+        found: dict[str, Any] = {name: self._changed_to(name, value) for name, value in changes.items()}
         return attrs.evolve(self, **found)
 
     def refused(self, changes: Mapping[str, Any]) -> Iterator[PlbError]:
-        """Yield why `changed` refuses each of the changes, if it does."""
+        """Yield why `changed` refuses each of the changes or, where it refuses none of them, all together."""
+        each_is_fine = True
         for name, value in changes.items():
             single = [{part: number} for part, number in value.items()] if isinstance(value, Mapping) else [value]
             for one in single:
                 try:
-                    self.changed({name: one})
+                    self._changed_to(name, one)
                 except PlbError as error:
+                    each_is_fine = False
                     yield error
+        if each_is_fine:
+            try:
+                self.changed(changes)
+            except PlbError as error:
+                yield error
+
+    def _changed_to(self, name: str, value: object) -> float | Usage:
+        """Return what a parameter becomes by a change, if that is within its range."""
+        _check_known(f"parameter of region {self.name}", name, RegionParameters)
+        if name not in USAGES:
+            return self._checked_number(name, value)
+        given = check_mapping(f"region {self.name}", name, value, "a table, such as {median = 0.1}")
+        parts = {}
+        for part, number in given.items():
+            _check_known(f"parameter of {name} of region {self.name}", part, Usage)
+            item, field, open_ends = f"region {self.name}", f"{name}.{part}", part == "median"
+            parts[part] = check_number(
+                item, field, number, high=highest(field), low_open=open_ends, high_open=open_ends
+            )
+        present: Usage = getattr(self, name)
+        return attrs.evolve(present, **parts)
+
+    def _checked_number(self, name: str, value: Any) -> float:
+        return check_number(f"region {self.name}", name, value, low=lowest(name), high=highest(name))
 
     @property
     def stream(self) -> int:

@@ -12,14 +12,27 @@ import numpy.typing as npt
 
 from workloads.classes import LOCAL, REMOTE, SERVERLESS, class_limits
 from workloads.parameters import RegionParameters, Usage
-from workloads.trace import STEP_SECONDS
+from workloads.trace import HOUR_SECONDS, STEP_SECONDS
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-STEPS_PER_HOUR = 3600.0 / STEP_SECONDS
+STEPS_PER_HOUR = HOUR_SECONDS / STEP_SECONDS
 SHORTEST_LIFE = 3
 """Steps; shorter lives leave no trace worth keeping. Free."""
+RECLAIM_DEPTH, RECLAIM_DUTY = (0.3, 0.9), (0.1, 0.5)
+"""Least and most share of memory that is given back, and of the period for which it is. Free."""
+RECLAIM_PERIOD = 6.0, 30.0
+"""Hours, at the least and at the most. Free."""
+LATEST_RECLAIM = 0.5
+"""Share of the lifetime after growth within which memory is first reclaimed. Free."""
+DROP_DEPTH, DROP_AT = (0.15, 0.5), (0.2, 0.9)
+"""Least and most share of disk demand that goes away for good, and of the lifetime that has passed then. Free; the
+least is more than the 10 % that count as a drop ([1] section 3.1)."""
+EARLY_GROWTH, LATE_GROWTH = 0.5, (0.8, 1.0)
+"""Share of the lifetime that growth takes: of most at the most, and of those that grow throughout. Free."""
+LATE_BEND = 0.3
+"""Most `Shape.bend` of those that grow throughout, so that they are near their maximum late. Free."""
 
 
 class Shape(NamedTuple):
@@ -91,12 +104,12 @@ def draw_population(region: RegionParameters, count: int, rng: np.random.Generat
         daily=rng.uniform(0.0, region.cpu_daily, count),
         memory=memory,
         disk=disk,
-        reclaim_depth=np.where(reclaims, rng.uniform(0.3, 0.9, count), 0.0),
-        reclaim_start=memory.growth + rng.uniform(0.0, 0.5, count) * lifetime,
-        reclaim_period=rng.uniform(6.0, 30.0, count) * STEPS_PER_HOUR,
-        reclaim_duty=rng.uniform(0.1, 0.5, count),
-        drop_step=np.where(drops, rng.uniform(0.2, 0.9, count) * lifetime, np.inf),
-        drop_depth=rng.uniform(0.15, 0.5, count),
+        reclaim_depth=np.where(reclaims, rng.uniform(*RECLAIM_DEPTH, count), 0.0),
+        reclaim_start=memory.growth + rng.uniform(0.0, LATEST_RECLAIM, count) * lifetime,
+        reclaim_period=rng.uniform(*RECLAIM_PERIOD, count) * STEPS_PER_HOUR,
+        reclaim_duty=rng.uniform(*RECLAIM_DUTY, count),
+        drop_step=np.where(drops, rng.uniform(*DROP_AT, count) * lifetime, np.inf),
+        drop_depth=rng.uniform(*DROP_DEPTH, count),
         secondary_cpu=rng.uniform(region.secondary_cpu_low, region.secondary_cpu_high, count),
         secondary_memory=rng.uniform(region.secondary_memory_low, region.secondary_memory_high, count),
     )
@@ -158,13 +171,13 @@ def _shape(
     within = region.growth_within * (region.disk_growth_ratio if is_disk else 1.0)
     median = region.growth_median(within, grower_share)
     grows = rng.random(count) < grower_share
-    early = np.minimum(median * np.exp(region.growth_sigma * rng.standard_normal(count)), 0.5)
-    growth = np.where(grows, rng.uniform(0.8, 1.0, count), early) * lifetime.astype(np.float64)
+    early = np.minimum(median * np.exp(region.growth_sigma * rng.standard_normal(count)), EARLY_GROWTH)
+    growth = np.where(grows, rng.uniform(*LATE_GROWTH, count), early) * lifetime.astype(np.float64)
     return Shape(
         peak=peak,
         growth=growth,
         initial=rng.uniform(region.initial_low, region.initial_high, count),
-        bend=rng.uniform(0.0, 1.0, count) * np.where(grows, 0.3, 1.0),
+        bend=rng.uniform(0.0, 1.0, count) * np.where(grows, LATE_BEND, 1.0),
         creep=rng.uniform(0.0, region.creep, count),
         noise=rng.uniform(0.0, region.disk_noise if is_disk else region.memory_noise, count),
     )

@@ -21,15 +21,17 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.errors import InvalidValueError, UnknownNameError
+from plb.validation import check_names
 from workloads.checks import Checker
 from workloads.format import TRACES_FILE, read_traces
+from workloads.readers.bitbrains_rows import FILE as BITBRAINS_FILE
 from workloads.readers.bitbrains_rows import KEYS, check_keys
 from workloads.readers.chunks import ROW
 from workloads.realisations import UNKNOWN, Ints, UsageSamples
 from workloads.segments import bounds_of, maximum, spread
 from workloads.trace import MetricInfo
 
-PLANETLAB_FILE, BITBRAINS_FILE = "planetlab.parquet", "rnd_5min.parquet"
+PLANETLAB_FILE = "planetlab.parquet"
 LEAST_SAMPLES = 24
 """[2] section 3.1: tasks of two hours or longer, at 5 minutes a sample."""
 BINS_A_DAY = 288
@@ -66,10 +68,8 @@ def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> Us
         file = given / name if given.is_dir() else given
         if file.name == name and file.is_file():
             return _without_small(file, read(file, resources))
-    check = Checker(given)
-    check.add("no such trace", f"{PLANETLAB_FILE}, {BITBRAINS_FILE} or {TRACES_FILE}, or a directory with one of them")
-    check.raise_problems()
-    raise AssertionError
+    expected = f"{PLANETLAB_FILE}, {BITBRAINS_FILE} or {TRACES_FILE}, or a directory with one of them"
+    Checker(given).refuse("no such trace", expected)
 
 
 def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
@@ -78,8 +78,7 @@ def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     check = Checker(file)
     table = check.read()
     if "cpu_pct" not in table.columns or not isinstance(table["cpu_pct"].dtype, pl.List):
-        check.add(f"columns {', '.join(table.columns)}", "a column of lists of numbers", column="cpu_pct")
-        check.raise_problems()
+        check.refuse(f"columns {', '.join(table.columns)}", "a column of lists of numbers", column="cpu_pct")
     table = table.with_row_index(ROW, 1).filter(pl.col("cpu_pct").list.len() > 0)
     lists = table["cpu_pct"]
     flat = table.select(ROW, "cpu_pct").explode("cpu_pct")
@@ -107,7 +106,7 @@ def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     table = check.collect(rows.select(ROW, *KEYS, *columns).sort(KEYS))
     _check_numbers(check, table, columns, table[ROW])
     day = table["bin"].to_numpy().astype(np.int64) // BINS_A_DAY
-    key = table["vm"].to_numpy().astype(np.int64) * 2**20 + day
+    key = table["vm"].to_numpy().astype(np.int64) * 2**32 + day  # both are below 2^31
     first = np.flatnonzero(np.diff(key, prepend=-1))
     values = np.stack([table[name].to_numpy().astype(np.float32) for name in columns], axis=1)
     start = np.append(first, len(key)).astype(np.int64)
@@ -129,7 +128,7 @@ def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) ->
 def _chosen(known: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Path) -> tuple[MetricInfo, ...]:
     """Return the resources of these names, in the order of the names."""
     of_name = {metric.name: metric for metric in known}
-    wanted = list(names) if names else ["cpu" if "cpu" in of_name else known[0].name]
+    wanted = check_names("traces", "resources", names or ["cpu" if "cpu" in of_name else known[0].name])
     for name in wanted:
         if name not in of_name:
             raise UnknownNameError("resource", name, of_name, str(file))
@@ -153,9 +152,8 @@ def _without_small(file: Path, found: UsageSamples) -> UsageSamples:
     if found.tasks:
         keep &= (maximum(found.values, found.start) > 0).any(axis=1)
     if not keep.any():
-        check = Checker(file)
-        check.add(f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples", "at least one such task")
-        check.raise_problems()
+        wanted = f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
+        Checker(file).refuse(wanted, "at least one such task")
     return UsageSamples(
         found.resources,
         found.values[spread(keep, found.start)],

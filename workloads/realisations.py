@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.errors import InvalidValueError
+from plb.validation import check_count
 from workloads.segments import bounds_of, mean, spread
 from workloads.trace import MetricInfo
 
@@ -108,12 +109,11 @@ class UsageSamples:
 
         What is left over at the end of a task joins the mean before it, so each sample counts once.
         """
-        if samples < 1:
-            raise InvalidValueError("samples", "averaged over", samples, "a whole number >= 1")
+        check_count("samples", "averaged over", samples, low=1)
         lengths = np.diff(self.start)
         blocks = np.maximum(lengths // samples, 1)
         start = bounds_of(blocks)
         within = np.arange(start[-1]) - spread(start[:-1], start)
         first = spread(self.start[:-1], start) + within * samples
         averages = mean(self.values, np.append(first, self.start[-1])).astype(np.float32)
-        return UsageSamples(self.resources, averages, start, self.left_out)
+        return UsageSamples(self.resources, averages, start, self.left_out, self.period)

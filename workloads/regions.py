@@ -16,8 +16,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from plb.model import Role, check_count
+from plb.model import Role
 from plb.risk.demand import DemandHistory
+from plb.validation import check_count
 from workloads.classes import CLASSES, METRICS, class_limits, class_replicas
 from workloads.compression import Compressed, compress_columns
 from workloads.curves import Layout, demand_curves
@@ -128,6 +129,8 @@ def generate_chunks(
     parameters: RegionParameters, tenants: int, seed: int, first_tenant: int = 0, chunk: int = CHUNK
 ) -> Iterator[TraceSet]:
     """Generate the same tenants as `generate`, at most `chunk` of them at a time, so that memory stays small."""
+    check_count("generate", "tenants", tenants, low=1)
+    check_count("generate", "chunk", chunk, low=1)
     start, last = first_tenant, first_tenant + tenants
     while start < last:
         end = min((start // chunk + 1) * chunk, last)  # ends at multiples, so that no block is generated twice

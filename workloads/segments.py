@@ -22,8 +22,8 @@ def bounds_of(lengths: npt.NDArray[Any]) -> Bounds:
 
 
 def spread(per_segment: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[Any]:
-    """Return one value a row from one value a segment."""
-    return np.repeat(per_segment, np.diff(bounds))
+    """Return one value a row from one value a segment; of (S, R), (N, R)."""
+    return np.repeat(per_segment, np.diff(bounds), axis=0)
 
 
 def step_of_row(bounds: Bounds) -> npt.NDArray[np.int32]:
@@ -31,6 +31,12 @@ def step_of_row(bounds: Bounds) -> npt.NDArray[np.int32]:
     rows = np.arange(bounds[-1], dtype=np.int32)
     rows -= spread(bounds[:-1].astype(np.int32), bounds)
     return rows
+
+
+def rows_of(segments: npt.NDArray[Any], bounds: Bounds) -> tuple[npt.NDArray[np.int64], Bounds]:
+    """Return the rows of these segments, one segment after the other, and the bounds of the segments in them."""
+    chosen = bounds_of(np.diff(bounds)[segments])
+    return np.arange(chosen[-1]) + spread(bounds[segments] - chosen[:-1], chosen), chosen
 
 
 def first_where(mask: npt.NDArray[np.bool_], bounds: Bounds) -> npt.NDArray[np.int64]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from workloads.parameters import PUBLISHED_SHARE, RegionParameters
 from workloads.regions import generate_chunks
 from workloads.tenant_figures import GROWS_THROUGHOUT, KEPT, TraceStatistics, join_statistics, trace_statistics
+from workloads.trace import HOUR_SECONDS
 
 __all__ = ["StatisticRow", "TraceStatistics", "check_region", "join_statistics", "rank_correlation", "trace_statistics"]
 
@@ -64,6 +65,7 @@ def check_region(parameters: RegionParameters, tenants: int = TENANTS, seed: int
     -------
     list
         One row a statistic. Rows whose `within` is None have nothing published in figures and show what the region is.
+        Without serverless tenants, or others, there is no row that compares them.
     """
     found = join_statistics(trace_statistics(part) for part in generate_chunks(parameters, tenants, seed))
     return [*_growth_rows(found, parameters), *_drop_rows(found), *_cpu_rows(found), *_other_rows(found)]
@@ -94,9 +96,10 @@ def _drop_rows(found: TraceStatistics) -> Iterator[StatisticRow]:
         yield StatisticRow(title, f"< {most:.0%}", SHAPE, share, share < most)
     serverless = np.char.startswith(found.tenant_class, "GP_S")
     dropped = found.trends["memory"].dropped
-    ratio = float(np.mean(dropped[serverless]) / max(float(np.mean(dropped[~serverless])), 1e-9))
-    title = "memory drops of serverless tenants, as a multiple of the others'"
-    yield StatisticRow(title, "> 1", SHAPE, ratio, ratio > 1.0)
+    if serverless.any() and not serverless.all():
+        ratio = float(np.mean(dropped[serverless]) / max(float(np.mean(dropped[~serverless])), 1e-9))
+        title = "memory drops of serverless tenants, as a multiple of the others'"
+        yield StatisticRow(title, "> 1", SHAPE, ratio, ratio > 1.0)
 
 
 def _cpu_rows(found: TraceStatistics) -> Iterator[StatisticRow]:
@@ -118,7 +121,7 @@ def _other_rows(found: TraceStatistics) -> Iterator[StatisticRow]:
         "tenants with local storage": np.mean(np.char.startswith(classes, "BC")),
         "serverless tenants": np.mean(np.char.startswith(classes, "GP_S")),
         "tenant classes that occur": len(np.unique(classes)),
-        "lifetime, median hours": np.median(found.lifetime) / 3600.0,
+        "lifetime, median hours": np.median(found.lifetime) / HOUR_SECONDS,
         "lifetimes cut by the window": np.mean(found.censored),
         "mean CPU as a share of its limit": np.mean(found.bursts["cpu"].usage),
         "peak memory as a share of its limit, mean": np.mean(found.trends["memory"].usage),
@@ -133,6 +136,8 @@ def _high(values: npt.NDArray[np.float64]) -> float:
 
 
 def rank_correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
-    """Return Spearman's rank correlation; ties take their order of appearance."""
+    """Return Spearman's rank correlation; ties take their order of appearance. Of fewer than two values: NaN."""
+    if len(one) < 2:
+        return float("nan")
     ranks = [np.argsort(np.argsort(values, kind="stable")).astype(np.float64) for values in (one, other)]
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

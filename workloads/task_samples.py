@@ -18,14 +18,12 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.risk.peaks import Predictions, TaskSamples
-from plb.risk.peaks.samples import AMOUNTS, allowed_amounts, order_of, same_as_above
-from workloads.checks import DAMAGED, Checker, is_whole
+from plb.risk.peaks.samples import AMOUNTS, STEP_SECONDS, allowed_amounts, order_of, same_as_above
+from workloads.checks import DAMAGED, LATEST, Checker, is_text, is_whole
 from workloads.writing import write_csv, write_parquet
 
 CSV, PARQUET = ".csv", ".parquet"
 MICROSECONDS = 1_000_000
-LATEST = 1e12
-"""Seconds, some 30,000 years: times are kept as whole microseconds."""
 NAMES, NUMBERS = ("machine", "task"), ("time_s", "usage", "limit")
 EXPECTED = {
     "machine": "a name or a whole number",
@@ -61,7 +59,7 @@ class SampleTable:
         return time // MICROSECONDS if self.whole_seconds else time / MICROSECONDS
 
 
-def read_task_samples(path: str | Path, *, step_seconds: float = 300.0) -> SampleTable:
+def read_task_samples(path: str | Path, *, step_seconds: float = STEP_SECONDS) -> SampleTable:
     """Read samples from a file, CSV or Parquet by its name.
 
     Parameters
@@ -81,9 +79,9 @@ def read_task_samples(path: str | Path, *, step_seconds: float = 300.0) -> Sampl
     frame = _read(check, Path(path))
     codes = {name: _codes(check, frame, name) for name in NAMES}
     columns = {name: _numbers(check, frame, name) for name in NUMBERS}
-    if not check.problems and not len(frame):
-        check.add("no rows", "at least one sample")
     check.raise_problems()
+    if not len(frame):
+        check.refuse("no rows", "at least one sample")
     frame = frame.select("time_s")  # names take more memory than all else
     machines, machine = codes["machine"]
     _, task = codes["task"]
@@ -150,14 +148,12 @@ def _read(check: Checker, path: Path) -> pl.DataFrame:
         check.add("no such file", "samples of tasks")
     check.raise_problems()
     try:
-        frame = _read_csv(path) if path.suffix.lower() == CSV else pl.read_parquet(path)
+        frame = _read_csv(path) if path.suffix.lower() == CSV else pl.read_parquet(path, glob=False)
     except DAMAGED as error:
         row = _overlong_row(path) if path.suffix.lower() == CSV else None
         if row is None:
-            check.add(f"damaged contents ({str(error)[:200]})", "a file that can be read")
-        else:
-            check.add("more values than columns", "as many as the header has", row)
-        check.raise_problems()
+            check.refuse(f"damaged contents ({str(error)[:200]})", "a file that can be read")
+        check.refuse("more values than columns", "as many as the header has", row)
     for name in (*NAMES, *NUMBERS):
         if name not in frame.columns:
             check.add(f"columns {', '.join(frame.columns)}", EXPECTED[name], column=name)
@@ -167,7 +163,7 @@ def _read(check: Checker, path: Path) -> pl.DataFrame:
 
 def _read_csv(path: Path) -> pl.DataFrame:
     names = dict.fromkeys(NAMES, pl.String)
-    frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=names)
+    frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=names, glob=False)
     while len(frame) and all(value is None for value in frame.row(-1)):  # an empty line at the end is no row
         frame = frame[:-1]
     return frame.with_columns(_as_numbers(frame[name]) for name in NAMES if name in frame.columns)
@@ -190,11 +186,11 @@ def _overlong_row(path: Path) -> int | None:
 def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Numbers:
     """Return a column of numbers, and note the rows where it has none or one out of range."""
     given = frame[name]
-    is_text = given.dtype in (pl.String, pl.Categorical, pl.Enum) or given.dtype == pl.Null
-    if not (is_text or given.dtype.is_integer() or given.dtype.is_float()):
+    as_text = is_text(given.dtype) or given.dtype == pl.Null
+    if not (as_text or given.dtype.is_integer() or given.dtype.is_float()):
         check.add(f"type {given.dtype}", EXPECTED[name], column=name)
         return np.zeros(len(frame))
-    numbers = (given.cast(pl.String) if is_text else given).cast(pl.Float64, strict=False)
+    numbers = (given.cast(pl.String) if as_text else given).cast(pl.Float64, strict=False)
     values = numbers.fill_null(float("nan")).to_numpy()
     good = np.abs(values) <= LATEST if name == "time_s" else allowed_amounts(name, values)
     check.bad_rows(~good, name, given, EXPECTED[name])
@@ -204,7 +200,7 @@ def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Numbers:
 def _codes(check: Checker, frame: pl.DataFrame, name: str) -> tuple[pl.Series, Whole]:
     """Return the names of a column in their order, and the code of each row; note the rows without a name."""
     given = frame[name]
-    if given.dtype in (pl.String, pl.Categorical, pl.Enum):
+    if is_text(given.dtype):
         given = given.cast(pl.String)
         missing = given.is_null() | (given.str.strip_chars() == "")
     elif is_whole(given.dtype) or given.dtype == pl.Null:

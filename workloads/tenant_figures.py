@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from plb.model import Role
 from workloads.compression import GROWN
-from workloads.segments import first_where, maximum, mean, minimum, rows_from, spread
+from workloads.segments import bounds_of, first_where, maximum, mean, minimum, rows_from, spread
 from workloads.trace import TraceSet
 
 KEPT = {"disk": 0.90, "memory": 0.80}
-"""Level below which a grown tenant counts as dropped, as a share of its maximum ([1] section 3.1); 0.80 for others."""
+"""Level below which a grown tenant counts as dropped, as a share of its maximum ([1] section 3.1)."""
+KEPT_OF_OTHERS = 0.80
+"""Of metrics that [1] does not look at. Ours."""
 GROWS_THROUGHOUT = 0.5
 """A tenant that is grown only after this share of its life counts as growing throughout it. Ours."""
 
@@ -105,13 +107,13 @@ def trace_statistics(traces: TraceSet) -> TraceStatistics:
     chosen = np.zeros(len(traces.series_tenant), np.bool_)
     chosen[series] = True
     rows = spread(chosen, traces.series_start)
-    bounds = np.concatenate([[0], np.cumsum(np.diff(traces.series_start)[chosen])])
+    bounds = bounds_of(np.diff(traces.series_start)[chosen])
     trends, bursts = {}, {}
     owner = traces.series_tenant[chosen]
     for column, metric in enumerate(traces.metrics):
         values, most = traces.values[rows, column], traces.max_usage[owner, column]
         if metric.trend:
-            trends[metric.name] = _trend_figures(values, bounds, most, KEPT.get(metric.name, 0.80))
+            trends[metric.name] = _trend_figures(values, bounds, most, KEPT.get(metric.name, KEPT_OF_OTHERS))
         else:
             bursts[metric.name] = _burst_figures(values, bounds, most)
     life = traces.lifetime_steps[owner].astype(np.float64) * traces.step_seconds

@@ -15,8 +15,10 @@ import numpy.typing as npt
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
-from workloads.segments import bounds_of
+from plb.validation import check_count, check_number
+from workloads.segments import bounds_of, rows_of
 
+HOUR_SECONDS, DAY_SECONDS = 3600, 86_400
 STEP_SECONDS = 600.0
 """Sampling interval of the paper's traces ([1] section 8.1: 10-minute granularity), seconds."""
 
@@ -167,9 +169,7 @@ class TraceSet:
         index = self.series_index[chosen]
         owner, role = np.nonzero(index >= 0)
         series = index[owner, role]
-        lengths = np.diff(self.series_start)[series]
-        start = bounds_of(lengths)
-        rows = np.arange(start[-1]) + np.repeat(self.series_start[series] - start[:-1], lengths)
+        rows, start = rows_of(series, self.series_start)
         return TraceSet(
             metrics=self.metrics,
             step_seconds=self.step_seconds,
@@ -224,10 +224,9 @@ def split_tenants(traces: TraceSet, history_share: float, seed: int) -> tuple[Tr
     tuple
         History and simulation, each with its tenants in their former order.
     """
-    if not 0.0 <= history_share <= 1.0:
-        raise InvalidValueError("split", "history_share", history_share, "a share in [0, 1]")
+    check_number("split", "history_share", history_share, high=1.0)
     families = np.unique(traces.family)
-    order = np.random.default_rng(seed).permutation(len(families))
+    order = np.random.default_rng(check_count("split", "seed", seed)).permutation(len(families))
     past = families[order[: round(history_share * len(families))]]
     in_history = np.isin(traces.family, past)
     return traces.select(in_history), traces.select(~in_history)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.model import Role
-from workloads.checks import Checker, Mask
+from workloads.checks import LATEST, ROWS_LISTED, Checker, Mask
 from workloads.header import Header
 
 MOST_REPLICAS = 127
@@ -45,23 +45,23 @@ def check_tenants(tenants: pl.DataFrame, header: Header, path: Path) -> None:
         for name in ("tenant", "tenant_class"):
             empty = (tenants[name].cast(pl.String).str.strip_chars() == "").to_numpy()
             check.bad_rows(empty, name, tenants[name], "a name that is not empty")
-        doubled = ~tenants["tenant"].is_first_distinct().to_numpy()
-        check.bad_rows(doubled, "tenant", tenants["tenant"], "a name that no row above has")
+        check.distinct(tenants["tenant"], "tenant", "a name that no row above has")
         _check_whole(check, tenants, "replicas", 1, MOST_REPLICAS)
         if "family" in optional:
             _check_whole(check, tenants, "family", -(2**62), 2**62)
         if "start_s" in optional:
             start = tenants["start_s"].to_numpy()
-            check.bad_rows(~np.isfinite(start), "start_s", start, "a finite number")
+            inside = (start >= -LATEST) & (start <= LATEST)
+            check.bad_rows(~inside, "start_s", start, f"seconds, from {-LATEST:g} to {LATEST:g}")
         life = tenants["lifetime_s"].to_numpy() / header.step_seconds
         finite = np.where(np.isfinite(life), life, 0.0)
         whole = (finite > 0.5) & (np.abs(finite - np.rint(finite)) < TIME_TOLERANCE)
         expected = f"a positive multiple of the step, {header.step_seconds:g}"
         check.bad_rows(~whole, "lifetime_s", tenants["lifetime_s"], expected)
         check.numbers(tenants, maxima)
-    if not check.problems and not len(tenants):
-        check.add("no rows", "at least one tenant")
     check.raise_problems()
+    if not len(tenants):
+        check.refuse("no rows", "at least one tenant")
 
 
 def _check_whole(check: Checker, frame: pl.DataFrame, name: str, low: int, high: int) -> None:
@@ -152,7 +152,7 @@ class _SampleChecks:
         check = self.check
         absent = np.flatnonzero(~self.has_rows)
         if self.complete and len(absent):
-            listed = ", ".join(repr(name) for name in self.tenants["tenant"].gather(absent[:5]).to_list())
+            listed = ", ".join(repr(name) for name in self.tenants["tenant"].gather(absent[:ROWS_LISTED]).to_list())
             found = f"no rows of {len(absent)} tenants: {listed}"
             check.add(found, "rows of every tenant of the table", column="tenant")
         if not self.complete or not self.sound or len(absent):
@@ -208,7 +208,7 @@ def _check_lengths(check: Checker, tenants: pl.DataFrame, series: SeriesTable, s
     """Check that each series has as many rows as its tenant lives steps."""
     rows = np.diff(series.start)
     wanted = np.rint(tenants["lifetime_s"].to_numpy() / step).astype(np.int64)[series.tenant]
-    for place in np.flatnonzero(rows != wanted)[:5].tolist():
+    for place in np.flatnonzero(rows != wanted)[:ROWS_LISTED].tolist():
         found = f"a series of {rows[place]} rows"
         check.add(found, f"{wanted[place]} rows (lifetime_s by step)", int(series.start[place + 1]), "time_s")
 
@@ -218,7 +218,7 @@ def _check_roles(check: Checker, tenants: pl.DataFrame, has: Mask) -> None:
     several = tenants["replicas"].to_numpy() > 1
     primary, secondary, instance = (has[:, role] for role in Role)
     stateful = primary & ~instance & (secondary == several)
-    for row in np.flatnonzero(~(stateful | (instance & ~primary & ~secondary)))[:5].tolist():
+    for row in np.flatnonzero(~(stateful | (instance & ~primary & ~secondary)))[:ROWS_LISTED].tolist():
         roles = ", ".join(name for name, role in ROLES.items() if has[row, role])
         wanted = "primary and secondary" if several[row] else "primary only"
         name = tenants["tenant"][row]

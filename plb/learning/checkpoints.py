@@ -17,32 +17,20 @@ import numpy as np
 
 from plb.errors import InvalidValueError, PlbError
 from plb.learning.errors import CheckpointError
+from plb.learning.fields import count_field, number_field
 from plb.learning.interface import Float32, ObservationShape
 from plb.learning.library import torch
 from plb.learning.networks import empty_network
 from plb.learning.optimiser import OptimiserState
 from plb.learning.settings import TrainingSettings
-from plb.validation import check_count, check_names, check_number
+from plb.validation import check_names
 
 FORMAT, VERSION = "plb policy", 2
 DESCRIBED = ("settings", "shape", "resources", "iteration", "steps", "curve")
 """What a file says in numbers and text."""
 WEIGHTS, MOMENTS = "weights", ("first", "second")
 """What the tensors of a file are: those of a policy, and those of its optimiser."""
-
-
-def _count() -> Any:
-    def check(value: int, field: attrs.Attribute[int]) -> int:
-        return check_count("curve", field.name, value)
-
-    return attrs.field(converter=attrs.Converter(check, takes_field=True))
-
-
-def _number() -> Any:
-    def check(value: float, field: attrs.Attribute[float]) -> float:
-        return check_number("curve", field.name, value, low=-math.inf)
-
-    return attrs.field(converter=attrs.Converter(check, takes_field=True))
+CURVE = "curve"
 
 
 @attrs.frozen
@@ -63,13 +51,13 @@ class CurveRow:
         Number of them.
     """
 
-    iteration: int = _count()
-    reward: float = _number()
-    lowest: float = _number()
-    highest: float = _number()
-    entropy: float = _number()
-    gradient_norm: float = _number()
-    decisions: int = _count()
+    iteration: int = count_field(CURVE)
+    reward: float = number_field(CURVE, low=-math.inf)
+    lowest: float = number_field(CURVE, low=-math.inf)
+    highest: float = number_field(CURVE, low=-math.inf)
+    entropy: float = number_field(CURVE, low=-math.inf)
+    gradient_norm: float = number_field(CURVE, low=-math.inf)
+    decisions: int = count_field(CURVE)
 
 
 def check_resources(names: object, shape: ObservationShape) -> tuple[str, ...]:

@@ -5,25 +5,19 @@ M machines, D resources, P past and H coming steps, Q visible jobs of the queue,
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.validation import check_count
+from plb.learning.fields import count_field
 
 Float32 = npt.NDArray[np.float32]
 
+SHAPE = "observation shape"
 WAIT = 0
 """The action that places nothing now ([4], "Action Space"); action m = 1 … M places the first job on machine m - 1."""
-
-
-def _size(low: int = 1) -> Any:
-    def check(value: int, field: attrs.Attribute[int]) -> int:
-        return check_count("observation shape", field.name, value, low=low)
-
-    return attrs.field(converter=attrs.Converter(check, takes_field=True))
 
 
 @attrs.frozen
@@ -44,12 +38,12 @@ class ObservationShape:
         A, steps of the arrival pattern.
     """
 
-    machines: int = _size()
-    resources: int = _size()
-    past: int = _size(low=0)
-    horizon: int = _size()
-    visible: int = _size()
-    arrivals: int = _size()
+    machines: int = count_field(SHAPE, low=1)
+    resources: int = count_field(SHAPE, low=1)
+    past: int = count_field(SHAPE)
+    horizon: int = count_field(SHAPE, low=1)
+    visible: int = count_field(SHAPE, low=1)
+    arrivals: int = count_field(SHAPE, low=1)
 
 
 class Observation(NamedTuple):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import attrs
 
 from plb.errors import UnknownNameError
-from plb.validation import check_count, check_number, check_text
+from plb.learning.fields import count_field, number_field
+from plb.validation import check_text
 
 ITEM = "training"
 IMAGE, SCORER = "image", "scorer"
@@ -18,20 +16,6 @@ MOST_ITERATIONS, MOST_PLAYED, WIDEST = 10_000_000, 10_000, 4096
 """Of updates; of job sequences and of times each is played; of hidden layers."""
 HIGHEST_RATE, HIGHEST_ENTROPY = 1e3, 1e6
 """Of learning, and weight of the entropy."""
-
-
-def _count(default: int, low: int, high: int | None = None) -> Any:
-    def check(value: int, field: attrs.Attribute[int]) -> int:
-        return check_count(ITEM, field.name, value, low=low, high=high)
-
-    return attrs.field(default=default, converter=attrs.Converter(check, takes_field=True))
-
-
-def _number(default: float, *, high: float = math.inf, low_open: bool = False) -> Any:
-    def check(value: float, field: attrs.Attribute[float]) -> float:
-        return check_number(ITEM, field.name, value, high=high, low_open=low_open)
-
-    return attrs.field(default=default, converter=attrs.Converter(check, takes_field=True))
 
 
 def _network(value: object) -> str:
@@ -73,16 +57,16 @@ class TrainingSettings:
     """
 
     network: str = attrs.field(default=SCORER, converter=_network)
-    iterations: int = _count(200, low=1, high=MOST_ITERATIONS)
-    sequences: int = _count(8, low=1, high=MOST_PLAYED)
-    trajectories: int = _count(8, low=2, high=MOST_PLAYED)
-    learning_rate: float = _number(1e-3, high=HIGHEST_RATE, low_open=True)
-    entropy: float = _number(0.01, high=HIGHEST_ENTROPY)
-    entropy_end: float = _number(0.0, high=HIGHEST_ENTROPY)
-    discount: float = _number(1.0, high=1.0)
-    hidden: int = _count(64, low=1, high=WIDEST)
-    gradient_norm: float = _number(1.0, low_open=True)
-    seed: int = _count(0, low=0)
+    iterations: int = count_field(ITEM, 200, low=1, high=MOST_ITERATIONS)
+    sequences: int = count_field(ITEM, 8, low=1, high=MOST_PLAYED)
+    trajectories: int = count_field(ITEM, 8, low=2, high=MOST_PLAYED)
+    learning_rate: float = number_field(ITEM, 1e-3, high=HIGHEST_RATE, low_open=True)
+    entropy: float = number_field(ITEM, 0.01, high=HIGHEST_ENTROPY)
+    entropy_end: float = number_field(ITEM, 0.0, high=HIGHEST_ENTROPY)
+    discount: float = number_field(ITEM, 1.0, high=1.0)
+    hidden: int = count_field(ITEM, 64, low=1, high=WIDEST)
+    gradient_norm: float = number_field(ITEM, 1.0, low_open=True)
+    seed: int = count_field(ITEM, 0, low=0)
 
     def entropy_in(self, iteration: int) -> float:
         """Return the weight of the entropy in an iteration; the first is 1."""

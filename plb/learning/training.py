@@ -144,6 +144,15 @@ def train(
         Plays the job sequences of an iteration: `map`, or the `map` of a pool of workers.
     progress
         Called with each row of the curve.
+
+    Raises
+    ------
+    InvalidValueError
+        `every` is below 1, or the names of the resources are not as many as the game has.
+    CheckpointError
+        A file cannot be read, or is of another training, network or game.
+    DivergedError
+        A weight, gradient or reward is no longer finite; the file has the last state that was written.
     """
     every = check_count("training", "every", every, low=1)
     shape = make_game().shape

@@ -31,7 +31,7 @@ LEARNED = Learned()
 """Decides by what it was trained for: it needs a checkpoint, and the extra ``learning``."""
 KNOWN = (*BUILT_IN, LEARNED)
 """All that settings can choose unregistered."""
-READ_PROBABILITIES = frozenset({"prv_best_fit", "prv_worst_fit"})
+READ_PROBABILITIES = frozenset(policy.name for policy in BUILT_IN if isinstance(policy, PrvBestFit))
 """Names of those that read the violation probabilities."""
 READ_HISTORY = READ_PROBABILITIES | {LEARNED.name}
 """Names of those that read the demand history; for the others no demand needs to be sampled."""

@@ -21,7 +21,7 @@ from plb.learning.interface import WAIT, Observation, ObservationShape
 from plb.model import Role
 from plb.policies.weighting import lasting
 from plb.risk.expected import ExpectedDemand
-from plb.validation import check_name, check_names, check_number
+from plb.validation import check_name, check_names, check_number, check_switch
 
 if TYPE_CHECKING:
     from plb.configuration import Configuration
@@ -77,8 +77,7 @@ class Learned:
         self.checkpoint = str(self.checkpoint)
         self.step_minutes = check_number(item, "step_minutes", self.step_minutes, high=LONGEST_STEP, low_open=True)
         self.metrics = check_names(item, "metrics", self.metrics)
-        if not isinstance(self.may_wait, bool):
-            raise InvalidValueError(item, "may_wait", self.may_wait, "true or false")
+        self.may_wait = check_switch(item, "may_wait", self.may_wait)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learned:
         """Return a copy that has seen nothing yet; the network is not changed by use and is shared."""
@@ -140,8 +139,8 @@ class Learned:
         load = configuration.problem.load[rows] * configuration.description.steps
         courses = np.zeros((len(configuration.solution.node), horizon, load.shape[1]))
         table, history = configuration.description.replicas, configuration.history
+        courses[rows] = load[:, np.newaxis]
         if table is None or history is None:
-            courses[rows] = load[:, np.newaxis]
             return courses
         seconds = 60.0 * self.step_minutes
         if self._expected is None or self._expected.history is not history:
@@ -150,7 +149,6 @@ class Learned:
         columns = np.array([names.index(name) for name in history.metrics], np.int64)
         group = np.array([self._group(configuration, int(row)) for row in rows], np.int64)
         age = np.maximum(0.0, configuration.now - table.created[rows])
-        courses[rows] = load[:, np.newaxis]
         expected = self._expected.course(group, age, load[:, columns], horizon)
         courses[np.ix_(rows, np.arange(horizon), columns)] = expected
         return courses

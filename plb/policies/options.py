@@ -24,6 +24,8 @@ def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str
         Under which settings choose the policy.
     policy
         The policy, or None for the engine's own search, which has no options.
+    options
+        Values by the name of the option.
 
     Raises
     ------
@@ -51,13 +53,15 @@ def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str
 
 def path_options(policy: PlacementPolicy | None) -> list[str]:
     """Return the names of the options of a policy that are files."""
-    kind: type[Any] = type(policy)
-    fields = attrs.fields(kind) if attrs.has(kind) else ()
-    return [str(field.alias) for field in fields if field.init and field.metadata.get("path")]
+    return [str(field.alias) for field in _fields_of(policy) if field.metadata.get("path")]
 
 
 def _options_of(policy: PlacementPolicy | None) -> list[str]:
     """Return the names of the options of a policy."""
+    return [str(field.alias) for field in _fields_of(policy) if field.alias != "name"]
+
+
+def _fields_of(policy: PlacementPolicy | None) -> list[attrs.Attribute[Any]]:
+    """Return what the constructor of a policy that is an attrs class takes; of other policies, nothing."""
     kind: type[Any] = type(policy)
-    fields = attrs.fields(kind) if attrs.has(kind) else ()
-    return [field.alias for field in fields if field.init and field.alias not in (None, "name")]
+    return [field for field in attrs.fields(kind) if field.init] if attrs.has(kind) else []

@@ -28,11 +28,12 @@ from plb.risk.peaks.predictors import (
     NSigma,
     Predictor,
     RcLike,
+    Windowed,
     least_seen,
 )
 from plb.risk.peaks.windows import percentile_of
 
-Single: TypeAlias = BorgDefault | RcLike | MachinePercentile | NSigma
+Single: TypeAlias = BorgDefault | Windowed
 """A predictor that is no maximum of others."""
 
 

@@ -12,7 +12,7 @@ import hashlib
 import numpy as np
 
 from plb.kernel import kernel
-from plb.model import check_count, check_name
+from plb.validation import check_count, check_name
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)

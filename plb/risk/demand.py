@@ -5,24 +5,25 @@ Arrays hold one row a trace. T traces, R metrics, C tenant classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.arrays import Float
 from plb.errors import ConflictError, InvalidValueError
-from plb.model import Role, check_name
-from plb.validation import check_step
+from plb.model import Role
+from plb.validation import check_collection, check_name, check_step
 
 Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
 
 LARGEST_LEVEL = 2**30
 """A level may be at most this many steps, so that sums over a node stay far below 2^63."""
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 MOST_CLASSES = 2**15 - 1
+NAMES = "a collection of names"
 
 
 @attrs.frozen(eq=False)
@@ -149,7 +150,7 @@ class DemandHistory:
         except ValueError:
             return -1
 
-    def demand(self, age: npt.ArrayLike, trace: npt.ArrayLike) -> Floats:
+    def demand(self, age: npt.ArrayLike, trace: npt.ArrayLike) -> Float:
         """Return the modelled demand of traces at ages.
 
         The curve rises in a straight line from I to M while age < G and is M from then on. Equation (2) of [1] as
@@ -171,7 +172,7 @@ class DemandHistory:
         initial, level, growth = (a[rows].astype(np.float64) for a in (self.initial, self.level, self.growth))
         elapsed = np.maximum(np.asarray(age, np.float64), 0.0)[..., np.newaxis]
         share = np.divide(elapsed, growth, out=np.ones(np.broadcast(elapsed, growth).shape), where=elapsed < growth)
-        demand: Floats = np.where(share < 1, np.minimum(initial + (level - initial) * share, level), level)
+        demand: Float = np.where(share < 1, np.minimum(initial + (level - initial) * share, level), level)
         return demand
 
     def in_steps(self, steps: npt.ArrayLike) -> npt.NDArray[np.int32]:
@@ -200,7 +201,7 @@ class DemandHistory:
             raise InvalidValueError(f"trace {row}", f"level[{name}]", float(self.level[row, metric]), allowed)
         return whole.astype(np.int32)
 
-    def _checked_steps(self, steps: Floats) -> Floats:
+    def _checked_steps(self, steps: Float) -> Float:
         if steps.shape != (len(self.metrics),):
             raise ConflictError(f"steps: shape {steps.shape}, expected one step for each of {self.metrics}")
         for name, step in zip(self.metrics, steps.tolist(), strict=True):
@@ -209,7 +210,7 @@ class DemandHistory:
 
 
 def _metric_names(metrics: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(check_name("metric", name) for name in _column_of_names("metrics", metrics))
+    names = tuple(check_name("metric", name) for name in check_collection("demand history", "metrics", metrics, NAMES))
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise ConflictError(f"demand history: metric {doubled[0]} is named twice")
@@ -218,16 +219,9 @@ def _metric_names(metrics: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _column_of_names(field: str, names: object) -> list[Any]:
-    """Return what a list or array holds; refuse a single name, whose letters would be taken for names."""
-    if isinstance(names, str | bytes | Mapping) or not isinstance(names, Iterable):
-        raise InvalidValueError("demand history", field, names, "a collection of names")
-    return list(names)
-
-
 def _class_codes(tenant_class: Sequence[str] | Array) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
     """Return the sorted class names and the code of each trace."""
-    names = _column_of_names("tenant_class", tenant_class)
+    names = check_collection("demand history", "tenant_class", tenant_class, NAMES)
     if not names:
         raise ConflictError("demand history: no trace; at least one is needed")
     for row, name in enumerate(names):

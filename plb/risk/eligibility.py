@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from plb.arrays import Float, Float32, Int
+from plb.errors import ConflictError
 from plb.kernel import kernel
 from plb.model import Role
 from plb.risk.demand import DemandHistory
-
-Floats = npt.NDArray[np.float64]
 
 
 class Widening(IntEnum):
@@ -63,11 +63,11 @@ CRITERIA = np.array(
 class TraceTable(NamedTuple):
     """What eligibility reads of a history. Comparisons are made in float64 on the stored float32 values."""
 
-    lifetime: npt.NDArray[np.float32]
+    lifetime: Float32
     """(T,) seconds."""
-    maximum: npt.NDArray[np.float32]
+    maximum: Float32
     """(T, R) user units."""
-    group_start: npt.NDArray[np.int64]
+    group_start: Int
     """(3C + 1,) first row of each class and role."""
 
 
@@ -78,7 +78,7 @@ def trace_table(history: DemandHistory) -> TraceTable:
 
 def eligible_traces(
     history: DemandHistory, *, tenant_class: str | None, role: Role, age: float, largest_demand: npt.ArrayLike
-) -> tuple[Widening, npt.NDArray[np.int64]]:
+) -> tuple[Widening, Int]:
     """Return the rows that may stand for a replica, and how far the criteria had to widen to find any.
 
     Parameters
@@ -91,8 +91,15 @@ def eligible_traces(
         Seconds since the replica was created.
     largest_demand
         Largest demand seen so far (LBMax) in user units, shape (R,).
+
+    Raises
+    ------
+    ConflictError
+        `largest_demand` has another shape.
     """
     table, demand = trace_table(history), np.asarray(largest_demand, np.float64)
+    if demand.shape != (len(history.metrics),):
+        raise ConflictError(f"eligible traces: largest_demand has shape {demand.shape}, expected one for each metric")
     code = history.class_code(tenant_class)
     for level in Widening if code >= 0 else (Widening.ALL_AGE_DEMAND, Widening.ALL):
         low, high = row_range(int(level), code, int(role), table.group_start)
@@ -118,7 +125,7 @@ def row_range(level: int, code: int, role: int, group_start: Any) -> tuple[int, 
 
 
 @kernel
-def is_eligible(row: int, level: int, age: float, largest_demand: Floats, table: TraceTable) -> bool:
+def is_eligible(row: int, level: int, age: float, largest_demand: Float, table: TraceTable) -> bool:
     """Return whether a row within the level's range meets its criteria; `largest_demand` has shape (R,).
 
     All metrics are looked at although the first may settle it: which one does is random, and a processor that guesses

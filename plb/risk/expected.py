@@ -28,8 +28,8 @@ class ExpectedDemand:
 
     def __init__(self, history: DemandHistory, step_seconds: float) -> None:
         self.history, self.step_seconds = history, step_seconds
-        longest = max(1, int(np.ceil(float(history.lifetime.max()) / step_seconds)))
-        self._ages = np.arange(min(longest, MOST_AGES) + 1) * step_seconds
+        longest = np.ceil(float(history.lifetime.max()) / step_seconds)
+        self._ages = np.arange(int(np.clip(longest, 1, MOST_AGES)) + 1) * step_seconds
         groups = len(history.group_start) - 1
         self._mean = np.zeros((groups + 1, len(self._ages), len(history.metrics)))
         self._alive = np.ones((groups + 1, len(self._ages)))

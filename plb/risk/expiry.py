@@ -59,10 +59,14 @@ def find_expired(rows: Rows, draws: Draws, classes: Int, roles: int, now: float,
 
     Parameters
     ----------
+    rows, draws
+        What the engine says now, and what was drawn before.
     classes
         (S,) class of each service.
     roles
         Number of roles.
+    now
+        Present time in seconds.
     age
         (M,) seconds since each row in use was created; filled in.
     """

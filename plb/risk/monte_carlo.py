@@ -11,24 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from plb.errors import ConflictError, InvalidValueError
+from plb.arrays import Float, Float32, Int, Int32
+from plb.errors import ConflictError
 from plb.kernel import kernel
-from plb.model import check_number
 from plb.risk.demand import DemandHistory
 from plb.risk.interface import ReplicaOutlook
 from plb.risk.sampling import TraceDraws, TraceSampler
-from plb.risk.thresholds import thresholds_in_steps
-from plb.validation import check_metrics
+from plb.risk.thresholds import checked_steps, thresholds_in_steps
+from plb.validation import check_member, check_metrics, check_number
 
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int32]
 ITEM = "Monte Carlo risk"
 
 
@@ -44,17 +39,17 @@ class Evaluation(StrEnum):
 class Curves(NamedTuple):
     """Demand curves in steps. Growth runs in floating point and is then rounded up to whole steps."""
 
-    initial: Floats
+    initial: Float
     """(T, R) steps, not rounded."""
-    rise: Floats
+    rise: Float
     """(T, R) level − initial in steps, not rounded."""
-    growth: npt.NDArray[np.float32]
+    growth: Float32
     """(T, R) seconds."""
-    level: Rows
+    level: Int32
     """(T, R) whole steps."""
 
 
-def curves_in_steps(history: DemandHistory, steps: Floats) -> Curves:
+def curves_in_steps(history: DemandHistory, steps: Float) -> Curves:
     """Return the demand curves of `history` in units of `steps`, shape (R,), powers of two."""
     level = history.in_steps(steps)
     initial = history.initial.astype(np.float64) / steps
@@ -78,6 +73,15 @@ class MonteCarloRisk:
         A whole number in [0, 2^64).
     steps
         Step in which demand is counted, by metric in user units: a power of two each, for every metric of `history`.
+
+    Raises
+    ------
+    InvalidValueError
+        A value is out of range, a step is not a power of two, or a level of the history is more than 2^30 steps.
+    UnknownNameError
+        A step is of no metric of the history.
+    ConflictError
+        A metric of the history has no step.
     """
 
     def __init__(
@@ -85,11 +89,12 @@ class MonteCarloRisk:
     ) -> None:
         self.history = history
         self.sampler = TraceSampler(history, repetitions=repetitions, seed=seed)
-        check_metrics(ITEM, "steps", steps, history.metrics)
-        missing = [name for name in history.metrics if name not in steps]
+        given = checked_steps(ITEM, steps)
+        check_metrics(ITEM, "steps", given, history.metrics)
+        missing = [name for name in history.metrics if name not in given]
         if missing:
             raise ConflictError(f"{ITEM}: steps has no metric {missing[0]}; the history needs one")
-        self.steps = np.array([steps[name] for name in history.metrics], np.float64)
+        self.steps = np.array([given[name] for name in history.metrics], np.float64)
         self._curves = curves_in_steps(history, self.steps)
 
     def probability_of_violation(
@@ -120,7 +125,7 @@ class MonteCarloRisk:
         InvalidValueError
             A threshold is negative or not finite.
         """
-        kind = _evaluation(evaluation)
+        kind = check_member(ITEM, "evaluation", evaluation, Evaluation)
         limits = thresholds_in_steps(ITEM, thresholds, self.history.metrics, self.steps)
         check_number(ITEM, "now", now, low=-math.inf)
         if not replicas:
@@ -148,26 +153,18 @@ class MonteCarloRisk:
         )
 
 
-def _evaluation(value: Evaluation | str) -> Evaluation:
-    try:
-        return Evaluation(value)
-    except ValueError:
-        allowed = "one of " + ", ".join(kind.value for kind in Evaluation)
-        raise InvalidValueError(ITEM, "evaluation", value, allowed) from None
-
-
-def departures(history: DemandHistory, created: Floats, trace: Rows, now: float) -> Floats:
+def departures(history: DemandHistory, created: Float, trace: Int32, now: float) -> Float:
     """Return when each replica would depart in each repetition, shape (S, K), in seconds.
 
     A replica that stands now departs now at the earliest. That matters only where eligibility had to widen beyond the
     lifetime: a replica older than all its models still counts with its demand.
     """
-    departure: Floats = np.maximum(created[:, np.newaxis] + history.lifetime[trace].astype(np.float64), now)
+    departure: Float = np.maximum(created[:, np.newaxis] + history.lifetime[trace].astype(np.float64), now)
     return departure
 
 
 @kernel
-def repetitions_in_violation_peak(level_steps: Rows, traces: Rows, thresholds: Ints) -> int:
+def repetitions_in_violation_peak(level_steps: Int32, traces: Int32, thresholds: Int) -> int:
     """Return in how many repetitions the summed levels reach a threshold.
 
     `level_steps` (T, R) and `thresholds` (R,) in steps, `traces` (S, K) rows.
@@ -182,7 +179,7 @@ def repetitions_in_violation_peak(level_steps: Rows, traces: Rows, thresholds: I
 
 
 @kernel
-def level_sum(level_steps: Rows, traces: Rows, repetition: int, metric: int) -> int:
+def level_sum(level_steps: Int32, traces: Int32, repetition: int, metric: int) -> int:
     """Return Σ over the replicas of their traces' level in steps; shapes as in `repetitions_in_violation_peak`."""
     total = 0
     for replica in range(len(traces)):
@@ -192,7 +189,7 @@ def level_sum(level_steps: Rows, traces: Rows, repetition: int, metric: int) -> 
 
 @kernel
 def repetitions_in_violation_timeline(
-    curves: Curves, traces: Rows, created: Floats, departure: Floats, now: float, thresholds: Ints
+    curves: Curves, traces: Int32, created: Float, departure: Float, now: float, thresholds: Int
 ) -> int:
     """Return in how many repetitions the demand reaches a threshold at a departure that is not before `now`.
 
@@ -213,9 +210,9 @@ def repetitions_in_violation_timeline(
 @kernel
 def reaches_threshold(
     curves: Curves,
-    traces: Rows,
-    created: Floats,
-    departure: Floats,
+    traces: Int32,
+    created: Float,
+    departure: Float,
     now: float,
     repetition: int,
     metric: int,
@@ -231,7 +228,7 @@ def reaches_threshold(
 
 @kernel
 def demand_at(
-    curves: Curves, traces: Rows, created: Floats, departure: Floats, time: float, repetition: int, metric: int
+    curves: Curves, traces: Int32, created: Float, departure: Float, time: float, repetition: int, metric: int
 ) -> int:
     """Return the steps of the replicas that are there at `time`, those that depart at that moment included."""
     total = 0

@@ -15,13 +15,13 @@ import numpy as np
 from plb.arrays import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.risk.columns import Shown, columns_of, judges_of, variance_units
-from plb.risk.estimators import Gaussian, MonteCarlo, estimator_of, samples_kept, samples_needed
+from plb.risk.estimators import Gaussian, estimator_of, samples_kept, samples_needed
 from plb.risk.interface import ReplicaOutlook
 from plb.risk.judges import CERTAIN, judge_sums, predicted_peaks
 from plb.risk.peaks import Predictor
-from plb.risk.thresholds import thresholds_in_steps
+from plb.risk.thresholds import checked_steps, thresholds_in_steps
 from plb.steps import LARGEST_VALUE
-from plb.validation import check_items, check_mapping, check_metrics, check_number, check_step
+from plb.validation import check_items, check_metrics, check_number
 
 ITEM = "observed risk"
 VARIANCE_DIGITS = 20
@@ -55,12 +55,12 @@ class ObservedRisk:
 
     def __init__(self, estimator: Gaussian | Predictor | str, *, steps: Mapping[str, float]) -> None:
         found = estimator_of(estimator, ITEM) if isinstance(estimator, str) else estimator
-        if isinstance(found, MonteCarlo) or not isinstance(found, Gaussian | Predictor):
+        if not isinstance(found, Gaussian | Predictor):
             raise InvalidValueError(ITEM, "estimator", estimator, "a Gaussian, or a predictor that looks at the past")
         self.estimator = found
-        given = check_mapping(ITEM, "steps", steps, "a mapping of metrics to steps")
+        given = checked_steps(ITEM, steps)
         self.metrics = tuple(given)
-        self.steps: Float = np.array([check_step(ITEM, f"steps[{name}]", given[name]) for name in self.metrics])
+        self.steps: Float = np.array(list(given.values()), np.float64)
         self._judges: Float = np.array(judges_of(found), np.float64)
 
     def probability_of_violation(

@@ -22,9 +22,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.arrays import Float, Int8, Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.kernel import kernel
-from plb.model import Role, check_count
+from plb.model import Role
 from plb.risk.counter import repetition_stream, replica_stream, row_hash, row_stream, uniform_index
 from plb.risk.demand import DemandHistory
 from plb.risk.eligibility import (
@@ -37,10 +38,9 @@ from plb.risk.eligibility import (
     row_range,
     trace_table,
 )
+from plb.validation import check_count
 
 Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int32]
 
 DRAWS = 64
 """Draws of a repetition before the least hash decides."""
@@ -65,10 +65,10 @@ class TraceDraws:
         the maxima are no criterion.
     """
 
-    trace: Rows
-    widening: npt.NDArray[np.int8]
-    valid_age: Floats
-    valid_demand: Floats
+    trace: Int32
+    widening: Int8
+    valid_age: Float
+    valid_demand: Float
 
 
 class TraceSampler:
@@ -136,13 +136,13 @@ class TraceSampler:
 
     def draw_checked(
         self,
-        trace: Rows,
+        trace: Int32,
         widening: Array,
         key: Array,
         tenant_class: Array,
         role: Array,
-        age: Floats,
-        largest_demand: Floats,
+        age: Float,
+        largest_demand: Float,
     ) -> TraceDraws:
         """Draw as `draw` does, for values that are known to be within their ranges.
 
@@ -170,7 +170,7 @@ class TraceSampler:
         horizons(trace, widening, self._table, valid_age, valid_demand)
         return TraceDraws(trace, widening, valid_age, valid_demand)
 
-    def _checked(self, replicas: int, *given: npt.ArrayLike) -> tuple[Array, Array, Floats, Floats]:
+    def _checked(self, replicas: int, *given: npt.ArrayLike) -> tuple[Array, Array, Float, Float]:
         """Return class, role, age and largest demand as arrays of one type if all values are within range."""
         metrics, classes = self.history.metrics, len(self.history.classes)
         code = _within("tenant_class", given[0], (replicas,), np.int64, -1, classes - 1)
@@ -207,11 +207,11 @@ def draw_batch(
     keys: Array,
     codes: Array,
     roles: Array,
-    ages: Floats,
-    largest_demands: Floats,
+    ages: Float,
+    largest_demands: Float,
     table: TraceTable,
-    scratch: Rows,
-    trace: Rows,
+    scratch: Int32,
+    trace: Int32,
     widening: Array,
 ) -> None:
     """Fill `trace` (m, K) and `widening` (m,) from `keys`, `codes`, `roles`, `ages` (m,) and `largest_demands` (m, R).
@@ -239,10 +239,10 @@ def draw_at_level(
     low: int,
     high: int,
     age: float,
-    largest_demand: Floats,
+    largest_demand: Float,
     table: TraceTable,
-    scratch: Rows,
-    trace: Rows,
+    scratch: Int32,
+    trace: Int32,
     kept: bool,
 ) -> bool:
     """Fill `trace` (K,) from the eligible rows of [low, high) and return True, or return False if there are none.
@@ -270,7 +270,7 @@ def draw_at_level(
 
 @kernel
 def first_eligible(
-    words: np.uint64, level: int, low: int, high: int, age: float, largest_demand: Floats, table: TraceTable
+    words: np.uint64, level: int, low: int, high: int, age: float, largest_demand: Float, table: TraceTable
 ) -> int:
     """Return the first eligible row among a repetition's draws, or NONE; `largest_demand` has shape (R,)."""
     for draw in range(DRAWS):
@@ -282,7 +282,7 @@ def first_eligible(
 
 @kernel
 def collect_eligible(
-    level: int, low: int, high: int, age: float, largest_demand: Floats, table: TraceTable, scratch: Rows
+    level: int, low: int, high: int, age: float, largest_demand: Float, table: TraceTable, scratch: Int32
 ) -> int:
     """Write the eligible rows of [low, high) to the front of `scratch` (T,) and return their number."""
     found = 0
@@ -294,7 +294,7 @@ def collect_eligible(
 
 
 @kernel
-def least_hash(words: np.uint64, rows: Rows, count: int) -> Any:
+def least_hash(words: np.uint64, rows: Int32, count: int) -> Any:
     """Return the one of the first `count` rows, `count` at least 1, that has the least hash."""
     stream = row_stream(words)
     best, least = rows[0], row_hash(stream, rows[0])
@@ -306,7 +306,7 @@ def least_hash(words: np.uint64, rows: Rows, count: int) -> Any:
 
 
 @kernel
-def horizons(trace: Rows, widening: Array, table: TraceTable, valid_age: Floats, valid_demand: Floats) -> None:
+def horizons(trace: Int32, widening: Array, table: TraceTable, valid_age: Float, valid_demand: Float) -> None:
     """Lower `valid_age` (m,) and `valid_demand` (m, R) to the least lifetime and maxima among `trace` (m, K)."""
     for i in range(len(trace)):
         for row in trace[i]:

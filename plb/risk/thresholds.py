@@ -1,4 +1,4 @@
-"""Thresholds in the steps in which risk models count demand."""
+"""The steps in which risk models count demand, and thresholds in them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from plb.arrays import Float, Int
 from plb.steps import UNLIMITED
-from plb.validation import check_mapping, check_metrics, check_number
+from plb.validation import check_mapping, check_metrics, check_number, check_step
 
 
-def thresholds_in_steps(
-    item: str, thresholds: Mapping[str, float], metrics: Sequence[str], steps: npt.NDArray[np.float64]
-) -> npt.NDArray[np.int64]:
+def checked_steps(item: str, steps: object) -> dict[str, float]:
+    """Return the step of each metric in user units if all are powers of two; errors name the item.
+
+    Raises
+    ------
+    InvalidValueError
+        The steps are no mapping, or one is not a power of two.
+    """
+    given = check_mapping(item, "steps", steps, "a mapping of metrics to steps")
+    return {name: check_step(item, f"steps[{name}]", step) for name, step in given.items()}
+
+
+def thresholds_in_steps(item: str, thresholds: Mapping[str, float], metrics: Sequence[str], steps: Float) -> Int:
     """Return the least number of steps that is in violation, shape (R,): ceil(threshold / step), at least 1.
 
     Parameters

@@ -131,7 +131,7 @@ def clusters(
     down
         Whether nodes may be down.
     complete
-        True: no replica is missing, since each service aims at what stands.
+        True: no replica is missing, since every partition has one and each service asks for no more.
     with_history
         Whether there is a demand history; None: perhaps.
     config
@@ -153,9 +153,8 @@ def clusters(
         for index in range(draw(st.integers(1, 5)))
     )
     if complete:
-        made = tuple(attrs.evolve(p, replicas=p.replicas) for p in made if p.replicas)
-        aims = {p.service: 1 for p in made}
-        cluster_services = tuple(attrs.evolve(s, target_replicas=aims.get(s.name, 1)) for s in cluster_services)
+        made = tuple(p for p in made if p.replicas)
+        cluster_services = tuple(attrs.evolve(s, target_replicas=1) for s in cluster_services)
     load = st.fixed_dictionaries({metric.name: quantities for metric in metrics})
     loads = {(p.name, replica.node): draw(load) for p in made for replica in p.replicas}
     has_history = draw(st.booleans()) if with_history is None else with_history

@@ -16,6 +16,7 @@ from plb.risk.interface import RiskModel
 from plb.testing.invariants import OF_CONSTRAINTS, OF_RISK_MODELS, OF_TERMS, Invariant
 from plb.testing.journey import ConstraintMachine, TermMachine
 from plb.testing.tenancy import RiskMachine
+from plb.validation import check_names
 
 KINDS: tuple[tuple[type, type[RuleBasedStateMachine], tuple[Invariant, ...]], ...] = (
     (EnergyTerm, TermMachine, OF_TERMS),
@@ -53,11 +54,16 @@ def machine_of(
     Raises
     ------
     InvalidValueError
-        If `subject` is none of the three, or a term with only some of the verbs for sums of its own.
+        If `subject` is none of the three, or a term with only some of the verbs for sums of its own, or `metrics` is no
+        collection of names.
     """
     base, invariants = _kind_of(subject)
     left = frozenset(invariants) - frozenset(without)
-    fields: dict[str, Any] = {"subject": subject, "asked": left, "metrics": tuple(metrics)}
+    fields: dict[str, Any] = {
+        "subject": subject,
+        "asked": left,
+        "metrics": check_names("machine_of", "metrics", metrics),
+    }
     made: Any = type(f"{type(subject).__name__}Machine", (base,), {**fields, "__doc__": base.__doc__})
     case: Any = made.TestCase
     case.settings, case.machine = SETTINGS, made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import attrs
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from plb.arrays import Problem
 from plb.configuration import Configuration
 from plb.energy.fresh import fresh_solution
+from plb.rows import RowTable
 from plb.steps import UNLIMITED
 from plb.topology import LARGEST_THRESHOLD
 
@@ -38,8 +40,22 @@ ROW_AXIS: Mapping[str, int] = dict.fromkeys(
 """Which axis of an array runs over the replicas."""
 ROW_VALUES = ("sibling", "parent_row", "first_child", "next_child")
 """Arrays whose values are replicas."""
-IN_STEPS = ("limit", "move_limit", "threshold", "leaving_load", "load", "peak", "peak_ceiling", "capacity")
+IN_STEPS = (
+    "limit",
+    "move_limit",
+    "threshold",
+    "leaving_load",
+    "load",
+    "peak",
+    "peak_ceiling",
+    "capacity",
+    "empty_limit",
+)
 """Arrays whose values are loads."""
+TABLE_ROW_VALUES = ("sibling", "arriving")
+"""Arrays of a `RowTable` whose values are replicas."""
+TABLE_LOADS = ("load", "largest_demand", "samples")
+"""Arrays of a `RowTable` whose values are loads."""
 
 Array = npt.NDArray[Any]
 
@@ -61,7 +77,9 @@ def with_rows_swapped(configuration: Configuration, one: int, other: int) -> Con
     changed = _swapped(problem, ROW_AXIS, ROW_VALUES, one, other)
     node = _swapped_along(configuration.solution.node, 0, one, other)
     names = {_other_of(row, one, other): name for row, name in description.partitions.items()}
-    return Configuration(changed, fresh_solution(changed, node), attrs.evolve(description, partitions=names))
+    table = None if description.replicas is None else _with_table_swapped(description.replicas, one, other)
+    described = attrs.evolve(description, partitions=names, replicas=table)
+    return Configuration(changed, fresh_solution(changed, node), described)
 
 
 def with_units_halved(configuration: Configuration) -> Configuration:
@@ -69,12 +87,42 @@ def with_units_halved(configuration: Configuration) -> Configuration:
     problem, description = configuration.problem, configuration.description
     doubled: Any = {name: _doubled(getattr(problem, name)) for name in IN_STEPS}
     changed = problem._replace(**doubled, inverse_capacity=problem.inverse_capacity / 2, unit=problem.unit / 2)
-    nodes = tuple(
-        attrs.evolve(node, capacities={name: 2 * value for name, value in node.capacities.items()})
-        for node in description.nodes
+    nodes = tuple(attrs.evolve(node, capacities=_twice(node.capacities)) for node in description.nodes)
+    services = tuple(
+        attrs.evolve(
+            service,
+            default_load={role: _twice(load) for role, load in service.default_load.items()},
+            limits=_twice(service.limits),
+        )
+        for service in description.services
     )
+    table = None if description.replicas is None else _with_table_doubled(description.replicas)
     solution = fresh_solution(changed, configuration.solution.node.copy())
-    return Configuration(changed, solution, attrs.evolve(description, nodes=nodes))
+    described = attrs.evolve(description, nodes=nodes, services=services, replicas=table)
+    return Configuration(changed, solution, described)
+
+
+def _twice(quantities: Mapping[str, float]) -> dict[str, float]:
+    return {metric: 2 * value for metric, value in quantities.items()}
+
+
+def _with_table_swapped(table: RowTable, one: int, other: int) -> RowTable:
+    """Return a table in which two rows have changed places."""
+    twin = copy(table)
+    for name, array in vars(table).items():
+        if isinstance(array, np.ndarray):
+            setattr(twin, name, _swapped_along(array, 0, one, other))
+    for name in TABLE_ROW_VALUES:
+        setattr(twin, name, _swapped_values(getattr(twin, name), one, other))
+    return twin
+
+
+def _with_table_doubled(table: RowTable) -> RowTable:
+    """Return a table in which every load is twice the number."""
+    twin = copy(table)
+    for name in TABLE_LOADS:
+        setattr(twin, name, 2 * getattr(table, name))
+    return twin
 
 
 def _doubled(values: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from plb.arrays import NOWHERE
 from plb.configuration import Configuration, Proposal
 
 
@@ -17,27 +18,27 @@ def walks(
     """
     problem = configuration.problem
     node = configuration.solution.node.copy()
-    rows = [row for row in range(len(node)) if row in _used(configuration) and not problem.leaving[row]]
+    rows = [row for row in _used(configuration) if not problem.leaving[row]]
     places = [int(n) for n in problem.targets] if usable_only else list(range(len(problem.limit)))
     walk: list[Proposal] = []
     for _ in range(draw(st.integers(0, steps)) if rows and places else 0):
         row = draw(st.sampled_from(rows))
-        partner = draw(st.sampled_from([-1, -1, *rows]))
-        target = draw(st.sampled_from(places if usable_only else [*places, -1]))
-        if partner != -1:
+        partner = draw(st.sampled_from([NOWHERE, NOWHERE, *rows]))
+        target = draw(st.sampled_from(places if usable_only else [*places, NOWHERE]))
+        if partner != NOWHERE:
             target = int(node[partner])
-            if -1 in (node[row], target) or (usable_only and target not in places):
+            if NOWHERE in (node[row], target) or (usable_only and target not in places):
                 continue
         if partner == row or target == node[row]:
             continue
-        if partner != -1:
+        if partner != NOWHERE:
             node[partner] = node[row]
         node[row] = target
         walk.append(Proposal(row, target, partner))
     return walk
 
 
-def _used(configuration: Configuration) -> set[int]:
-    """Return the rows that stand, wait or leave: all that a service has given load, a ring or a place."""
+def _used(configuration: Configuration) -> list[int]:
+    """Return the rows, ascending, that stand, wait or leave: all that a service has given load, a ring or a place."""
     problem = configuration.problem
-    return {row for row in range(len(problem.origin)) if problem.movable[row] or problem.origin[row] >= 0}
+    return [row for row in range(len(problem.origin)) if problem.movable[row] or problem.origin[row] != NOWHERE]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plb.errors import ConflictError
 from plb.model import Role
 from plb.risk import DemandHistory, ReplicaOutlook, TraceSampler, Widening, eligible_traces
 
@@ -107,3 +108,10 @@ def test_comparisons_are_made_in_double_precision_on_the_stored_values(
         assert draws.widening[0] == level
         assert set(draws.trace[0].tolist()) <= set(rows.tolist())
     assert Widening(level) in (Widening.ALL_AGE_DEMAND, Widening.ALL)
+
+
+def test_demand_of_another_shape_is_refused() -> None:
+    """Each metric of the history has a largest demand; one number does not stand for all."""
+    for demand in (1.0, [1.0], [[1.0, 1.0]]):
+        with pytest.raises(ConflictError, match="eligible traces: largest_demand has shape"):
+            eligible_traces(HISTORY, tenant_class="gold", role=Role.PRIMARY, age=0.0, largest_demand=demand)

@@ -98,3 +98,20 @@ def test_a_story():
     assert found[0, :, 0].tolist() == pytest.approx([3.0, 5.0, 3.5, 3.5, 0.0])
     old = expected.course(group, np.array([9 * hour]), np.array([[3.0]]), 2)
     assert old[0, :, 0].tolist() == [3.0, 3.0]
+
+
+def test_steps_may_be_however_short() -> None:
+    """Where a life has more of them than a float can count, too."""
+    history = DemandHistory.from_columns(
+        ["cpu"],
+        tenant_class=["gold"],
+        role=[Role.PRIMARY],
+        lifetime=[1e30],
+        level=[[4.0]],
+        initial=[[4.0]],
+        growth=[[0.0]],
+        maximum=[[4.0]],
+    )
+    expected = ExpectedDemand(history, 1e-300)
+    group = np.array([expected.group_of("gold", Role.PRIMARY)])
+    assert expected.course(group, np.array([1.0]), np.array([[3.0]]), 2)[0, 0].tolist() == [3.0]

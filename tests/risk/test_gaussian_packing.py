@@ -299,3 +299,11 @@ def test_no_task_needs_no_machine() -> None:
     found = pack(TaskStatistics(np.zeros((0, 1)), np.zeros((0, 1))), capacity=1.0, test=GPA(0.1))
     assert isinstance(found, Packing)
     assert (found.machines, len(found.machine), len(found.oversized)) == (0, 0, 0)
+
+
+def test_machines_have_one_capacity_for_each_resource() -> None:
+    """A number serves for one resource; a table of capacities is refused."""
+    assert Machines(2.0, GPA(0.1)).capacity.tolist() == [2.0]
+    assert Machines([2.0, 3.0], GPA(0.1)).capacity.tolist() == [2.0, 3.0]
+    with pytest.raises(ConflictError, match=r"machine: capacity has shape \(2, 2\)"):
+        Machines([[1.0, 1.0], [1.0, 1.0]], GPA(0.1))

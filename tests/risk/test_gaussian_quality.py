@@ -132,3 +132,10 @@ def test_bad_values_are_refused(call: Any, kind: type[PlbError], message: str) -
     """By item, field, place and range."""
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_without_tasks_no_machine_is_needed() -> None:
+    """No tasks on no machines are well packed; a mean that is no column of tasks is refused."""
+    assert normalised_machines(0, [], capacity=1.0) == 0.0
+    with pytest.raises(ConflictError, match=r"tasks: mean has shape \(\)"):
+        normalised_machines(1, 3.0, capacity=1.0)

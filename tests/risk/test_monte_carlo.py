@@ -326,3 +326,18 @@ def test_importing_the_package_loads_no_numba() -> None:
     """Kernels compile when first called, so that `import plb.risk` stays light."""
     script = "import sys, plb.risk; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (None, "steps = None.*a mapping of metrics to steps"),
+        ({"cpu": "1"}, r"steps\[cpu\] = '1'.*a power of two"),
+        ({"cpu": True}, r"steps\[cpu\] = True.*a power of two"),
+        ({"cpu": 3.0}, r"steps\[cpu\] = 3.0.*a power of two"),
+    ],
+)
+def test_steps_are_checked_when_the_model_is_made(steps: object, message: str) -> None:
+    """As those of the models that go by what replicas have shown."""
+    with pytest.raises(InvalidValueError, match=f"Monte Carlo risk: {message}"):
+        MonteCarloRisk(cpu_history(STEADY), steps=steps)  # type: ignore[arg-type]

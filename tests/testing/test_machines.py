@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plb import InvalidValueError, Node
 from plb.arrays import Problem
 from plb.risk import DemandHistory, MonteCarloRisk
-from plb.testing import Invariant, counterexample, machine_of, verify
-from plb.testing.relabelling import NODE_AXIS, NODE_VALUES, ROW_AXIS, ROW_VALUES
+from plb.testing import Invariant, configuration_of, counterexample, machine_of, small_clusters, verify
+from plb.testing.relabelling import (
+    NODE_AXIS,
+    NODE_VALUES,
+    ROW_AXIS,
+    ROW_VALUES,
+    with_rows_swapped,
+    with_units_halved,
+)
 
 from . import planted
 from .conftest import first_failure
@@ -160,3 +169,25 @@ def test_relabelling_knows_every_array_of_nodes_and_replicas(small_problem):
             assert name in {*NODE_AXIS, *NODE_VALUES}, name
         if {rows, rows + 1} & set(shape):
             assert name in {*ROW_AXIS, *ROW_VALUES}, name
+
+
+@given(small_clusters(), st.integers(0, 7), st.integers(0, 7))
+@settings(deadline=None)
+def test_outlooks_go_with_the_replicas(cluster, one, other):
+    """Whatever row or unit a replica has, the same is known of it, in the units of all else."""
+    configuration = configuration_of(cluster.engine())
+    rows = configuration.rows.tolist()
+    one, other = rows[one % len(rows)], rows[other % len(rows)]
+    swapped, doubled = with_rows_swapped(configuration, one, other), with_units_halved(configuration)
+    for row in rows:
+        known = configuration.outlook_of(row)
+        assert swapped.outlook_of({one: other, other: one}.get(row, row)) == known
+        twice = doubled.outlook_of(row)
+        for field in ("largest_demand", "limits"):
+            assert getattr(twice, field) == {name: 2 * value for name, value in getattr(known, field).items()}
+
+
+def test_a_single_name_is_no_collection_of_metrics():
+    """Its letters would be taken for names."""
+    with pytest.raises(InvalidValueError, match="machine_of: metrics = 'cpu'"):
+        machine_of(AtMostTwo(), metrics="cpu")

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from plb.errors import InvalidValueError
 from workloads.cells import GOOGLE_FILE, TASKS, cell_of_region, read_cell, read_google
 from workloads.regions import REGIONS
 from workloads.task_samples import MICROSECONDS, write_frame
@@ -66,3 +67,10 @@ def test_the_shared_google_sample_has_44_instances():
     assert len(samples.machine) == 4
     assert samples.time.max() - samples.time.min() <= 31 * 86400 * MICROSECONDS
     assert len(samples) > 77_000
+
+
+@pytest.mark.parametrize(("machines", "days", "field"), [(0, 1, "machines"), (1, 0, "days"), (1, np.nan, "days")])
+def test_a_cell_has_machines_and_time(machines: int, days: float, field: str) -> None:
+    """None of them is refused by name."""
+    with pytest.raises(InvalidValueError, match=f"cell: {field} = "):
+        cell_of_region(REGIONS["region1"], machines=machines, days=days, seed=0)

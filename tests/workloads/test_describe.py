@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import attrs
 import numpy as np
 import polars as pl
 import pytest
@@ -141,7 +143,7 @@ def test_a_start_that_is_no_number_is_refused(tmp_path: Path) -> None:
     rewrite(folder(tmp_path) / TENANTS_FILE, lambda frame: frame.with_columns(start_s=pl.Series([0.0, 600.0])))
     assert describe(tmp_path).span_days == pytest.approx(4 * 600 / 86_400)
     rewrite(tmp_path / TENANTS_FILE, put(2, "start_s", float("nan")))
-    with pytest.raises(TraceError, match="row 2, column start_s: found nan; expected a finite number"):
+    with pytest.raises(TraceError, match="row 2, column start_s: found nan; expected seconds, from"):
         describe(tmp_path)
 
 
@@ -149,3 +151,28 @@ def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:
     """What is no trace is refused in words."""
     with pytest.raises(TraceError, match="no such file"):
         describe(tmp_path)
+
+
+@pytest.mark.parametrize("off", [1e-4, -1e-4])
+@pytest.mark.parametrize(("file", "column"), [(TRACES_FILE, "time_s"), (TENANTS_FILE, "lifetime_s")])
+def test_times_that_are_off_a_little_count_as_the_steps_they_mean(
+    region: tuple[Path, TraceSet], tmp_path: Path, file: str, column: str, off: float
+) -> None:
+    """The format lets them be; growth, days and lives are those of the trace without."""
+    path, _ = region
+    shutil.copytree(path, tmp_path, dirs_exist_ok=True)
+    rewrite(tmp_path / file, lambda frame: frame.with_columns(pl.col(column).cast(pl.Float64) + off))
+    for found, expected in zip(describe(tmp_path).metrics, describe(path).metrics, strict=True):
+        assert attrs.asdict(found, recurse=False).keys() == attrs.asdict(expected, recurse=False).keys()
+        for name, value in attrs.asdict(expected, recurse=False).items():
+            np.testing.assert_array_equal(getattr(found, name), value, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["hour", "tenth", "lifetime_s", "start_s", "rows", "share_cpu", "max_cpu", "usage_0"])
+def test_metrics_may_have_any_name(region: tuple[Path, TraceSet], tmp_path: Path, name: str) -> None:
+    """Also one that the description uses for something else."""
+    path, traces = region
+    others = attrs.evolve(traces, metrics=(*traces.metrics[:2], attrs.evolve(traces.metrics[2], name=name)))
+    write_traces(others, tmp_path)
+    found, expected = describe(tmp_path).figures()["metrics"], describe(path).figures()["metrics"]
+    assert found == {"cpu": expected["cpu"], "memory": expected["memory"], name: expected["disk"]}

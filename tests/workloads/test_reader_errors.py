@@ -10,6 +10,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -28,6 +29,7 @@ from tests.workloads.public_traces import (
 from tests.workloads.test_public_formats import contest, readings
 from workloads.errors import TraceError, TraceProblem
 from workloads.readers import Options
+from workloads.readers.files import streamable
 
 
 def problems(name: str, source: Path) -> list[TraceProblem]:
@@ -260,3 +262,63 @@ def test_contest_needs_its_directory_and_an_application_with_an_instance(tmp_pat
     with pytest.raises(TraceError, match="the directory of") as caught:
         converted("tianchi2018", tmp_path / "scheduling_app_resources_1.csv", tmp_path / "out")
     assert [problem.found for problem in caught.value.problems] == ["a file"]
+
+
+@pytest.mark.parametrize("place", [100, 1000, 2000, 3000])
+def test_a_damaged_gzip_is_told_wherever_the_damage_is(tmp_path: Path, place: int):
+    """Whether its checksum or its stream is wrong."""
+    path = json_lines(
+        tmp_path / "instance_usage-0.json.gz", (google2019_line(at, 0.1 / (at + 1), 0.1) for at in range(3000))
+    )
+    packed = bytearray(path.read_bytes())
+    packed[place : place + 16] = b"\xff" * 16
+    path.write_bytes(packed)
+    (found,) = problems("google2019", tmp_path)
+    assert found.found.startswith("damaged contents") or found.row
+
+
+@pytest.mark.parametrize("place", [100, 1000, 2000])
+def test_a_damaged_table_is_told_wherever_the_damage_is(tmp_path: Path, place: int):
+    """A table that was gzipped as a whole is unpacked first."""
+    pl.DataFrame({"start_time": range(3000)}).write_parquet(tmp_path / "table.parquet")
+    packed = bytearray(gzip.compress((tmp_path / "table.parquet").read_bytes()))
+    packed[place : place + 16] = b"\xff" * 16
+    (tmp_path / "instance_usage-0.parquet.gz").write_bytes(packed)
+    (tmp_path / "table.parquet").unlink()
+    (found,) = problems("google2019", tmp_path)
+    assert found.found.startswith("damaged contents")
+    assert found.expected == "a whole .gz file"
+
+
+def test_a_disk_that_refuses_is_not_told_as_a_damaged_file(tmp_path: Path):
+    """What the system says of the place that a file is unpacked to is left to it."""
+    (tmp_path / "table.parquet.xz").write_bytes(lzma.compress(b"content"))
+    with pytest.raises(FileNotFoundError, match="gone"):
+        streamable(tmp_path / "table.parquet.xz", tmp_path / "gone")
+    assert streamable(tmp_path / "table.parquet.xz", tmp_path).read_bytes() == b"content"
+
+
+def test_json_lines_in_a_directory_with_brackets_are_read(tmp_path: Path):
+    """They are no pattern that fits no file."""
+    source = tmp_path / "may[2019]"
+    source.mkdir()
+    json_lines(source / "instance_usage-0.json", (google2019_line(at, 0.1, 0.1) for at in range(24)))
+    assert converted("google2019", source, tmp_path / "out")[1].rows_read == 24
+
+
+@pytest.mark.parametrize("asked", [1e300, -1.0])
+def test_requests_that_nobody_can_have_are_not_known(tmp_path: Path, asked: float):
+    """What was used stands for them, so that what is written can be read."""
+    rows = (google2019_line(at * 300, 0.1, 0.25, assigned_memory=asked) for at in range(24))
+    json_lines(tmp_path / "instance_usage-0.json", rows)
+    traces, _ = converted("google2019", tmp_path, tmp_path / "out")
+    assert traces.max_usage.tolist() == [[np.float32(0.1), 0.25]]
+
+
+@pytest.mark.parametrize("cores", ["inf", "nan", 1e300, 0])
+def test_containers_without_a_finite_request_are_refused(tmp_path: Path, cores: object):
+    """Their percentages are of nothing; the reason is told."""
+    text(tmp_path / "container_usage.csv", [alibaba_row("c_1", at, 50, 20) for at in range(10, 4000, 10)])
+    text(tmp_path / "container_meta.csv", [alibaba_meta("c_1", cores, 2.5)])
+    (found,) = problems("alibaba2018", tmp_path)
+    assert found.found == "only refused rows (399 of an owner that the table of owners does not list)"

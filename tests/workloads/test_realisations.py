@@ -217,3 +217,29 @@ def test_shared_bitbrains() -> None:
     assert 40_000 < found.tasks < 500 * 91
     assert np.diff(found.start).max() <= DAY
     assert len(found.values) > 11_900_000
+
+
+def test_averages_keep_the_times_that_tasks_have_in_common() -> None:
+    """Tasks of one period were measured at the same times, however coarsely; a number of samples is whole."""
+    values = np.arange(16, dtype=np.float32)[:, np.newaxis]
+    samples = UsageSamples(METRICS[:1], values, np.array([0, 8, 16]), period=np.array([5, 5]))
+    tasks, usage = samples.averaged(4).simultaneous(5)
+    assert tasks.tolist() == [0, 1]
+    assert usage[:, :, 0].tolist() == [[1.5, 5.5], [9.5, 13.5]]
+    for width in (0, 1.5):
+        with pytest.raises(InvalidValueError, match=r"samples: averaged over = .* a whole number >= 1"):
+            samples.averaged(width)  # type: ignore[arg-type]
+
+
+def test_a_single_name_is_no_collection_of_resources(tmp_path: Path) -> None:
+    """Its letters would be taken for names."""
+    write_traces(one_tenant([1.0] * 24), tmp_path)
+    with pytest.raises(InvalidValueError, match="traces: resources = 'cpu'"):
+        read_samples(tmp_path, "cpu")
+
+
+def test_days_of_two_machines_are_two_tasks_however_late(tmp_path: Path) -> None:
+    """The last day of one machine and the first of the next are apart, whatever their numbers."""
+    late = [2**20 * DAY + bin_ for bin_ in range(DAY)]
+    bitbrains(tmp_path, {"vm": [0] * DAY + [1] * DAY, "bin": [*late, *range(DAY)], "cpu_mhz": [1] * 2 * DAY})
+    assert read_samples(tmp_path).period.tolist() == [2**20, 0]

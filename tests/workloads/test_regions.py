@@ -215,3 +215,49 @@ def test_rank_correlation_of_known_orders() -> None:
     values = np.array([3.0, 1.0, 7.0, 5.0])
     assert rank_correlation(values, values**3) == pytest.approx(1.0)
     assert rank_correlation(values, -values) == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("change", [{"local_share": "0.5"}, {"cpu": 0.5}, {"window_days": None}, {"creep": True}])
+def test_parameters_are_of_their_kind(change: dict[str, Any]) -> None:
+    """Numbers, and usages where a usage is meant."""
+    with pytest.raises(InvalidValueError, match=f"region region2: {next(iter(change))} = "):
+        attrs.evolve(REGION, **change)
+
+
+def test_whole_numbers_make_the_same_region() -> None:
+    """30 days are 30.0 days, in the digest, too."""
+    assert attrs.evolve(REGION, window_days=30).digest() == REGION.digest()
+
+
+def test_changes_that_go_together_are_not_refused_alone() -> None:
+    """The lower end of a range may go beyond the upper end that was, if that goes up, too; else the pair is refused."""
+    assert not list(REGION.refused({"initial_low": 0.7, "initial_high": 0.9}))
+    (found,) = REGION.refused({"initial_low": 0.7, "initial_high": 0.65})
+    assert "initial_low = 0.7" in str(found)
+    both = list(REGION.refused({"initial_low": 7.0, "cpu": {"median": 2.0, "sigma": -1.0}}))
+    assert len(both) == 3
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: generate(REGION, 0, 1),
+        lambda: list(generate_chunks(REGION, 0, 1)),
+        lambda: list(generate_chunks(REGION, 1, 1, chunk=0)),
+        lambda: generate_history(REGION, 0, 1),
+        lambda: check_region(REGION, 0),
+    ],
+)
+def test_some_tenants_are_asked_for(ask: Any) -> None:
+    """None at all are refused, in whatever way they are generated."""
+    with pytest.raises(InvalidValueError, match=r"generate: .* = 0 is not allowed; expected a whole number >= 1"):
+        ask()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_serverless_tenants_are_compared_where_there_are_some_and_others(share: float) -> None:
+    """Without one or the other there is nothing to compare, and no row; all others are numbers."""
+    region = REGION.changed({"serverless_share": share, "local_share": 0.0})
+    found = check_region(region, 60)
+    assert not any("serverless tenants, as a multiple" in row.statistic for row in found)
+    assert all(np.isfinite(row.generated) for row in found)

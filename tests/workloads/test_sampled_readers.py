@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from plb.errors import InvalidValueError
 from workloads.format import read_traces
 from workloads.readers import Options, convert, read_public
 from workloads.readers.chunks import REFUSED, ROW, Frame
@@ -167,3 +168,12 @@ def test_families_are_the_same_everywhere() -> None:
     assert family_numbers([5, 9, 5]).tolist() == [5, 9, 5]
     assert family_numbers(["host"]).tolist() == [4115776633491850731]
     assert len(set(family_numbers([f"host{n}" for n in range(1000)]).tolist())) == 1000
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("window_days", 1e300), ("window_days", 0.0), ("rows_in_memory", 10**30), ("min_hours", -1.0)]
+)
+def test_options_are_within_what_can_be_counted(option: str, value: float) -> None:
+    """Steps and rows are counted in 64 bits."""
+    with pytest.raises(InvalidValueError, match=f"conversion: {option} = "):
+        Options(**{option: value})  # type: ignore[arg-type]

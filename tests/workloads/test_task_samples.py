@@ -184,3 +184,12 @@ def test_both_formats_say_the_same(tmp_path_factory: pytest.TempPathFactory, row
         np.testing.assert_array_equal(getattr(one, column), getattr(two, column))
     ordered = frame.sort("machine", "task", "time_s")
     assert ordered["usage"].to_list() == one.usage.tolist()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_brackets_in_a_name_are_no_pattern(tmp_path: Path, suffix: str) -> None:
+    """A file may be called like a part of a sweep."""
+    frame = pl.DataFrame({"machine": [1], "task": [1], "time_s": [0], "usage": [1.0], "limit": [2.0]})
+    for name in ("part[1]", "part1"):
+        write_frame(frame.with_columns(machine=pl.lit(name)), tmp_path / f"{name}{suffix}")
+    assert read_task_samples(tmp_path / f"part[1]{suffix}").machines.to_list() == ["part[1]"]

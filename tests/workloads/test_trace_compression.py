@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from plb.errors import UnknownNameError
+from plb.errors import InvalidValueError, UnknownNameError
 from tests.workloads.trace_strategies import one_tenant, trace_sets
 from workloads.compression import GROWN, compress, compress_columns, compression_effect, model_curves
 from workloads.regions import REGIONS, generate
@@ -113,3 +115,15 @@ def test_an_unknown_metric_is_refused() -> None:
     """A capacity for a metric that the traces do not have is a mistake, not a limit that is ignored."""
     with pytest.raises(UnknownNameError, match="memory"):
         compression_effect(one_tenant([1.0]), [1], samples=1, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"samples": 0}, "samples"), ({"stagger_steps": -1}, "stagger_steps"), ({"tenants": [1, -1]}, "tenants")],
+)
+def test_numbers_of_the_experiment_are_checked(changes: dict[str, Any], field: str) -> None:
+    """No sample has no share of violations, and nobody arrives before the first."""
+    given: dict[str, Any] = {"tenants": [1], "samples": 1, "seed": 0, "capacities": {"cpu": 1.0}, **changes}
+    numbers = given.pop("tenants")
+    with pytest.raises(InvalidValueError, match=f"compression effect: {field} = "):
+        compression_effect(one_tenant([1.0, 2.0]), numbers, **given)

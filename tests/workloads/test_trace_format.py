@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import attrs
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 
+from plb.errors import InvalidValueError
 from tests.workloads.trace_strategies import METRICS, assert_same, one_tenant, trace_sets
 from workloads.compression import compress
 from workloads.errors import MAX_LISTED, TraceError, TraceProblem
@@ -25,7 +27,7 @@ from workloads.format import (
     write_traces,
 )
 from workloads.header import KEY
-from workloads.trace import TraceSet, concatenate
+from workloads.trace import MetricInfo, TraceSet, concatenate
 
 Edit = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -230,3 +232,38 @@ def test_a_bad_history_is_refused(tmp_path: Path, edit: Edit, row: int | None, c
     problem = caught.value.problems[0]
     assert (problem.row, problem.column) == (row, column)
     assert problem.file == str(file)
+
+
+def test_names_with_brackets_and_stars_are_no_patterns(tmp_path: Path) -> None:
+    """A directory may be called like a run of a sweep: its files are read, and no others."""
+    for name in ("run[1]", "run1", "run*"):
+        write_traces(one_tenant([1.0, 2.0], name=name), tmp_path / name)
+        write_history(compress(one_tenant([1.0, 2.0])), tmp_path / name / "history.parquet")
+    for name in ("run[1]", "run*"):
+        assert read_traces(tmp_path / name).tenant_names().tolist() == [name]
+        assert len(read_history(tmp_path / name / "history.parquet")) == 1
+
+
+@pytest.mark.parametrize("step", [0.5, 1.5, 0.0, float("nan")])
+def test_what_could_not_be_read_is_not_written(tmp_path: Path, step: float) -> None:
+    """Steps that are no whole seconds; nothing is left of the file."""
+    with pytest.raises(InvalidValueError, match=r"traces file: step_seconds = .*expected a.* number >= 1"):
+        write_traces(attrs.evolve(one_tenant([1.0, 2.0]), step_seconds=step), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["tenant", "role", "time_s", "", "disk"])
+def test_metrics_have_names_of_their_own(tmp_path: Path, name: str) -> None:
+    """A metric that is called like another column, or like another metric, would take its place."""
+    metrics = (MetricInfo(name, ""), MetricInfo("disk", "GB"))
+    with pytest.raises(InvalidValueError, match="traces file: metric"):
+        write_traces(attrs.evolve(one_tenant([1.0, 2.0]), metrics=metrics), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("start", [1e300, -1e300, float("inf"), -(2**63)])
+def test_begins_lie_within_what_can_be_counted(tmp_path: Path, start: float) -> None:
+    """Beyond, hours of the day have no meaning; the row is named."""
+    rewrite(folder(tmp_path) / TENANTS_FILE, lambda frame: frame.with_columns(start_s=pl.lit(start)))
+    with pytest.raises(TraceError, match=r"row 1, column start_s: found .*expected seconds, from -1e\+12 to 1e\+12"):
+        read_traces(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -56,3 +57,14 @@ def test_highest_ahead_sees_so_far_and_not_beyond_its_segment(parts: list[list[f
     assert segments.highest_ahead(rows, bounds, steps).tolist() == expected
     both = segments.highest_ahead(np.stack([rows, -rows], axis=1), bounds, steps)
     assert both[:, 0].tolist() == expected
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=8), st.data())
+def test_rows_of_chosen_segments(lengths: list[int], data: st.DataObject) -> None:
+    """One segment after the other, in the order asked for, also twice; none has no rows."""
+    bounds = segments.bounds_of(np.array(lengths))
+    chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=8))
+    rows, found = segments.rows_of(np.array(chosen, np.int64), bounds)
+    expected = [list(range(bounds[place], bounds[place + 1])) for place in chosen]
+    assert [rows[a:b].tolist() for a, b in pairwise(found)] == expected
+    assert found[-1] == len(rows) == sum(map(len, expected))

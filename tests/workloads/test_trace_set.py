@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import numpy as np
 import pytest
@@ -74,3 +76,10 @@ def test_a_share_outside_its_range_is_refused() -> None:
     """The history's share must lie in [0, 1]."""
     with pytest.raises(InvalidValueError, match="history_share"):
         split_tenants(one_tenant([1.0]), 1.5, 0)
+
+
+@pytest.mark.parametrize(("share", "seed"), [("0.5", 0), (True, 0), (1.5, 0), (float("nan"), 0), (0.5, -1), (0.5, 0.5)])
+def test_splits_have_a_share_and_a_seed(share: Any, seed: Any) -> None:
+    """Others are refused by name and range."""
+    with pytest.raises(InvalidValueError, match=r"split: (history_share|seed) = .* is not allowed"):
+        split_tenants(one_tenant([1.0, 2.0]), share, seed)

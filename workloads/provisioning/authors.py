@@ -25,7 +25,7 @@ from plb.provisioning import Affinity, Instance
 from plb.provisioning.affinity import ANY_NUMBER
 from workloads.checks import ROWS_LISTED, Checker
 from workloads.provisioning.building import MOST_DEMAND, PAPER_NODES, Floats, NodeSpec, build_instance, user_demand
-from workloads.provisioning.tables import WRITERS, nearest_of, need_file, positions, read_headed, whole_numbers
+from workloads.provisioning.tables import nearest_of, need_file, positions, read_headed, whole_numbers, writer_of
 from workloads.writing import in_one_piece
 
 Ints = npt.NDArray[np.int64]
@@ -65,8 +65,7 @@ def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -
     check = Checker(path, rows_above=1)
     names = frame["app_id"]
     check.bad_rows(~names.str.contains(f"^{NAME}$").to_numpy(), "app_id", names, "a name without blanks or brackets")
-    doubled = ~names.is_first_distinct().to_numpy()
-    check.bad_rows(doubled, "app_id", names, "an application that no row above has")
+    check.distinct(names, "app_id", "an application that no row above has")
     replicas = whole_numbers(check, frame, "nb_instances", low=1)
     listed = _check_limits(check, frame)
     demand = _demand(check, frame)
@@ -148,7 +147,8 @@ def write_authors(path: str | Path, instance: Instance) -> None:
     Raises
     ------
     InvalidValueError
-        It has other than two resources, or the name of an application cannot be written.
+        It has other than two resources, or the name of an application cannot be written, or that of the file ends in
+        .zst.
     """
     path = Path(path)
     item = f"instance {instance.name}"
@@ -157,7 +157,7 @@ def write_authors(path: str | Path, instance: Instance) -> None:
     unfit = [name for name in instance.applications if not _writable(name)]
     if unfit:
         raise InvalidValueError(item, "application", unfit[0], "a name without blanks, commas, quotes or brackets")
-    with in_one_piece(path) as partial, WRITERS.get(path.suffix, open)(partial, "wt", encoding="utf-8") as file:
+    with in_one_piece(path) as partial, writer_of(path)(partial, "wt", encoding="utf-8") as file:
         file.write("\t".join(COLUMNS) + "\n")
         file.writelines("\t".join(row) + "\n" for row in _rows(instance))
 

@@ -15,7 +15,7 @@ import polars as pl
 from plb.provisioning import Instance, Moves, ProvisioningPlan, lower_bound
 from plb.provisioning.moves import NOWHERE
 from workloads.checks import Checker
-from workloads.provisioning.tables import WRITERS, need_file, positions, read_headed, unknown_names, whole_numbers
+from workloads.provisioning.tables import need_file, positions, read_headed, unknown_names, whole_numbers, writer_of
 from workloads.writing import in_one_piece, write_parquet
 
 COLUMNS = ("node", "node_type", "application", "replicas")
@@ -58,7 +58,7 @@ def _write(path: Path, frame: pl.DataFrame) -> None:
     if path.suffix == ".parquet":
         write_parquet(frame, path)
         return
-    with in_one_piece(path) as partial, WRITERS.get(path.suffix, open)(partial, "wb") as file:
+    with in_one_piece(path) as partial, writer_of(path)(partial, "wb") as file:
         file.write(frame.write_csv().encode())
 
 
@@ -122,9 +122,9 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     check = Checker(path)
     frame = check.read()
     check.columns(frame, dict.fromkeys(COLUMNS[:3], "text") | {COLUMNS[3]: "number"})
-    if not len(frame):
-        check.add("no rows", "at least one row")
     check.raise_problems()
+    if not len(frame):
+        check.refuse("no rows", "at least one row")
     if frame[COLUMNS[3]].dtype.is_float():  # 2.0 is a whole number, too
         whole = frame[COLUMNS[3]].cast(pl.Int64, strict=False)
         if (whole == frame[COLUMNS[3]]).all():

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from plb.arrays import Int32
-from workloads.checks import ROWS_LISTED, Checker
+from plb.errors import InvalidValueError
+from workloads.checks import Checker
 from workloads.readers.chunks import ROW
-from workloads.readers.files import PACKED_TABLES, UNPACKED, TextTable
+from workloads.readers.files import PACKED_TABLES, STREAMED, UNPACKED, TextTable
 
 MOST_COMPARED = 20_000
 """Names among which the nearest to another is looked for."""
@@ -23,12 +25,24 @@ WRITERS = {**UNPACKED, **PACKED_TABLES}
 """What opens a file for writing that is to be compressed, by its ending."""
 
 
+def writer_of(path: Path) -> Callable[..., Any]:
+    """Return what opens a file for writing: compressed where the ending of its name says so.
+
+    Raises
+    ------
+    InvalidValueError
+        The ending is that of a compression which can only be read.
+    """
+    if path.suffix in STREAMED and path.suffix not in ("", *WRITERS):
+        allowed = f"one of {', '.join(WRITERS)} for a compressed file"
+        raise InvalidValueError(f"file {path.name}", "ending", path.suffix, allowed)
+    return WRITERS.get(path.suffix, open)
+
+
 def need_file(path: Path, expected: str) -> None:
     """Raise `TraceError` unless there is such a file; `expected` says what it should be."""
     if not path.is_file():
-        check = Checker(path)
-        check.add("a directory" if path.is_dir() else "no such file", expected)
-        check.raise_problems()
+        Checker(path).refuse("a directory" if path.is_dir() else "no such file", expected)
 
 
 def read_table(path: Path, table: TextTable, *, may_be_empty: bool = False) -> pl.DataFrame:
@@ -54,15 +68,13 @@ def read_headed(path: Path, columns: Sequence[str], separator: str = ",") -> pl.
         As in `read_table`, or the header is another, or a field is empty.
     """
     frame = read_table(path, TextTable(columns=dict.fromkeys(columns, pl.String), separator=separator))
-    check = Checker(path)
+    check = Checker(path, rows_above=1)
     header = [str(name) for name in frame.row(0)]
     if header != list(columns):
-        check.add(f"columns {', '.join(header)}", f"columns {', '.join(columns)}", 1)
-    elif len(frame) == 1:
-        check.add("no rows", "at least one row below the header")
-    check.raise_problems()
+        check.refuse(f"columns {', '.join(header)}", f"columns {', '.join(columns)}", 1)
+    if len(frame) == 1:
+        check.refuse("no rows", "at least one row below the header")
     frame = frame.slice(1)
-    check = Checker(path, rows_above=1)
     check.columns(frame, dict.fromkeys(columns, "text"))
     check.raise_problems()
     return frame
@@ -82,10 +94,12 @@ def unknown_names(check: Checker, column: str, names: pl.Series, known: Sequence
     """Return where each name stands among the known ones; note those that are none of them, each with the nearest."""
     found = positions(names, known)
     wrong = np.flatnonzero(found < 0)
-    for place, row in enumerate(wrong[:ROWS_LISTED].tolist(), 1):
-        count = len(wrong) - ROWS_LISTED + 1 if place == ROWS_LISTED else 1
-        told = f"{names[row]!r}{nearest_of(names[row], known)}"
-        check.add(told, expected, check.rows_above + row + 1, column, count)
+    unknown = names.gather(wrong)
+
+    def told(place: int) -> str:
+        return f"{unknown[place]!r}{nearest_of(unknown[place], known)}"
+
+    check.some_rows(check.rows_above + wrong + 1, told, expected, column)
     return found
 
 

@@ -22,7 +22,7 @@ from plb.validation import check_count, check_number
 from workloads.compression import compress
 from workloads.provisioning.building import user_demand
 from workloads.segments import bounds_of
-from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
+from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 from workloads.validation import MOST_REPLICAS
 
 MOST_CLASSES = 32_767
@@ -81,10 +81,10 @@ def tenants_of_plan(
     """
     check_number("plan", "plan_hours", plan_hours, low=SHORTEST_HOURS)
     check_number("plan", "hours", hours, low_open=True)
-    instance, period = plan.instance, round(plan_hours * 3600.0)
+    instance, period = plan.instance, round(plan_hours * HOUR_SECONDS)
     whole = period % instance.time_points == 0
     step = period // instance.time_points if whole else check_count("plan", "step_seconds", step_seconds, low=1)
-    steps = math.floor(hours * 3600.0 / step) + 1
+    steps = math.floor(hours * HOUR_SECONDS / step) + 1
     owner, node, start = _layers(plan)
     # user units as float32 are off by less than a ten-millionth
     curves = user_demand(instance).astype(np.float32)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import polars as pl
 
+from workloads.checks import LARGEST
 from workloads.readers.base import Options
 from workloads.readers.chunks import OWNER, TIME, Frame
 from workloads.readers.files import TextTable, need_files
@@ -91,7 +92,7 @@ def _requests(source: Path, scratch: Path) -> pl.LazyFrame:
             pl.col("cpu_request").cast(pl.Float32).alias("limit_cpu"),
             pl.col("mem_size").cast(pl.Float32).alias("limit_memory"),
         )
-        .filter((pl.col("limit_cpu") > 0) & (pl.col("limit_memory") > 0))
+        .filter(pl.col(name).is_between(0.0, LARGEST, closed="right") for name in ("limit_cpu", "limit_memory"))
     )
 
 

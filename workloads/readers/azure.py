@@ -79,9 +79,7 @@ def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
         good = ((found > 0) & (found <= LARGEST)).fill_null(value=False)
         check.bad_rows(~good.to_numpy(), name, found, "a finite number > 0")
     check.bad_rows(table[OWNER].is_null().to_numpy(), "vmid", table[OWNER], "the name of a machine")
-    check.bad_rows(
-        ~table[OWNER].is_first_distinct().to_numpy(), "vmid", table[OWNER], "a machine that no row above has"
-    )
+    check.distinct(table[OWNER], "vmid", "a machine that no row above has")
     check.raise_problems()
     ended = pl.col("vmdeleted") < pl.col("vmdeleted").max()
     return table.lazy().select(

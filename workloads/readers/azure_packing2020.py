@@ -26,19 +26,17 @@ import numpy.typing as npt
 
 from plb.model import Role
 from workloads.checks import Checker
-from workloads.errors import TraceError
 from workloads.readers.base import Options, Part
 from workloads.readers.files import need_files
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import Tally
 from workloads.readers.windows import lengths_of_pieces
 from workloads.segments import bounds_of
-from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 
 RESOURCES = {"cpu": "core", "memory": "memory", "hdd": "hdd", "ssd": "ssd", "nic": "nic"}
 """Columns of ``vmType`` by metric."""
 REQUESTS = ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime")
-DAY_SECONDS = 86_400.0
 LAST_DAY = 90.0
 """End of a VM that has no end in the trace, days."""
 MOST_DAYS = 36_525.0
@@ -77,9 +75,7 @@ class PackingReader:
                     if part is not None:
                         yield part
         if not tally.tenants:
-            check = Checker(path)
-            check.add("no request that can be used", "at least one row of the table vm")
-            check.raise_problems()
+            Checker(path).refuse("no request that can be used", "at least one row of the table vm")
 
     def _bounded(self, rows: Rows, options: Options) -> Iterator[Rows]:
         """Yield the requests so many at a time that their steps fit into memory."""
@@ -99,7 +95,7 @@ class PackingReader:
         pieces, lengths = lengths_of_pieces(
             lifetime, None if days is None else int(days * DAY_SECONDS / self.step_seconds)
         )
-        long_enough = lengths >= max((options.min_hours or 0.0) * 3600 / self.step_seconds, 1)
+        long_enough = lengths >= max((options.min_hours or 0.0) * HOUR_SECONDS / self.step_seconds, 1)
         final = np.append(np.diff(pieces) != 0, True)
         step = np.array([int(np.floor(row[4] * DAY_SECONDS / self.step_seconds)) for row in rows], np.int64)
         begin = step[pieces] + bounds_of(lengths)[:-1] - np.repeat(bounds_of(lifetime)[:-1], np.bincount(pieces))
@@ -160,8 +156,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
             check.raise_problems()
             yield database
     except sqlite3.DatabaseError as error:
-        check.add(f"damaged contents ({error})", "an SQLite database")
-        raise TraceError(check.problems) from None
+        check.refuse(f"damaged contents ({error})", "an SQLite database")
 
 
 def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[np.float32]]:
@@ -173,9 +168,9 @@ def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[n
         for name, value in zip(RESOURCES.values(), row[2:], strict=True):
             if value is not None and not (isinstance(value, int | float) and 0 <= value <= MOST_SHARE):
                 check.add(repr(value), f"a share from 0 to {MOST_SHARE:g}, in table vmType", number, name)
-    if not rows:
-        check.add("no rows in table vmType", "at least one VM type")
     check.raise_problems()
+    if not rows:
+        check.refuse("no rows in table vmType", "at least one VM type")
     offers = Counter(row[0] for row in rows)
     most = max(offers.values())
     machine = min(name for name, count in offers.items() if count == most)

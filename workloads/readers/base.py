@@ -11,11 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.errors import InvalidValueError
-from plb.model import check_count, check_number
+from plb.validation import check_count, check_number
 from workloads.readers.report import Tally
 from workloads.trace import MetricInfo, TraceSet
 
 MEAN_OR_MAX = ("mean", "max")
+LONGEST_DAYS = 1e6
+"""Of a tenant: some 2,700 years."""
+MOST_ROWS = 10**12
+"""In memory."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,11 +48,11 @@ class Options:
 
     def __attrs_post_init__(self) -> None:
         if self.window_days is not None:
-            check_number("conversion", "window_days", self.window_days, low=1 / 24)
+            check_number("conversion", "window_days", self.window_days, low=1 / 24, high=LONGEST_DAYS)
         if self.min_hours is not None:
             check_number("conversion", "min_hours", self.min_hours)
         check_number("conversion", "max_gap_minutes", self.max_gap_minutes)
-        check_count("conversion", "rows_in_memory", self.rows_in_memory, low=1000)
+        check_count("conversion", "rows_in_memory", self.rows_in_memory, low=1000, high=MOST_ROWS)
         if self.aggregate not in MEAN_OR_MAX:
             raise InvalidValueError("conversion", "aggregate", self.aggregate, "'mean' or 'max'")
 

@@ -45,7 +45,7 @@ METRICS = (MetricInfo("cpu", "cores", trend=False), MetricInfo("memory", "GB"))
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-    path = source if source.suffix == ".parquet" else source / FILE
+    path = _table(source)
     if not path.is_file() and any(source.rglob("*.csv*")):
         yield from published_frames(source, scratch)
         return
@@ -57,9 +57,14 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
 
 
 def _repeated(source: Path) -> None:
-    path = source if source.suffix == ".parquet" else source / FILE
+    path = _table(source)
     if path.is_file():
         check_distinct(path)
+
+
+def _table(source: Path) -> Path:
+    """Return the Parquet file of a source, whether it is there or not."""
+    return source if source.suffix == ".parquet" else source / FILE
 
 
 BITBRAINS = SampledReader(

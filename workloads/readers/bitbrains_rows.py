@@ -14,7 +14,7 @@ import polars as pl
 
 from workloads.checks import LARGEST, Checker
 from workloads.readers.chunks import OWNER, TIME, Frame, first_reason
-from workloads.readers.files import TextTable, need_files
+from workloads.readers.files import ROWS_OF_MANY, TextTable, need_files
 
 FILE = "rnd_5min.parquet"
 BIN_SECONDS = 300
@@ -67,8 +67,7 @@ def check_bins(path: Path) -> pl.Schema:
     """
     check = Checker(path)
     if not path.is_file():
-        check.add("no such file", "the Bitbrains traces: this file, or directories of <machine>.csv as published")
-        check.raise_problems()
+        check.refuse("no such file", "the Bitbrains traces: this file, or directories of <machine>.csv as published")
     empty = check.collect(_scan(path).head(0))
     check.columns(empty, dict.fromkeys((*KEYS, *VALUES), "number"))
     check.raise_problems()
@@ -135,16 +134,14 @@ def published_frames(source: Path, scratch: Path) -> Iterator[Frame]:
             pl.when(known).then(seconds.floor().cast(pl.Int64, strict=False)).alias(TIME),
             *values,
         ]
-        for rows in PUBLISHED.chunks(path, scratch, 1_000_000, columns):
+        for rows in PUBLISHED.chunks(path, scratch, ROWS_OF_MANY, columns):
             yield Frame(path=path, rows=rows)
 
 
 def _machine(path: Path) -> int:
     stem = path.name.split(".")[0]
     if not stem.isdecimal():
-        check = Checker(path)
-        check.add(f"the name {path.name!r}", "the number of a machine before .csv")
-        check.raise_problems()
+        Checker(path).refuse(f"the name {path.name!r}", "the number of a machine before .csv")
     return int(stem)
 
 

@@ -133,10 +133,8 @@ def _check_places(frame: Frame, places: tuple[str, str]) -> None:
     check = Checker(frame.path)
     for column, name in zip((OWNER, TIME), places, strict=True):
         wrong = frame.rows.filter(pl.col(column).is_null())[ROW]
-        for place, row in enumerate(wrong.head(5)):
-            count = len(wrong) - 4 if place == 4 else 1
-            expected = "a name or number" if column == OWNER else "a whole number of at least 0"
-            check.add("nothing that can be used", expected, row, name, count)
+        expected = "a name or number" if column == OWNER else "a whole number of at least 0"
+        check.some_rows(wrong, lambda _: "nothing that can be used", expected, name)
     check.raise_problems()
 
 

@@ -11,11 +11,13 @@ import gzip
 import lzma
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
+import numpy as np
 import polars as pl
 
 from workloads.checks import DAMAGED, Checker
@@ -29,6 +31,8 @@ ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".zip", ".tar")
 PIECE_BYTES = 1 << 24
 ROWS_AT_ONCE = 4_000_000
 """Of a table that is held whole."""
+ROWS_OF_MANY = 1_000_000
+"""At a time, of tables of which little is kept, or that are small and many."""
 BEYOND = "beyond the last column"
 
 
@@ -75,11 +79,9 @@ def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Pat
     """
     found = find_files(source, patterns)
     if not found:
-        check = Checker(source)
         packed = [path.name for path in source.rglob("*") if path.name.endswith(ARCHIVES)] if source.is_dir() else []
         what = f"no such file, only {', '.join(sorted(packed)[:3])}, to be unpacked first" if packed else "no such file"
-        check.add(what if source.exists() else "no such directory", expected)
-        check.raise_problems()
+        Checker(source).refuse(what if source.exists() else "no such directory", expected)
     return found
 
 
@@ -98,14 +100,14 @@ def streamable(path: Path, scratch: Path, *, text: bool = True) -> Path:
     try:
         with opener(path) as packed, target.open("wb") as plain:
             shutil.copyfileobj(packed, plain, PIECE_BYTES)
-    except (lzma.LZMAError, EOFError, OSError) as error:
-        check = Checker(path)
-        check.add(f"damaged contents ({error})", f"a whole {path.suffix} file")
-        raise TraceError(check.problems) from error
+    except (lzma.LZMAError, zlib.error, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's, such as a full disk
+            raise
+        Checker(path).refuse(f"damaged contents ({error})", f"a whole {path.suffix} file")
     return target
 
 
-Chunks = Iterator[pl.DataFrame]
+Batches = Iterator[pl.DataFrame]
 
 
 @attrs.frozen(kw_only=True)
@@ -140,7 +142,7 @@ class TextTable:
             truncate_ragged_lines=True,
         )
 
-    def chunks(self, path: Path, scratch: Path, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
+    def chunks(self, path: Path, scratch: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:
         """Yield columns of a file and ``row``, the line, some rows at a time.
 
         Raises
@@ -171,9 +173,7 @@ class TextTable:
         """
         parts = list(self.chunks(path, scratch, ROWS_AT_ONCE, columns))
         if not any(map(len, parts)) and not may_be_empty:
-            check = Checker(path)
-            check.add("no rows", f"rows of {', '.join(self.columns)}")
-            check.raise_problems()
+            Checker(path).refuse("no rows", f"rows of {', '.join(self.columns)}")
         empty = pl.DataFrame(schema={**self.columns, ROW: pl.get_index_type()}).lazy().select(*columns, ROW)
         return pl.concat([empty.collect(), *parts])
 
@@ -187,23 +187,18 @@ class TextTable:
             for field in row
             if field is not None
         ]
-        check = Checker(path)
         if fields != list(self.columns):
-            check.add(repr("; ".join(fields)), f"the header {'; '.join(self.columns)!r}", 1)
-        check.raise_problems()
+            Checker(path).refuse(repr("; ".join(fields)), f"the header {'; '.join(self.columns)!r}", 1)
 
     def _check_width(self, path: Path, chunk: pl.DataFrame) -> None:
         """Raise `TraceError` for lines with more fields than columns."""
         wide = chunk.filter(pl.col(BEYOND).is_not_null())
         check = Checker(path)
-        for place, (line, found) in enumerate(wide.head(5).select(ROW, BEYOND).iter_rows()):
-            count = len(wide) - 4 if place == 4 else 1
-            check.add(
-                f"a further field, {found!r}", f"{len(self.columns)}: {', '.join(self.columns)}", line, count=count
-            )
+        expected = f"{len(self.columns)}: {', '.join(self.columns)}"
+        check.some_rows(wide[ROW], lambda place: f"a further field, {wide[BEYOND][place]!r}", expected)
         check.raise_problems()
 
-    def _explain(self, path: Path, plain: Path, error: Exception) -> None:
+    def _explain(self, path: Path, plain: Path, error: Exception) -> NoReturn:
         """Raise `TraceError` that says which line and column a file could not be read at."""
         check = Checker(path)
         texts = dict.fromkeys(self.columns, pl.String)
@@ -218,15 +213,12 @@ class TextTable:
                 rows = wrong.select("line", name).collect(engine="streaming")
             except (OSError, pl.exceptions.PolarsError):
                 break
-            for place, (line, found) in enumerate(rows.head(5).iter_rows()):
-                count = len(rows) - 4 if place == 4 else 1
-                check.add(repr(found), f"a number ({kind})", line, name, count)
-        if not check.problems:
-            check.add(f"damaged contents ({str(error)[:200]})", "a text file that can be read")
+            check.bad_rows(np.ones(len(rows), np.bool_), name, rows[name], f"a number ({kind})", rows["line"])
         check.raise_problems()
+        check.refuse(f"damaged contents ({str(error)[:200]})", "a text file that can be read")
 
 
-def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
+def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:
     """Yield columns of a Parquet file and ``row``, the row from 1, some rows at a time."""
     numbered = pl.scan_parquet(path, glob=False).with_row_index(ROW, 1).select(*columns, ROW)
     yield from chunks_of(numbered, rows, lambda error: _damaged(path, error))
@@ -238,19 +230,15 @@ def schema_of(path: Path) -> pl.Schema:
         return pl.scan_parquet(path, glob=False).collect_schema()
     except DAMAGED as error:
         _damaged(path, error)
-        raise
 
 
-def _damaged(path: Path, error: Exception) -> None:
-    check = Checker(path)
-    check.add(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
-    check.raise_problems()
+def _damaged(path: Path, error: Exception) -> NoReturn:
+    Checker(path).refuse(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
 
 
-def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], None]) -> Chunks:
+def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], NoReturn]) -> Batches:
     """Yield what a query gives, some rows at a time; `explain` raises what says more of an error of Polars."""
     try:
         yield from query.collect_batches(chunk_size=rows, engine="streaming")
     except (OSError, *DAMAGED) as error:
         explain(error)
-        raise

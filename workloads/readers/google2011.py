@@ -21,7 +21,7 @@ import polars as pl
 
 from workloads.readers.base import Options
 from workloads.readers.chunks import OWNER, TIME, Frame
-from workloads.readers.files import TextTable, find_files, need_files
+from workloads.readers.files import ROWS_OF_MANY, TextTable, find_files, need_files
 from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
 from workloads.readers.usable import MISSING, NEGATIVE, measured
@@ -84,7 +84,7 @@ def _requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
     largest = [
         rows.drop("row").group_by(OWNER).max()
         for path in ([] if source.is_file() else find_files(source, ["task_events/part-*.csv"]))
-        for rows in EVENTS.chunks(path, scratch, 1_000_000, [TASK, *limits])
+        for rows in EVENTS.chunks(path, scratch, ROWS_OF_MANY, [TASK, *limits])
     ]
     return pl.concat(largest).group_by(OWNER).max().lazy() if largest else None
 

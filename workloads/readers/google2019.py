@@ -26,7 +26,7 @@ import polars as pl
 from workloads.checks import Checker
 from workloads.readers.base import Options
 from workloads.readers.chunks import OWNER, TIME, Frame
-from workloads.readers.files import Chunks, find_files, need_files, parquet_chunks, schema_of, streamable
+from workloads.readers.files import ROWS_OF_MANY, Batches, find_files, need_files, parquet_chunks, schema_of, streamable
 from workloads.readers.jsonlines import json_chunks
 from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
@@ -69,14 +69,14 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
             yield Frame(path=path, rows=rows)
 
 
-def _chunks(path: Path, scratch: Path, options: Options) -> Chunks:
+def _chunks(path: Path, scratch: Path, options: Options) -> Batches:
     if ".json" in path.name:
         most = options.aggregate == "max"
         return json_chunks(path, scratch, USAGE, options.rows_in_memory, _published(most=most))
     return _table_chunks(path, scratch, options)
 
 
-def _table_chunks(path: Path, scratch: Path, options: Options) -> Chunks:
+def _table_chunks(path: Path, scratch: Path, options: Options) -> Batches:
     """Yield the rows of a Parquet file, nested or flat; published ones are gzipped as a whole."""
     most = options.aggregate == "max"
     plain = streamable(path, scratch, text=False)
@@ -118,13 +118,18 @@ def _requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
     """Return the largest CPU request of each instance, where the source has the table of events."""
     files = [] if source.is_file() else find_files(source, EVENT_FILES)
     columns = [_place("collection_id")[0], pl.col("resource_request").struct.field("cpus").alias("limit_cpu")]
-    largest: list[pl.DataFrame] = []
-    for path in files:
-        json_lines = ".json" in path.name
-        chunks = json_chunks(path, scratch, EVENTS, 1_000_000, columns) if json_lines else None
-        chunks = chunks or parquet_chunks(streamable(path, scratch, text=False), 1_000_000, columns)
-        largest.extend(rows.group_by(OWNER).agg(pl.col("limit_cpu").max().cast(pl.Float32)) for rows in chunks)
+    largest = [
+        rows.group_by(OWNER).agg(pl.col("limit_cpu").max().cast(pl.Float32))
+        for path in files
+        for rows in _event_chunks(path, scratch, columns)
+    ]
     return pl.concat(largest).group_by(OWNER).agg(pl.col("limit_cpu").max()).lazy() if largest else None
+
+
+def _event_chunks(path: Path, scratch: Path, columns: list[pl.Expr]) -> Batches:
+    if ".json" in path.name:
+        return json_chunks(path, scratch, EVENTS, ROWS_OF_MANY, columns)
+    return parquet_chunks(streamable(path, scratch, text=False), ROWS_OF_MANY, columns)
 
 
 GOOGLE2019 = SampledReader(

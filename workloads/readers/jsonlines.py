@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
+import zlib
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NoReturn
 
 import polars as pl
 
 from workloads.checks import DAMAGED, Checker
 from workloads.readers.chunks import ROW
-from workloads.readers.files import Chunks, chunks_of, streamable
+from workloads.readers.files import Batches, chunks_of, streamable
 
 LINES_AT_A_TIME = 10_000
 """Lines that are read at once where a file is searched for the one that is wrong."""
 
 
-def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns: Sequence[pl.Expr]) -> Chunks:
+def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns: Sequence[pl.Expr]) -> Batches:
     """Yield columns of a file and ``row``, the line, some rows at a time.
 
     Parameters
@@ -31,13 +34,14 @@ def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns
         A line is no JSON object, or a field is of another type.
     """
     plain = streamable(path, scratch)
-    query = pl.scan_ndjson(plain, schema=schema, row_index_name=ROW, row_index_offset=1).select(*columns, ROW)
+    escaped = glob.escape(str(plain))  # Polars takes brackets and stars in a name for a pattern
+    query = pl.scan_ndjson(escaped, schema=schema, row_index_name=ROW, row_index_offset=1).select(*columns, ROW)
     yield from chunks_of(query, rows, lambda error: _explain(path, plain, schema, error))
     if plain != path:
         plain.unlink()
 
 
-def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> None:
+def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> NoReturn:
     """Raise `TraceError` that says which line could not be read."""
     check = Checker(path)
     try:
@@ -50,11 +54,10 @@ def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> No
                     )
                     check.add(wrong, f"a JSON object with {', '.join(schema)}", number)
                 first += len(batch)
-    except (OSError, EOFError) as damage:
+    except (OSError, EOFError, zlib.error) as damage:
         error = damage
-    if not check.problems:
-        check.add(f"damaged contents ({str(error)[:200]})", "a file of one JSON object a line")
     check.raise_problems()
+    check.refuse(f"damaged contents ({str(error)[:200]})", "a file of one JSON object a line")
 
 
 def _problem(lines: list[bytes], schema: pl.Schema) -> str:

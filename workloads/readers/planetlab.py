@@ -26,10 +26,11 @@ from workloads.readers.base import Options
 from workloads.readers.chunks import OWNER, ROW, TIME, Frame, first_reason
 from workloads.readers.files import parquet_chunks, schema_of, trace_files
 from workloads.readers.naming import one_class
-from workloads.readers.sampled import DAY_SECONDS, SampledReader
-from workloads.trace import MetricInfo
+from workloads.readers.sampled import SampledReader
+from workloads.trace import DAY_SECONDS, MetricInfo
 
 SAMPLE_SECONDS = 300
+SAMPLES_A_DAY = DAY_SECONDS // SAMPLE_SECONDS
 DAY = re.compile(r"\d{8}")
 ORIGIN = datetime(2011, 3, 3)
 """The first day that was published."""
@@ -41,9 +42,7 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
     tables = [source] if source.suffix == ".parquet" else trace_files(source.glob("*.parquet"))
     days = [path for path in sorted(source.glob("**/")) if _start(path.name) is not None]
     if not tables and not days:
-        check = Checker(source)
-        check.add("no such file" if source.exists() else "no such directory", FILES)
-        check.raise_problems()
+        Checker(source).refuse("no such file" if source.exists() else "no such directory", FILES)
     for table in tables:
         yield from _table_frames(table, options)
     for day in days:
@@ -86,7 +85,7 @@ def _table_frames(path: Path, options: Options) -> Iterator[Frame]:
         check.add(f"type {schema.get('cpu_pct')}", "a column of lists of numbers", column="cpu_pct")
     check.raise_problems()
     wanted = [pl.col("day"), pl.col("vm"), pl.col("cpu_pct").cast(pl.List(pl.Float64))]
-    for lists in parquet_chunks(path, max(1, options.rows_in_memory // 288), wanted):
+    for lists in parquet_chunks(path, max(1, options.rows_in_memory // SAMPLES_A_DAY), wanted):
         wrong = np.array([_start(day or "") is None or vm is None for day, vm in lists.select("day", "vm").iter_rows()])
         check.bad_rows(wrong, "day", lists["day"], "a day as yyyymmdd and a vm")
         check.raise_problems()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import numpy as np
@@ -25,16 +25,15 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.model import Role
-from workloads.checks import Checker
+from workloads.checks import LARGEST, Checker
 from workloads.readers.base import Options, Part
 from workloads.readers.chunks import OWNER, TIME, Chunks, Frame, sort_into_chunks
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import Tally
 from workloads.readers.windows import Windows, cut
 from workloads.segments import maximum
-from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 
-DAY_SECONDS = 86_400
 REPEATED = "with the owner and time of a row above"
 UNLISTED = "of an owner that the table of owners does not list"
 
@@ -107,17 +106,16 @@ class SampledReader:
             part = self._part(source, rows, owners, chunks, options, tally)
             if part is not None:
                 yield part
+        if not tally.steps:
+            self._refuse_all(source, tally)
         if not tally.tenants:
-            check = Checker(source)
-            hours = self._min_hours(options)
-            check.add(f"only series below {hours:g} h ({tally.tenants_refused:,} in all)", "a longer one")
-            check.raise_problems()
+            found = f"only series below {self._min_hours(options):g} h ({tally.tenants_refused:,} in all)"
+            Checker(source).refuse(found, "a longer one")
 
-    def _refuse_all(self, source: Path, tally: Tally) -> None:
-        check = Checker(source)
+    def _refuse_all(self, source: Path, tally: Tally) -> NoReturn:
         reasons = ", ".join(f"{count:,} {name}" for name, count in tally.rows_refused.items() if count)
-        check.add(f"only refused rows ({reasons})" if tally.rows_read else "no rows", "at least one usable row")
-        check.raise_problems()
+        found = f"only refused rows ({reasons})" if tally.rows_read else "no rows"
+        Checker(source).refuse(found, "at least one usable row")
 
     def _part(
         self,
@@ -180,7 +178,7 @@ class SampledReader:
             int(options.max_gap_minutes * 60 // self.step_seconds),
             None if days is None else int(days * DAY_SECONDS / self.step_seconds),
         )
-        long_enough = windows.lengths >= max(self._min_hours(options) * 3600 / self.step_seconds, 1)
+        long_enough = windows.lengths >= max(self._min_hours(options) * HOUR_SECONDS / self.step_seconds, 1)
         tally.steps_filled += len(windows.rows) - len(steps)
         tally.gaps_filled += windows.gaps_filled
         tally.gaps_cut += windows.gaps_cut
@@ -249,6 +247,8 @@ class SampledReader:
 
 
 def _limit(rows: pl.DataFrame, name: str) -> pl.Expr:
-    """Return the most that was asked for in a step; null where the source does not say."""
-    asked = pl.col(name).max().cast(pl.Float32) if name in rows.columns else pl.lit(None, pl.Float32)
-    return asked.alias(name)
+    """Return the most that was asked for in a step; null where the source does not say, or says no finite number."""
+    if name not in rows.columns:
+        return pl.lit(None, pl.Float32).alias(name)
+    asked = pl.col(name)
+    return asked.filter(asked.is_between(0.0, LARGEST)).max().cast(pl.Float32).alias(name)

@@ -81,9 +81,7 @@ class TianchiReader:
         names = apps["app"].to_list()
         replicas, owner = _replicas(counts.to_numpy().astype(np.int64))
         if not len(owner):
-            check = Checker(path)
-            check.add("only applications without an instance", f"at least one that {INSTANCES_FILE} lists")
-            check.raise_problems()
+            Checker(path).refuse("only applications without an instance", f"at least one that {INSTANCES_FILE} lists")
         tally.owners += int((counts > 0).sum())
         tally.tenants += len(owner)
         tally.steps += len(owner) * POINTS
@@ -121,17 +119,14 @@ class TianchiReader:
 def one_file(source: Path, pattern: str) -> Path:
     """Return the file of the contest that matches the pattern, or raise `TraceError`."""
     if source.is_file():
-        check = Checker(source)
-        check.add("a file", f"the directory of {APPS_FILE} and {INSTANCES_FILE}")
-        check.raise_problems()
+        Checker(source).refuse("a file", f"the directory of {APPS_FILE} and {INSTANCES_FILE}")
     return need_files(source, [pattern], f"a file {pattern} of the contest, plain or compressed")[0]
 
 
 def check_apps(path: Path, apps: pl.DataFrame) -> None:
     """Raise `TraceError` for applications without name, twice, or with curves or a disk that cannot be used."""
     check = Checker(path)
-    doubled = ~apps["app"].is_first_distinct().to_numpy()
-    check.bad_rows(doubled, "app", apps["app"], "an application that no row above has")
+    check.distinct(apps["app"], "app", "an application that no row above has")
     check.bad_rows(apps["app"].is_null().to_numpy(), "app", apps["app"], "the name of an application")
     for name in CURVES:
         numbers = _lists(apps[name])
@@ -158,8 +153,7 @@ def check_instances(path: Path, rows: pl.DataFrame) -> None:
     check = Checker(path)
     for name in ("instance", "app"):
         check.bad_rows(rows[name].is_null().to_numpy(), name, rows[name], "a name")
-    doubled = ~rows["instance"].is_first_distinct().to_numpy()
-    check.bad_rows(doubled, "instance", rows["instance"], "an instance that no row above has")
+    check.distinct(rows["instance"], "instance", "an instance that no row above has")
     check.raise_problems()
 
 

@@ -8,19 +8,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from plb.arrays import Float
 from plb.errors import ConflictError, InvalidValueError
 
 Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
-def check_amounts(item: str, field: str, values: npt.ArrayLike, *, low: float = 0.0) -> Floats:
+def check_amounts(item: str, field: str, values: npt.ArrayLike, *, low: float = 0.0) -> Float:
     """Return values as an array of 64-bit floats if all are finite and at least `low`, else raise."""
     array = _numbers(item, field, values)
     _check_range(item, field, array, low)
     return array.astype(np.float64)
+
+
+def check_by_task(field: str, values: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> Float:
+    """Return values of each task and resource as (N, R), of this shape if one is given; (N,) are of one resource."""
+    array = check_amounts("tasks", field, values)
+    if array.ndim == 1:
+        array = array[:, np.newaxis]
+    if array.ndim != 2 or (shape is not None and array.shape != shape):
+        raise ConflictError(f"tasks: {field} has shape {array.shape}, expected {shape or '(tasks, resources)'}")
+    return array
 
 
 def check_realisations(values: npt.ArrayLike) -> Array:
@@ -44,7 +52,7 @@ def check_realisations(values: npt.ArrayLike) -> Array:
     return shaped
 
 
-def check_capacity(capacity: npt.ArrayLike, resources: int) -> Floats:
+def check_capacity(capacity: npt.ArrayLike, resources: int) -> Float:
     """Return the capacity of a machine as (R,); a single number serves for one resource."""
     given = check_amounts("machine", "capacity", capacity)
     if given.shape not in ((resources,), ()) or (given.ndim == 0 and resources > 1):

@@ -14,8 +14,8 @@ from typing import Protocol, runtime_checkable
 import attrs
 import numpy as np
 
+from plb.arrays import Float
 from plb.errors import ConflictError
-from plb.risk.gaussian.arrays import Floats
 from plb.risk.gaussian.observation import TaskStatistics
 from plb.validation import check_number
 
@@ -32,8 +32,8 @@ class Demands:
         (N, R), in their squares; 0 where a test looks at sizes alone.
     """
 
-    size: Floats
-    variance: Floats
+    size: Float
+    variance: Float
 
 
 @runtime_checkable
@@ -98,7 +98,7 @@ class _Sizes(ABC):
         return
 
     @abstractmethod
-    def sizes(self, statistics: TaskStatistics) -> Floats:
+    def sizes(self, statistics: TaskStatistics) -> Float:
         """Return the size of each task."""
 
     def demands(self, statistics: TaskStatistics) -> Demands:
@@ -129,7 +129,7 @@ class Cantelli(_Sizes):
         """As the paper calls it, such as ``Cantelli 1.7``."""
         return f"Cantelli {self.deviations:g}"
 
-    def sizes(self, statistics: TaskStatistics) -> Floats:
+    def sizes(self, statistics: TaskStatistics) -> Float:
         """Return μ + b·σ of each task."""
         return statistics.mean + self.deviations * np.sqrt(statistics.variance)
 
@@ -154,7 +154,7 @@ class MeanTimes(_Sizes):
         """As the paper calls it, such as ``av 1.25``."""
         return f"av {self.factor:g}"
 
-    def sizes(self, statistics: TaskStatistics) -> Floats:
+    def sizes(self, statistics: TaskStatistics) -> Float:
         """Return f·μ of each task."""
         return self.factor * statistics.mean
 
@@ -179,7 +179,7 @@ class Percentile(_Sizes):
         """As the paper calls it, such as ``perc 95``."""
         return f"perc {self.percent:g}"
 
-    def sizes(self, statistics: TaskStatistics) -> Floats:
+    def sizes(self, statistics: TaskStatistics) -> Float:
         """Return the percentile of each task; it has to be among those that were kept."""
         if self.percent not in statistics.percentiles:
             kept = ", ".join(f"{percent:g}" for percent in statistics.percentiles) or "none"
@@ -189,7 +189,9 @@ class Percentile(_Sizes):
 
 
 OVERLOADS = (0.1, 0.05, 0.01, 0.001)
+"""ρ of the GPAs that [2] section 5.1 compares."""
 PERCENTS = (50.0, 70.0, 90.0, 95.0, 99.0, 100.0)
+"""Percentiles that it compares."""
 PAPER_TESTS: tuple[FitTest, ...] = (
     *(GPA(overload) for overload in OVERLOADS),
     *(Cantelli(deviations) for deviations in (1.0, 1.7, 4.4)),

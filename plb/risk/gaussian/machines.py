@@ -8,7 +8,8 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from plb.risk.gaussian.arrays import Bools, Floats, check_amounts
+from plb.arrays import Bool, Float
+from plb.risk.gaussian.arrays import check_amounts, check_capacity
 from plb.risk.gaussian.fit_tests import FitTest
 from plb.validation import check_kind, check_member
 
@@ -39,31 +40,32 @@ class Machines:
     """
 
     def __init__(self, capacity: npt.ArrayLike, test: FitTest, fit: Fit | str = Fit.BEST) -> None:
-        self.capacity = np.atleast_1d(check_amounts("machine", "capacity", capacity))
+        given = check_amounts("machine", "capacity", capacity)
+        self.capacity = check_capacity(given, max(1, given.size))
         self.quantile = check_kind("machines", "test", test, FitTest).quantile  # type: ignore[type-abstract]
         self.fit = check_member("machines", "fit", fit, Fit)
         self._open = 0
-        self._size: Floats = np.zeros((16, len(self.capacity)))
-        self._variance: Floats = np.zeros_like(self._size)
+        self._size: Float = np.zeros((16, len(self.capacity)))
+        self._variance: Float = np.zeros_like(self._size)
 
     def __len__(self) -> int:
         return self._open
 
-    def fits(self, size: Floats, variance: Floats) -> Bools:
+    def fits(self, size: Float, variance: Float) -> Bool:
         """Return on which of the M open machines a task that adds this fits; shape (M,)."""
         free, deviation = self._with(slice(self._open), size, variance)
         return self._enough(free, deviation)
 
-    def fits_on(self, machine: int, size: Floats, variance: Floats) -> bool:
+    def fits_on(self, machine: int, size: Float, variance: Float) -> bool:
         """Return whether a task that adds this fits on one machine."""
         free, deviation = self._with(slice(machine, machine + 1), size, variance)
         return bool(self._enough(free, deviation)[0])
 
-    def fits_alone(self, size: Floats, variance: Floats) -> Bools:
+    def fits_alone(self, size: Float, variance: Float) -> Bool:
         """Return which of N tasks that add this, (N, R) each, fit on a machine without others; shape (N,)."""
         return self._enough(self.capacity - size, np.sqrt(variance))
 
-    def place(self, size: Floats, variance: Floats) -> int:
+    def place(self, size: Float, variance: Float) -> int:
         """Give a task to a machine, a new one where it fits on none; return which."""
         free, deviation = self._with(slice(self._open), size, variance)
         enough = self._enough(free, deviation).nonzero()[0]
@@ -76,21 +78,21 @@ class Machines:
         self.add(machine, size, variance)
         return machine
 
-    def add(self, machine: int, size: Floats, variance: Floats) -> None:
+    def add(self, machine: int, size: Float, variance: Float) -> None:
         """Add a task to a machine, whether it fits or not."""
         self._size[machine] += size
         self._variance[machine] += variance
 
-    def _with(self, machines: slice, size: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    def _with(self, machines: slice, size: Float, variance: Float) -> tuple[Float, Float]:
         """Return what machines would have free on average, and their standard deviations, with a task more."""
         free = self.capacity - (self._size[machines] + size)
         return free, np.sqrt(self._variance[machines] + variance)
 
-    def _enough(self, free: Floats, deviation: Floats) -> Bools:
+    def _enough(self, free: Float, deviation: Float) -> Bool:
         needed = 0.0 if self.quantile is None else self.quantile * deviation
         return np.asarray((free >= needed).all(axis=1))
 
-    def _space(self, free: Floats, deviation: Floats) -> Floats:
+    def _space(self, free: Float, deviation: Float) -> Float:
         """Return how much space machines would have, in the resource that has least; Best Fit takes the least of all.
 
         ``FitBin`` is ``F(z) − (1 − ρ)`` with z = (c − μ')/σ'. It grows with z, and z still tells apart machines for
@@ -100,7 +102,7 @@ class Machines:
             space = np.divide(free, self.capacity, out=np.full_like(free, math.inf), where=self.capacity > 0)
         else:
             space = np.divide(free, deviation, out=np.full_like(free, math.inf), where=deviation > 0)
-        least: Floats = space.min(axis=1)
+        least: Float = space.min(axis=1)
         return least
 
     def _new(self) -> int:

@@ -11,9 +11,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.arrays import Float, Int
 from plb.errors import ConflictError
 from plb.read_only import ReadOnlyMapping
-from plb.risk.gaussian.arrays import Floats, Ints, check_amounts, check_realisations
+from plb.risk.gaussian.arrays import check_by_task, check_realisations
 from plb.validation import check_count, check_number
 
 
@@ -31,16 +32,16 @@ class TaskStatistics:
         By percentile in [0, 100], that of each task, of the shape of `mean`. GPA, Cantelli and means need none.
     """
 
-    mean: Floats
-    variance: Floats
-    percentiles: Mapping[float, Floats] = attrs.field(factory=dict)
+    mean: Float
+    variance: Float
+    percentiles: Mapping[float, Float] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        mean = _by_task("mean", self.mean)
+        mean = check_by_task("mean", self.mean)
         object.__setattr__(self, "mean", mean)
-        object.__setattr__(self, "variance", _by_task("variance", self.variance, mean.shape))
+        object.__setattr__(self, "variance", check_by_task("variance", self.variance, mean.shape))
         checked = {
-            _percent(percent): _by_task(f"percentiles[{percent}]", values, mean.shape)
+            _percent(percent): check_by_task(f"percentiles[{percent}]", values, mean.shape)
             for percent, values in self.percentiles.items()
         }
         object.__setattr__(self, "percentiles", ReadOnlyMapping(checked))
@@ -76,7 +77,7 @@ def observe(realisations: npt.ArrayLike, percentiles: Sequence[float] = ()) -> T
     return TaskStatistics(mean, variance, dict(zip(wanted, found, strict=True)))
 
 
-def split_observations(realisations: int, share: float, seed: int) -> tuple[Ints, Ints]:
+def split_observations(realisations: int, share: float, seed: int) -> tuple[Int, Int]:
     """Return which realisations are observed before packing, and on which the packing is evaluated.
 
     The two are disjoint, except under full clairvoyance, where both are all realisations ([2] section 5.1). The
@@ -114,12 +115,3 @@ def split_observations(realisations: int, share: float, seed: int) -> tuple[Ints
 
 def _percent(percent: float) -> float:
     return check_number("observation", "percentile", percent, high=100.0)
-
-
-def _by_task(field: str, values: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> Floats:
-    array = check_amounts("tasks", field, values)
-    if array.ndim == 1:
-        array = array[:, np.newaxis]
-    if array.ndim != 2 or (shape is not None and array.shape != shape):
-        raise ConflictError(f"tasks: {field} has shape {array.shape}, expected {shape or '(tasks, resources)'}")
-    return array

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import pairwise
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.risk.gaussian.arrays import Bools, Ints, check_capacity
+from plb.arrays import Bool, Int
+from plb.risk.gaussian.arrays import check_capacity
 from plb.risk.gaussian.fit_tests import Demands, FitTest
 from plb.risk.gaussian.machines import Fit, Machines
 from plb.risk.gaussian.observation import TaskStatistics
@@ -33,9 +34,9 @@ class Packing:
         of [2] says.
     """
 
-    machine: Ints
+    machine: Int
     machines: int
-    oversized: Bools
+    oversized: Bool
 
 
 def pack(
@@ -79,7 +80,7 @@ def pack(
     return Packing(place, len(machines), oversized)
 
 
-def rebalance(machines: Machines, place: Ints, demands: Demands, max_failures: int) -> None:
+def rebalance(machines: Machines, place: Int, demands: Demands, max_failures: int) -> None:
     """Move tasks to the machine that was opened last, which mostly has much space left, until that failed some times.
 
     In turn each of the other machines is asked for its first task, the one that it has had longest, be it that the
@@ -97,7 +98,7 @@ def rebalance(machines: Machines, place: Ints, demands: Demands, max_failures: i
         Failed attempts after which it ends.
     """
     last = len(machines) - 1
-    waiting = _tasks_by_machine(place, last)
+    waiting = {machine: tasks[::-1].tolist() for machine, tasks in enumerate(tasks_by_machine(place, last))}
     failed = 0
     while failed < max_failures and waiting:
         for machine in list(waiting):
@@ -112,12 +113,11 @@ def rebalance(machines: Machines, place: Ints, demands: Demands, max_failures: i
                     return
 
 
-def _tasks_by_machine(place: Ints, machines: int) -> dict[int, list[int]]:
-    """Return the tasks of each of the first machines, the first task last."""
+def tasks_by_machine(place: Int, machines: int) -> list[Int]:
+    """Return the tasks of each of the first machines, ascending; `place` is the machine of each task, (N,)."""
     order = np.argsort(place, kind="stable")
     bounds = np.searchsorted(place[order], np.arange(machines + 1))
-    pieces: Iterator[Ints] = (order[bounds[j] : bounds[j + 1]][::-1] for j in range(machines))
-    return {j: tasks.tolist() for j, tasks in enumerate(pieces)}
+    return [order[first:after] for first, after in pairwise(bounds)]
 
 
 def _drop_last(waiting: dict[int, list[int]], machine: int) -> None:

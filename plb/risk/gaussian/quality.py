@@ -7,12 +7,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from plb.arrays import Bool, Float
 from plb.errors import ConflictError
-from plb.risk.gaussian.arrays import Bools, Floats, check_amounts, check_capacity, check_realisations
-from plb.risk.gaussian.packing import Packing
+from plb.risk.gaussian.arrays import check_by_task, check_capacity, check_realisations
+from plb.risk.gaussian.packing import Packing, tasks_by_machine
 
 
-def overload_by_machine(packing: Packing, realisations: npt.ArrayLike, *, capacity: npt.ArrayLike) -> Floats:
+def overload_by_machine(packing: Packing, realisations: npt.ArrayLike, *, capacity: npt.ArrayLike) -> Float:
     """Return the share of realisations in which each machine exceeds its capacity, ``q(j)/|E|``; q is the mean.
 
     With several resources, a machine exceeds its capacity where any resource does. Totals are summed in double
@@ -35,12 +36,10 @@ def overload_by_machine(packing: Packing, realisations: npt.ArrayLike, *, capaci
     if len(values) != len(packing.machine):
         raise ConflictError(f"realisations: {len(values)} tasks, expected {len(packing.machine)}, as were packed")
     limit = check_capacity(capacity, values.shape[2])
-    order = np.argsort(packing.machine, kind="stable")
-    bounds = np.searchsorted(packing.machine[order], np.arange(packing.machines + 1))
     shares = np.zeros(packing.machines)
-    for machine in range(packing.machines):
-        totals = values[order[bounds[machine] : bounds[machine + 1]]].sum(axis=0, dtype=np.float64)
-        exceeds: Bools = (totals > limit).any(axis=1)
+    for machine, tasks in enumerate(tasks_by_machine(packing.machine, packing.machines)):
+        totals = values[tasks].sum(axis=0, dtype=np.float64)
+        exceeds: Bool = (totals > limit).any(axis=1)
         shares[machine] = exceeds.mean()
     return shares
 
@@ -59,8 +58,7 @@ def normalised_machines(machines: int, mean: npt.ArrayLike, *, capacity: npt.Arr
     capacity
         Of each machine, (R,) or a number.
     """
-    means = check_amounts("tasks", "mean", mean)
-    means = means.reshape(len(means), -1)
+    means = check_by_task("mean", mean)
     limit = check_capacity(capacity, means.shape[1])
     needed = means.sum(axis=0)
     if np.any((needed > 0) & (limit == 0)):

@@ -12,8 +12,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.arrays import Float
 from plb.errors import ConflictError, InvalidValueError
-from plb.risk.gaussian.arrays import Floats, check_amounts, check_realisations
+from plb.risk.gaussian.arrays import check_amounts, check_realisations
 from plb.validation import check_number
 
 ROUNDING = 1e-12
@@ -34,8 +35,8 @@ class Total:
         In their squares; 0: the total is always `mean`.
     """
 
-    mean: Floats
-    variance: Floats
+    mean: Float
+    variance: Float
 
     def __attrs_post_init__(self) -> None:
         mean = check_amounts("total", "mean", self.mean, low=-np.inf)
@@ -94,7 +95,7 @@ class Total:
         totals = check_realisations(realisations).sum(axis=0, dtype=np.float64)
         return cls(totals.mean(axis=0), totals.var(axis=0))
 
-    def probability_of_reaching(self, capacity: npt.ArrayLike) -> Floats:
+    def probability_of_reaching(self, capacity: npt.ArrayLike) -> Float:
         """Return the probability that the total reaches a capacity, ``1 − F(c | μ, σ²)`` of [2] algorithm 1.
 
         Parameters
@@ -115,9 +116,9 @@ class Total:
         above = self.mean - limit
         deviation = np.sqrt(self.variance)
         certain = np.where(above >= 0.0, np.inf, -np.inf)
-        return cast("Floats", ndtr(np.divide(above, deviation, out=certain, where=deviation > 0.0)))
+        return cast("Float", ndtr(np.divide(above, deviation, out=certain, where=deviation > 0.0)))
 
-    def percentile(self, share: float) -> Floats:
+    def percentile(self, share: float) -> Float:
         """Return what the total stays below with probability `share`, in (0, 1): ``F⁻¹(share | μ, σ²)``.
 
         [2] section 3.6 and figure 6 compare it with the percentile of the realised totals.

@@ -156,8 +156,8 @@ def _machine_level(machine: MachineSamples, predictor: MachinePercentile | NSigm
 
 
 def _oracle(machine: MachineSamples, oracle: PeakOracle, limit: Float, step: int) -> Float:
-    time = machine.time
-    reach = min(oracle.horizon * step, int(time[-1] - time[0]) + 1)
+    time = machine.time - machine.time[0]  # sums with the horizon then stay below 2^63
+    reach = min(oracle.horizon * step, int(time[-1]) + 1)
     told = max(1, int(np.searchsorted(time, time[-1] - reach, "right")))
     last = np.searchsorted(time, time[:told] + reach, "right") - 1
     peak = np.full(len(time), np.nan)

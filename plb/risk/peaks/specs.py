@@ -14,11 +14,14 @@ import attrs
 
 from plb.errors import InvalidValueError, UnknownNameError
 from plb.risk.peaks.predictors import BorgDefault, MachinePercentile, Maximum, NSigma, PeakOracle, Predictor, RcLike
+from plb.validation import check_text
 
 Teller: TypeAlias = Predictor | PeakOracle
 """A predictor or the oracle."""
 KINDS: dict[str, type[Any]] = {one.kind: one for one in (BorgDefault, RcLike, NSigma, MachinePercentile, PeakOracle)}
 SWITCH = {"true": True, "false": False}
+MOST_MAXIMA = 64
+"""In one text; each may hold others."""
 
 
 def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
@@ -26,6 +29,8 @@ def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
 
     Parameters
     ----------
+    text
+        As this module has it; spaces around its parts do not count.
     more
         Further classes, each with a `kind`, that may be named.
 
@@ -36,8 +41,10 @@ def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
     InvalidValueError
         A value, or the text as a whole, is not allowed.
     """
-    wanted = text.strip()
+    wanted = check_text("predictor", "spec", text).strip()
     if wanted.startswith(f"{Maximum.kind}("):
+        if wanted.count("(") > MOST_MAXIMA:
+            raise _malformed(text, f"at most {MOST_MAXIMA} of {Maximum.kind}(...), one in the other or side by side")
         if not wanted.endswith(")"):
             raise _malformed(text, "a closing bracket at the end")
         return Maximum(tuple(_parse_member(one) for one in _members(wanted[len(Maximum.kind) + 1 : -1], text)))

@@ -284,3 +284,12 @@ def test_parameters_out_of_range_are_refused(make: Any):
     """When the predictor is made."""
     with pytest.raises(InvalidValueError):
         make()
+
+
+def test_the_oracle_looks_ahead_at_the_end_of_time():
+    """Where a time and the horizon together are beyond 64 bits."""
+    last = 2**63 - 1
+    samples = TaskSamples.from_columns(
+        machine=[0, 0], task=[0, 0], time=[last - 1, last], usage=[1.0, 2.0], limit=[5.0, 5.0], step=1
+    )
+    assert predict(samples, [PeakOracle(horizon=5)], threads=1).peak[0, 0] == 2.0

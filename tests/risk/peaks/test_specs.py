@@ -68,3 +68,10 @@ def test_text_that_makes_no_predictor_is_refused(text: str, error: type[PlbError
     """With what is wrong, and what would be right."""
     with pytest.raises(error, match=words.replace("(", r"\(")):
         parse(text)
+
+
+@pytest.mark.parametrize("text", ["max(" * 5000 + "n-sigma" + ")" * 5000, "max(" * 100, 3, None])
+def test_no_text_breaks_the_reading(text: Any):
+    """However deep its brackets are, and also if it is none."""
+    with pytest.raises(InvalidValueError, match="predictor: spec"):
+        parse(text)

@@ -163,3 +163,11 @@ def test_what_the_format_cannot_hold_is_not_written(tmp_path: Path) -> None:
     instance = read_authors(write(tmp_path / "x.csv"))
     with pytest.raises(InvalidValueError, match="application = 'b b'"):
         write_authors(tmp_path / "y.csv", attrs.evolve(instance, applications=("a", "b b", "c")))
+
+
+def test_what_can_only_be_read_is_not_written(tmp_path: Path) -> None:
+    """No file is called like a compression that it does not have."""
+    instance = read_authors(write(tmp_path / "small.csv"))
+    with pytest.raises(InvalidValueError, match=r"file small\.csv\.zst: ending = '\.zst'.*\.xz"):
+        write_authors(tmp_path / "small.csv.zst", instance)
+    assert [path.name for path in tmp_path.iterdir()] == ["small.csv"]
