@@ -147,7 +147,7 @@ class Variant:
     ----------
     mask
         Enforced rules.
-    swap_primary_probability, exchange_probability
+    swap_probability, exchange_probability
         See `plb.search.proposal.Choice`.
     only_empties
         Whether replicas move from the less loaded nodes to the fuller ones only (`RestrictedDefragmentationHeuristic`).

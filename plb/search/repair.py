@@ -1,7 +1,7 @@
 """Repair: random moves that mend broken constraints, then annealing over the replicas concerned.
 
-Hard constraints first; a repair is kept if it leaves fewer places broken, then less overload, then less energy
-(semantics.md section 6).
+All constraints at first, then without the softest, and so on, for what stays broken; a repair is kept if it leaves
+fewer places broken, then less overload, then less energy (semantics.md section 6).
 """
 
 from __future__ import annotations
@@ -93,7 +93,10 @@ def _relatives(problem: Problem, concerned: Bool) -> Bool:
 
 
 def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
-    """Return the movable rows on overloaded nodes and in crowded domains."""
+    """Return the movable rows on overloaded nodes, in crowded domains and astray.
+
+    Where partitions have parents, the rows of theirs, of their parents and of their children are added.
+    """
     on_overloaded = np.zeros(len(start.node), np.bool_)
     standing = start.node != NOWHERE
     crowded = np.any(breaches.overloaded, axis=1)
