@@ -21,6 +21,7 @@ from plb.constraints.affinity import breaks_pair
 from plb.constraints.domains import ANY
 from plb.model import Role
 from plb.search.own.additions import Additions
+from plb.search.siblings import siblings_of
 from plb.search.transition import apply_proposal, present_energy
 
 
@@ -140,14 +141,12 @@ def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) 
         return True
     if problem.siblings[problem.suit[row], at, level] == 0 or problem.unspread[row]:
         return True
-    beside = inside = 1
-    other = problem.sibling[row]
-    while other != row:
-        where = solution.node[other]
-        if where != NOWHERE and not problem.unspread[other] and problem.siblings[problem.suit[row], where, level] > 0:
+    beside = inside = 0
+    for one in siblings_of(problem, row):
+        where = solution.node[one]
+        if where != NOWHERE and not problem.unspread[one] and problem.siblings[problem.suit[row], where, level] > 0:
             beside += problem.parent[where, level] == problem.parent[at, level]
             inside += problem.domain[where, level] == problem.domain[at, level]
-        other = problem.sibling[other]
     return bool(inside > (beside - 1) // problem.siblings[problem.suit[row], at, level])
 
 

@@ -16,6 +16,7 @@ from plb.model import DeactivationIntent, Node, Role
 from plb.search.inspection import Inspection
 from plb.search.own.additions import Additions
 from plb.search.refusals import find_refusals
+from plb.search.siblings import siblings_of
 from plb.search.transition import apply_proposal
 from plb.unplaced import (
     Crowded,
@@ -171,7 +172,7 @@ def _unsuited(ruled: _Ruled) -> Unsuited:
 
 def _not_preferred(ruled: _Ruled) -> NotPreferred:
     problem, inspection = ruled.problem, ruled.inspection
-    standbys = [one for one in inspection.partition_rows(ruled.row) if problem.standby[one]]
+    standbys = [one for one in siblings_of(problem, ruled.row) if problem.standby[one]]
     places = [int(inspection.solution.node[one]) for one in standbys]
     state = inspection.state
     upgraded = tuple(sorted({state.nodes[node].upgrade_domain_name for node in np.flatnonzero(problem.upgraded)}))
@@ -206,7 +207,7 @@ def _full(ruled: _Ruled) -> Full:
     """Return which metrics are short; a standby on a node already carries its share there."""
     problem, solution, state = ruled.problem, ruled.inspection.solution, ruled.inspection.state
     nodes, needed = ruled.nodes, problem.load[ruled.row]
-    rows = ruled.inspection.partition_rows(ruled.row)
+    rows = siblings_of(problem, ruled.row)
     standbys = {int(solution.node[one]): one for one in rows if problem.standby[one]}
     standby = [standbys.get(node, NOWHERE) for node in nodes.tolist()]
     free = problem.limit[nodes] - solution.node_load[nodes] - problem.leaving_load[nodes] + problem.load[standby]

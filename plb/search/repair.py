@@ -23,6 +23,7 @@ from plb.search.own.additions import Additions
 from plb.search.own.policy import repair_by_policy
 from plb.search.own.repair import mend
 from plb.search.proposal import Choice
+from plb.search.siblings import siblings_of
 from plb.search.transition import present_energy
 from plb.uniform import Stream
 
@@ -85,10 +86,8 @@ def _relatives(problem: Problem, concerned: Bool) -> Bool:
         while heads[-1] != NOWHERE and problem.next_child[heads[-1]] != NOWHERE:
             heads.append(int(problem.next_child[heads[-1]]))
         for head in heads:
-            this = head
-            while this != NOWHERE and not found[this]:
-                found[this] = True
-                this = int(problem.sibling[this])
+            if head != NOWHERE and not found[head]:
+                found[list(siblings_of(problem, head))] = True
     return found
 
 

@@ -141,7 +141,7 @@ def _try_rooms(
     attempt: Attempt,
     best: Attempt,
 ) -> None:
-    """Place `row` on a random node after others have moved off it; of several attempts the one of least energy stays."""
+    """Place `row` on a random node that others have moved off; of several attempts keep that of least energy."""
     lowest = np.inf
     if problem.targets.shape[0] == 0:
         return

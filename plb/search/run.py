@@ -37,8 +37,9 @@ from plb.search.proposal import FIRST_RULE
 from plb.search.repair import repair
 from plb.search.result import moves_of, proposals_of
 from plb.search.role_changes import RoleChanges
+from plb.search.siblings import siblings_of
 from plb.search.streams import stream_of
-from plb.search.upgrading import Handover, siblings_of
+from plb.search.upgrading import Handover
 from plb.service_domains import ServiceDomain
 from plb.state import ClusterState
 from plb.unplaced import Declined, Together, Unplaced
