@@ -40,7 +40,6 @@ from plb.search.own.annealing import anneal_own_chains
 from plb.search.own.carrying import carry_along, compare_carried, note_refusals
 from plb.search.own.compiled import Carried
 from plb.search.proposal import DRAWN, Choice
-from plb.search.transition import present_energy
 from plb.uniform import Stream
 
 THREADED_PROPOSALS = 20_000
@@ -68,7 +67,8 @@ def anneal_chains(
         Terms and constraints of the user's own; where not all of them are compiled, the chains are in plain Python.
     """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
-        return Annealed(start, present_energy(problem, start), new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
+        energy = energy_with(additions, problem, start).total
+        return Annealed(start, energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
     if config.prevent_transient_overcommit and not config.count_disappearing_load_for_simulated_annealing:
         problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)

@@ -11,7 +11,6 @@ from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed
 from plb.search.budget import Budget, EndReason
 from plb.search.chain import CONVERGED, END, Settings
-from plb.search.checks import compare_with_fresh
 from plb.search.own.additions import Additions
 from plb.search.own.chain import OwnChain
 from plb.search.proposal import Choice
@@ -42,11 +41,11 @@ def anneal_own_chains(
     for index, stream in enumerate(seed.spawn(config.chains)):
         chain = OwnChain(additions, problem, start, choice, settings, stream, room)
         late |= chain.run(config.checks, budget.deadline(begun, (index + 1) / config.chains))
+        if config.checks is not Checks.OFF:
+            chain.check("end of annealing")
         chains.append(chain)
     results = [chain.best() for chain in chains]
     solution, energy = min(results, key=lambda result: (result[1], result[0].counts[MOVEMENT]))
-    if config.checks is not Checks.OFF:
-        compare_with_fresh(problem, solution, "end of annealing")
     converged = all(chain.schedule[END] == CONVERGED for chain in chains)
     reason = EndReason.CONVERGED if converged else EndReason.BUDGET_OF_PROPOSALS
     tally = np.sum([chain.tally for chain in chains], axis=0)
