@@ -19,7 +19,15 @@ from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed, new_tally
 from plb.search.attempts import new_attempt
 from plb.search.budget import ENDLESS, Budget, EndReason
-from plb.search.chain import (
+from plb.search.chain import Course, Journal, anneal, return_to_best
+from plb.search.checks import compare_with_fresh
+from plb.search.drawing import Choice
+from plb.search.own.additions import Additions, energy_with
+from plb.search.own.annealing import anneal_own_chains
+from plb.search.own.carrying import carry_along, compare_carried, note_refusals
+from plb.search.own.compiled import Carried
+from plb.search.proposal import DRAWN
+from plb.search.schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,
     CONVERGED,
@@ -28,18 +36,8 @@ from plb.search.chain import (
     RUNNING,
     SCHEDULE_SIZE,
     TEMPERATURE,
-    Course,
-    Journal,
     Settings,
-    anneal,
-    return_to_best,
 )
-from plb.search.checks import compare_with_fresh
-from plb.search.own.additions import Additions, energy_with
-from plb.search.own.annealing import anneal_own_chains
-from plb.search.own.carrying import carry_along, compare_carried, note_refusals
-from plb.search.own.compiled import Carried
-from plb.search.proposal import DRAWN, Choice
 from plb.uniform import Stream
 
 THREADED_PROPOSALS = 20_000
@@ -128,7 +126,7 @@ class _Chain:
 
     @property
     def schedule(self) -> Float:
-        """State of the chain, see `plb.search.chain`."""
+        """State of the chain, see `plb.search.schedule`."""
         return self.course.schedule
 
     @property

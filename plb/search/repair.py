@@ -18,11 +18,11 @@ from plb.search.annealing import anneal_chains
 from plb.search.attempts import new_attempt
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
+from plb.search.drawing import Choice
 from plb.search.mending import Repairs, try_repairs
 from plb.search.own.additions import Additions
 from plb.search.own.policy import repair_by_policy
 from plb.search.own.repair import mend
-from plb.search.proposal import Choice
 from plb.search.siblings import siblings_of
 from plb.search.transition import present_energy
 from plb.uniform import Stream

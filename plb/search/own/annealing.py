@@ -10,10 +10,10 @@ from plb.arrays import MOVEMENT, Problem, Solution
 from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed
 from plb.search.budget import Budget, EndReason
-from plb.search.chain import CONVERGED, END, Settings
+from plb.search.drawing import Choice
 from plb.search.own.additions import Additions
 from plb.search.own.chain import OwnChain
-from plb.search.proposal import Choice
+from plb.search.schedule import CONVERGED, END, Settings
 
 
 def anneal_own_chains(

@@ -20,7 +20,14 @@ from plb.energy.fresh import fresh_solution
 from plb.energy.interface import begin, carry_out, delta, take_back
 from plb.search.annealed import new_tally
 from plb.search.attempts import Attempt, new_attempt, try_move, undo_attempt
-from plb.search.chain import (
+from plb.search.checks import compare_with_fresh
+from plb.search.correcting import SPREADING, siblings_correct
+from plb.search.drawing import Choice, draw_proposal
+from plb.search.following import children_follow
+from plb.search.own.additions import Additions
+from plb.search.own.carrying import compare_term
+from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REJECTED, SCORED, judge
+from plb.search.schedule import (
     END,
     ENERGY,
     ROUND_ENERGY,
@@ -33,22 +40,6 @@ from plb.search.chain import (
     Settings,
     end_round,
     first_temperature,
-)
-from plb.search.checks import compare_with_fresh
-from plb.search.correcting import SPREADING, siblings_correct
-from plb.search.following import children_follow
-from plb.search.own.additions import Additions
-from plb.search.own.carrying import compare_term
-from plb.search.proposal import (
-    ACCEPTED,
-    DRAWN,
-    FIRST_RULE,
-    FIRST_TERM,
-    REJECTED,
-    SCORED,
-    Choice,
-    draw_proposal,
-    judge,
 )
 from plb.search.transition import present_energy
 from plb.uniform import Stream
