@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.arrays import NOWHERE, Int, Problem
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.affinity import FREE
 from plb.constraints.domains import ANY, EVEN
@@ -17,7 +17,6 @@ from plb.search.inspection import Inspection
 from plb.search.own.additions import Additions
 from plb.search.refusals import find_refusals
 from plb.search.siblings import siblings_of
-from plb.search.transition import apply_proposal
 from plb.unplaced import (
     Crowded,
     Elimination,
@@ -86,26 +85,6 @@ def eliminate(inspection: Inspection, row: int, rule: Rule, nodes: Int, level: I
         (N,) as in `find_refusals`.
     """
     return _DESCRIBERS.get(rule, _refused)(_Ruled(inspection, row, rule, nodes, level))
-
-
-def fill_in_turn(
-    problem: Problem, start: Solution, rows: Sequence[int], enforced: int, additions: Additions | None
-) -> Solution:
-    """Return `start` with each of `rows`, one after the other, on the first node that nothing rules out.
-
-    These are the enforced rules, and the constraints of the user's own.
-    """
-    solution = start.copy()
-    nodes = len(problem.limit)
-    refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
-    for row in rows:
-        find_refusals(problem, solution, enforced, row, refused, level)
-        fitting = np.flatnonzero(refused == NO_REFUSAL)
-        if additions is not None:
-            fitting = np.setdiff1d(fitting, list(additions.refused_nodes(problem, solution, row, fitting)))
-        if len(fitting):
-            apply_proposal(problem, solution, row, int(fitting[0]), NOWHERE)
-    return solution
 
 
 def _is_given_up(problem: Problem, rule: Rule, row: int, masks: Sequence[int]) -> bool:
