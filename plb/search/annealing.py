@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
@@ -30,13 +30,13 @@ from plb.search.proposal import DRAWN
 from plb.search.schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,
-    CONVERGED,
     END,
     NOT_STARTED,
     RUNNING,
     SCHEDULE_SIZE,
     TEMPERATURE,
     Settings,
+    end_reason_of,
 )
 from plb.uniform import Stream
 
@@ -106,7 +106,8 @@ def anneal_chains(
         energy = energy_with(additions, problem, best.solution).total
         for chain in chains:
             note_refusals(additions, chain.carried)
-    return Annealed(best.solution, energy, tally, _end_reason(chains))
+    reason = end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
+    return Annealed(best.solution, energy, tally, reason)
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
@@ -219,11 +220,3 @@ def _threads(config: PlbConfig, settings: Settings) -> int:
     if config.checks is Checks.STEP or _proposals_of(settings) < THREADED_PROPOSALS:
         return 1
     return min(config.threads or os.cpu_count() or 1, config.chains)
-
-
-def _end_reason(chains: Sequence[_Chain]) -> EndReason:
-    if any(chain.timed_out for chain in chains):
-        return EndReason.OUT_OF_TIME
-    if all(chain.schedule[END] == CONVERGED for chain in chains):
-        return EndReason.CONVERGED
-    return EndReason.BUDGET_OF_PROPOSALS

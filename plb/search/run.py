@@ -18,13 +18,13 @@ from plb.plan import Energy, Move, Phase, Plan, Proposals, Reason
 from plb.problem import NO_BUDGET
 from plb.search.annealed import Annealed, new_tally
 from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
+from plb.search.bounding import bounding_budgets
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.checks import compare_with_fresh
 from plb.search.correcting import SPREADING
 from plb.search.dropping import Surplus, drop_surplus, still_surplus
 from plb.search.held import concerned, held_replicas
-from plb.search.held_up import budgets_holding_up
 from plb.search.inspection import Inspection
 from plb.search.missing import unplaced_of, wholly_placed
 from plb.search.motives import Motives
@@ -80,7 +80,7 @@ class Run:
         self._orders: list[Move] = []
         self._phases: list[Phase] = []
         self._tally = new_tally()
-        self._held_up: set[Rule] = set()
+        self._bounding: set[Rule] = set()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
         self._found_broken: tuple[int, Problem, Solution, Breaches] | None = None
@@ -249,7 +249,7 @@ class Run:
         seed = self._seed_of(Phase.REPAIR)
         result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over, self._additions)
         self._take(Phase.REPAIR, result, breaches)
-        self._held_up.update(budgets_holding_up(problem, self.solution, masks, passed_over, self._broken_additions))
+        self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._broken_additions))
 
     def balance(self, *, slow: bool = False) -> None:
         """Balance, if a metric is out of balance, and keep the result if it wins enough; `slow`: cool slowly."""
@@ -315,7 +315,7 @@ class Run:
             end_reason=self._end.value,
             proposals=self._proposals if phases else Proposals(),
             bound_by=tuple(
-                rule.name.lower() for rule in BUDGETS if rule in self._held_up or self._tally[FIRST_RULE + rule]
+                rule.name.lower() for rule in BUDGETS if rule in self._bounding or self._tally[FIRST_RULE + rule]
             ),
             action=action,
         )

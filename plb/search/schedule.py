@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from plb.arrays import Float
 from plb.kernel import kernel
+from plb.search.budget import EndReason
 
 # Positions in a schedule: where a chain stands
 (TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
@@ -14,7 +16,6 @@ SCHEDULE_SIZE = 12
 NOT_STARTED = -1.0
 RUNNING, SPENT, CONVERGED = 0.0, 1.0, 2.0
 """What END says of a chain: it goes on, its rounds are used up, or nothing changes any more."""
-
 QUIET_CHANGE = 0.001
 """A round that changes the energy by less than this share is quiet."""
 LEAST_DEVIATION = 0.0001
@@ -79,3 +80,12 @@ def end_round(settings: Settings, schedule: Float) -> None:
             schedule[END] = CONVERGED
         else:
             schedule[TEMPERATURE] = 0.0
+
+
+def end_reason_of(schedules: Iterable[Float], *, late: bool) -> EndReason:
+    """Return why a search ended whose chains have these schedules; `late`: the clock ended one of them."""
+    if late:
+        return EndReason.OUT_OF_TIME
+    if all(schedule[END] == CONVERGED for schedule in schedules):
+        return EndReason.CONVERGED
+    return EndReason.BUDGET_OF_PROPOSALS

@@ -9,11 +9,11 @@ import numpy as np
 from plb.arrays import MOVEMENT, Problem, Solution
 from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed
-from plb.search.budget import Budget, EndReason
+from plb.search.budget import Budget
 from plb.search.drawing import Choice
 from plb.search.own.additions import Additions
 from plb.search.own.chain import OwnChain
-from plb.search.schedule import CONVERGED, END, Settings
+from plb.search.schedule import Settings, end_reason_of
 
 
 def anneal_own_chains(
@@ -46,7 +46,5 @@ def anneal_own_chains(
         chains.append(chain)
     results = [chain.best() for chain in chains]
     solution, energy = min(results, key=lambda result: (result[1], result[0].counts[MOVEMENT]))
-    converged = all(chain.schedule[END] == CONVERGED for chain in chains)
-    reason = EndReason.CONVERGED if converged else EndReason.BUDGET_OF_PROPOSALS
     tally = np.sum([chain.tally for chain in chains], axis=0)
-    return Annealed(solution, energy, tally, EndReason.OUT_OF_TIME if late else reason)
+    return Annealed(solution, energy, tally, end_reason_of([chain.schedule for chain in chains], late=late))

@@ -1,4 +1,4 @@
-"""Which budgets of moves hold up a repair: the only rules against a move that could mend more."""
+"""Which budgets of moves bound a repair: they alone are against a move that might mend more."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NODE_MOVES = int(Rule.NODE_MOVES)
 _SERVICE_MOVES = int(Rule.SERVICE_MOVES)
 
 
-def budgets_holding_up(
+def bounding_budgets(
     problem: Problem, solution: Solution, masks: Sequence[int], passed_over: int, others: Collection[int]
 ) -> list[Rule]:
     """Return the budgets that alone refuse a replica that breaks a constraint some other node or role.
