@@ -19,9 +19,10 @@ from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed, new_tally
 from plb.search.attempts import new_attempt
 from plb.search.budget import ENDLESS, Budget, EndReason
-from plb.search.chain import Course, Journal, anneal, return_to_best
+from plb.search.chain import Course, anneal
 from plb.search.checks import compare_with_fresh
 from plb.search.drawing import Choice
+from plb.search.journal import Journal, return_to_best
 from plb.search.own.additions import Additions, energy_with
 from plb.search.own.annealing import anneal_own_chains
 from plb.search.own.carrying import carry_along, compare_carried, note_refusals

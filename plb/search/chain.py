@@ -17,6 +17,7 @@ from plb.search.attempts import Attempt, try_move, undo_attempt
 from plb.search.correcting import SPREADING, siblings_correct
 from plb.search.drawing import Choice, draw_proposal
 from plb.search.following import children_follow
+from plb.search.journal import Journal, note_accepted, return_to_best
 from plb.search.own.compiled import ALLOWED, Carried, carry_out, copy_values, foresee, refusing, weighed, worst_of
 from plb.search.proposal import (
     ACCEPTED,
@@ -54,14 +55,6 @@ _MOVES = int(Rule.MOVES)
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
 _WITHOUT_SPREADING = ~SPREADING
-
-
-class Journal(NamedTuple):
-    """The accepted proposals since the best solution, so that the chain can return to it."""
-
-    row: Int
-    source: Int
-    partner: Int
 
 
 class Course(NamedTuple):
@@ -186,7 +179,7 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
         apply_proposal(problem, solution, row, source, partner)
         return
     tally[ACCEPTED] += 1
-    _note(schedule, journal, row, source, partner)
+    note_accepted(schedule, journal, row, source, partner)
     _remember(solution, schedule, carried, after)
 
 
@@ -227,7 +220,7 @@ def _step_with_additions(problem: Problem, solution: Solution, course: Course, c
         return
     copy_values(carried.after, carried.value)
     tally[ACCEPTED] += 1
-    _note(schedule, course.journal, row, source, partner)
+    note_accepted(schedule, course.journal, row, source, partner)
     _remember(solution, schedule, carried, present_energy(problem, solution) + own)
 
 
@@ -276,7 +269,7 @@ def _compound_step(
     tally[ACCEPTED] += 1
     copy_values(carried.after, carried.value)
     for entry in range(attempt.length[0]):
-        _note(schedule, course.journal, attempt.row[entry], attempt.source[entry], NOWHERE)
+        note_accepted(schedule, course.journal, attempt.row[entry], attempt.source[entry], NOWHERE)
     _remember(solution, schedule, carried, after)
 
 
@@ -293,16 +286,6 @@ def _redo_with_terms(problem: Problem, solution: Solution, attempt: Attempt, car
 
 
 @kernel
-def _note(schedule: Float, journal: Journal, row: int, source: int, partner: int) -> None:
-    """Enter an accepted proposal in the journal."""
-    entry = int(schedule[JOURNAL])
-    journal.row[entry] = row
-    journal.source[entry] = source
-    journal.partner[entry] = partner
-    schedule[JOURNAL] += 1.0
-
-
-@kernel
 def _remember(solution: Solution, schedule: Float, carried: Carried, energy: float) -> None:
     """Note the energy of the solution, and whether it is the best so far; the journal then begins anew."""
     schedule[ENERGY] = energy
@@ -314,14 +297,3 @@ def _remember(solution: Solution, schedule: Float, carried: Carried, energy: flo
         schedule[ROUND_HAD_BEST] = 1.0
         schedule[JOURNAL] = 0.0
         copy_values(carried.value, carried.best)
-
-
-@kernel
-def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal, carried: Carried) -> None:
-    """Undo what was accepted after the best solution."""
-    for entry in range(int(schedule[JOURNAL]) - 1, -1, -1):
-        row, source, partner = journal.row[entry], journal.source[entry], journal.partner[entry]
-        carry_out(problem, solution, carried, row, source, partner)
-    copy_values(carried.best, carried.value)
-    schedule[JOURNAL] = 0.0
-    schedule[ENERGY] = schedule[BEST_ENERGY]
