@@ -100,8 +100,9 @@ class Run:
         return self._out_of_time or bool(limited and (self.changed or self._is_cut))
 
     def skip(self, phase: Phase) -> None:
-        """Note that a phase would only begin again where it ended."""
-        self._end = EndReason.UNCHANGED
+        """Note that a phase would only begin again where it ended; why an earlier one ended stays."""
+        if not self._phases:
+            self._end = EndReason.UNCHANGED
         self.note_idle(phase, Idle.UNCHANGED)
 
     @property

@@ -215,6 +215,16 @@ def test_no_replica_makes_room_for_a_partition_that_is_not_placed_wholly():
     assert [str(move) for move in both.moves][1:] == ["add instance of single on n0"]
 
 
+def test_a_phase_that_is_skipped_does_not_say_why_another_ended():
+    """Balancing is where it was, and then a repair runs for the first time; neither finds a move."""
+    engine = engine_with({"n0": 5, "n1": 0}, {"web/0": ("n0", 6)})
+    assert engine.balance().end_reason == "the energy no longer changes"
+    plan = engine.refresh(0.0)
+    assert (plan.phases, plan.outcomes[0].idle[Phase.BALANCING]) == ((Phase.REPAIR,), Idle.UNCHANGED)
+    assert plan.end_reason == "nothing to do"
+    assert engine.refresh(1.0).end_reason == "nothing has changed since the last search of this kind"
+
+
 def test_a_phase_that_does_two_things_is_named_once():
     """Placement drops a surplus replica and adds a missing one."""
     engine = engine_on("a", "b", "c")
