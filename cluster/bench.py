@@ -27,7 +27,8 @@ from plb.engine import PlacementAndLoadBalancing
 from plb.problem import start_solution
 from plb.risk import Evaluation
 from plb.search.budget import Budget
-from plb.search.proposal import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE, Choice
+from plb.search.drawing import Choice
+from plb.search.proposal import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE
 from plb.testing import configuration_of
 from plb.uniform import Stream
 

@@ -9,7 +9,8 @@ from plb.constraints import NO_REFUSAL
 from plb.energy.failovers import violations_left
 from plb.energy.score import energy_of
 from plb.kernel import kernel
-from plb.search.proposal import Choice, draw_proposal, judge, refusal_in_place
+from plb.search.drawing import Choice, draw_proposal
+from plb.search.proposal import judge, refusal_in_place
 from plb.search.transition import (
     fragmentation_of_proposal,
     imbalance_of_proposal,

@@ -275,7 +275,7 @@ class Plan:
     actions
         What was done for each service domain, by the name of its first service.
     bound_by
-        Budgets that refused a proposal: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
+        Budgets that refused a proposal, or held up a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
     outcomes
         For each service domain: which phases ran and why the others did not, and the replicas that may not move.
     reproducible

@@ -2,7 +2,7 @@
 
 from plb.provisioning.affinity import Affinity
 from plb.provisioning.errors import NoPlanError, NoRoomError
-from plb.provisioning.instance import Instance, NodeType, whole_units
+from plb.provisioning.instance import Instance, NodeType
 from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.moves import Moves, moves_between
 from plb.provisioning.names import algorithm_names
@@ -10,6 +10,7 @@ from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.provision import AUTO, provision
 from plb.provisioning.replanning import replan
 from plb.provisioning.running import Rules
+from plb.provisioning.whole_numbers import whole_units
 
 __all__ = [
     "AUTO",

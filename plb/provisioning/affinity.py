@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.arrays import Int, Int32
-from plb.errors import ConflictError, InvalidValueError
+from plb.errors import ConflictError
 from plb.kernel import kernel
+from plb.provisioning.whole_numbers import whole_numbers
 
 ANY_NUMBER = 2**31 - 1
 """Stands for no limit."""
@@ -70,7 +71,16 @@ class Affinity:
     def from_columns(
         cls, source: npt.ArrayLike, target: npt.ArrayLike, most: npt.ArrayLike, applications: int
     ) -> Affinity:
-        """Return the limits of columns, each (E,), after a look at them.
+        """Return the limits of columns, each (E,), after a look at them; errors are as in `checked`."""
+        return cls(*(np.asarray(column) for column in (source, target, most))).checked("affinity", applications)
+
+    def checked(self, item: str, applications: int) -> Affinity:
+        """Return the limits of so many applications after a look at them.
+
+        Parameters
+        ----------
+        item
+            What they belong to, for messages.
 
         Raises
         ------
@@ -79,17 +89,12 @@ class Affinity:
         InvalidValueError
             A number is no application, or a limit negative.
         """
-        columns = {"source": np.asarray(source), "target": np.asarray(target), "most": np.asarray(most)}
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise ConflictError(f"affinity: the columns have {lengths} values; expected equally many")
-        for name, column in columns.items():
-            high = (ANY_NUMBER if name == "most" else applications) - 1
-            bad = np.flatnonzero(~((column >= 0) & (column <= high) & (column == np.floor(column))))
-            if len(bad):
-                allowed = f"a whole number from 0 to {high}"
-                raise InvalidValueError(f"affinity {bad[0]}", name, column[bad[0]].item(), allowed)
-        return cls(*(column.astype(np.int32) for column in columns.values()))
+        highest = {"source": applications - 1, "target": applications - 1, "most": ANY_NUMBER - 1}
+        columns = [whole_numbers(item, name, getattr(self, name), 1, high=high) for name, high in highest.items()]
+        lengths = dict(zip(highest, map(len, columns), strict=True))
+        if len({*lengths.values()}) > 1:
+            raise ConflictError(f"{item}: the columns have {lengths} values; expected equally many")
+        return Affinity(*columns)
 
     def neighbours(self, applications: int) -> Neighbours:
         """Return the limits by application."""

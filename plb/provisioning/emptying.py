@@ -25,7 +25,7 @@ from plb.provisioning.neighbourhood import (
     lift_limits,
     note_limits,
 )
-from plb.provisioning.packing import Packing
+from plb.provisioning.packing import Packing, sort_by
 from plb.provisioning.standing import NOTHING, Standing
 from plb.uniform import Stream, uniform
 
@@ -135,7 +135,7 @@ def _rebuild(site: Site, rng: Stream, cleared: int, most_open: int) -> tuple[boo
             clearing.missing[application] += count
             gain += change(site, changes, application, node, -count)
             changes += 1
-    _sort(clearing, waiting)
+    sort_by(clearing.waiting, clearing.urgency, 0, waiting, -1)
     live = _list_open(packing, clearing, rng, cleared, most_open)
     packing.live[live] = clearing.used[clearing.cleared[0]]
     homely = cleared - 1 if uniform(rng) < 0.5 else 0
@@ -156,18 +156,6 @@ def _rebuild(site: Site, rng: Stream, cleared: int, most_open: int) -> tuple[boo
         done = done and clearing.missing[application] == 0
         clearing.missing[application] = 0
     return done, gain, changes
-
-
-@kernel
-def _sort(clearing: Clearing, waiting: int) -> None:
-    """Sort the applications that wait, the most urgent first."""
-    for number in range(1, waiting):
-        application = clearing.waiting[number]
-        place = number
-        while place > 0 and clearing.urgency[clearing.waiting[place - 1]] < clearing.urgency[application]:
-            clearing.waiting[place] = clearing.waiting[place - 1]
-            place -= 1
-        clearing.waiting[place] = application
 
 
 @kernel

@@ -12,15 +12,12 @@ from functools import cached_property
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from plb.arrays import Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.provisioning.affinity import Affinity, Neighbours, contradiction
-from plb.validation import check_count, check_items, check_name, check_number
-
-MOST = 2**30
-"""Units of demand and of capacity at the most, so that sums of a few stay within 32 bits."""
+from plb.provisioning.whole_numbers import whole_numbers
+from plb.validation import check_count, check_items, check_kind, check_name, check_number
 
 
 @attrs.frozen(eq=False)
@@ -44,7 +41,7 @@ class NodeType:
     def __attrs_post_init__(self) -> None:
         check_name("node type", self.name)
         item = f"node type {self.name}"
-        object.__setattr__(self, "capacity", _whole(item, "capacity", self.capacity, 1))
+        object.__setattr__(self, "capacity", whole_numbers(item, "capacity", self.capacity, 1))
         if self.count is not None:
             check_count(item, "count", self.count)
 
@@ -86,8 +83,8 @@ class Instance:
         item = f"instance {check_name('instance', self.name)}"
         for field in ("resources", "applications"):
             object.__setattr__(self, field, _names(item, field, getattr(self, field)))
-        replicas = _whole(item, "replicas", self.replicas, 1, low=1)
-        demand = _whole(item, "demand", self.demand, 3)
+        replicas = whole_numbers(item, "replicas", self.replicas, 1, low=1)
+        demand = whole_numbers(item, "demand", self.demand, 3)
         shape = (len(self.applications), len(self.resources))
         if len(replicas) != shape[0] or demand.shape[:2] != shape or not demand.shape[2] or len(self.units) != shape[1]:
             raise ConflictError(
@@ -107,6 +104,8 @@ class Instance:
         object.__setattr__(self, "replicas", replicas)
         object.__setattr__(self, "demand", demand)
         object.__setattr__(self, "nodes", nodes)
+        affinity = check_kind(item, "affinity", self.affinity, Affinity)
+        object.__setattr__(self, "affinity", affinity.checked(f"{item}: affinity", shape[0]))
         self._refuse_too_large(item)
         self._refuse_contradictions(item)
 
@@ -128,11 +127,6 @@ class Instance:
 
     def _refuse_contradictions(self, item: str) -> None:
         """Refuse limits that contradict each other."""
-        applications = len(self.applications)
-        for field in ("source", "target"):
-            column = getattr(self.affinity, field)
-            if column.max(initial=-1) >= applications:
-                raise InvalidValueError(item, f"affinity.{field}", int(column.max()), f"less than {applications}")
         found = contradiction(self.affinity, self.neighbours)
         if found is None:
             return
@@ -181,44 +175,3 @@ def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
         doubled = next(name for name, count in Counter(given).items() if count > 1)
         raise InvalidValueError(item, field, doubled, "names that are each given once")
     return given
-
-
-def _whole(item: str, field: str, values: npt.ArrayLike, dimensions: int, low: int = 0) -> Int32:
-    """Return whole numbers as int32, or refuse them."""
-    array = np.asarray(values)
-    if array.ndim != dimensions or array.dtype.kind not in "iuf":
-        raise InvalidValueError(item, field, f"{array.dtype} {array.shape}", f"numbers with {dimensions} axes")
-    bad = ~((array >= low) & (array <= MOST) & (array == np.floor(array)))
-    if bad.any():
-        at = tuple(int(place) for place in np.argwhere(bad)[0])
-        raise InvalidValueError(item, f"{field}{list(at)}", array[at].item(), f"a whole number from {low} to {MOST}")
-    return np.ascontiguousarray(array.astype(np.int32))
-
-
-def whole_units(values: npt.ArrayLike, most_decimals: int = 6) -> tuple[Int32, float]:
-    """Return numbers in whole units of a power of ten, and that power; those with more decimals are rounded up.
-
-    The unit is the largest that holds all of them exactly, at least 10 to the power of -`most_decimals`.
-
-    Raises
-    ------
-    InvalidValueError
-        A number is negative, not finite, or more than `MOST` units.
-    """
-    array = np.asarray(values, np.float64)
-    if not (np.isfinite(array) & (array >= 0.0)).all():
-        bad = array[~(np.isfinite(array) & (array >= 0.0))][0]
-        raise InvalidValueError("whole units", "values", float(bad), "finite numbers >= 0")
-    for decimals in range(most_decimals + 1):
-        whole = np.rint(array * 10.0**decimals)
-        if np.array_equal(whole / 10.0**decimals, array):
-            break
-    else:
-        # a product in binary may lie a little above the decimal number that is meant
-        whole = np.ceil(np.round(array * 10.0**decimals, 3))
-    if whole.max(initial=0.0) > MOST:
-        largest = float(array.max())
-        raise InvalidValueError(
-            "whole units", "values", largest, f"at most {MOST * 10.0**-decimals:g} with {decimals} decimals"
-        )
-    return whole.astype(np.int32), 10.0**-decimals

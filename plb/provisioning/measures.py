@@ -9,12 +9,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from plb.arrays import Float, Int, Int32
 from plb.kernel import kernel
 
-Floats = npt.NDArray[np.float64]
 EPSILON = 0.01
 """ε of the exponential weights: "a small number" in [3], this in its authors' programs."""
 
@@ -39,7 +37,7 @@ CODES = {measure: code for code, measure in enumerate(Measure)}
 AVERAGE, MAX, EXPONENTIAL, SURROGATE, EXTENDED_SUM = range(5)
 
 
-def sizes(measure: Measure, shares: Floats, replicas: Int32) -> Floats:
+def sizes(measure: Measure, shares: Float, replicas: Int32) -> Float:
     """Return the size of each application, (L,) (table 1).
 
     Parameters
@@ -58,7 +56,7 @@ def sizes(measure: Measure, shares: Floats, replicas: Int32) -> Floats:
     return found * replicas if measure is Measure.EXTENDED_SUM else found
 
 
-def hybrid(size: Floats, degree: Int, alpha: float) -> Floats:
+def hybrid(size: Float, degree: Int, alpha: float) -> Float:
     """Return the hybrid of size and degree in the graph of limits, (L,) ([3] equation 3); `alpha` in [0, 1]."""
     means = [max(float(values.mean()), np.finfo(np.float64).tiny) for values in (size, degree)]
     return np.asarray(alpha * size / means[0] + (1.0 - alpha) * degree / means[1])

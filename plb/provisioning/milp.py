@@ -10,11 +10,10 @@ import math
 import attrs
 import numpy as np
 
-from plb.arrays import Int
+from plb.arrays import Float, Int
 from plb.errors import ConflictError
 from plb.provisioning.auto import best_in_time
 from plb.provisioning.errors import NoPlanError
-from plb.provisioning.measures import Floats
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.program import Model, constraints, model_of, nonzeros, offered
 from plb.provisioning.workbench import Tell, Workbench
@@ -131,7 +130,7 @@ def _search(bench: Workbench, model: Model, nodes: int, share: float) -> tuple[P
     return None if result.x is None else _plan(bench, model, kind, result.x), bound
 
 
-def _plan(bench: Workbench, model: Model, kind: Int, solution: Floats) -> ProvisioningPlan | None:
+def _plan(bench: Workbench, model: Model, kind: Int, solution: Float) -> ProvisioningPlan | None:
     """Return what a solution says; None: it holds only within HiGHS's tolerance."""
     placed = np.rint(solution.reshape(len(kind), -1)[:, : model.most.shape[1]]).astype(np.int32)
     row, application = np.nonzero(placed)

@@ -11,6 +11,8 @@ from plb.provisioning.plan import ProvisioningPlan
 
 NOWHERE = -1
 """Stands for no node."""
+_TURNS = 2**31
+"""More than an application has replicas."""
 
 
 @attrs.frozen(eq=False)
@@ -75,10 +77,6 @@ def moves_between(before: ProvisioningPlan, after: ProvisioningPlan) -> Moves:
     rows[2, np.searchsorted(keys, come_key)] = come[1]
     (application, source, target), count = np.unique(rows.astype(np.int32), axis=1, return_counts=True)
     return Moves(names, application, source, target, count.astype(np.int32))
-
-
-_TURNS = 2**31
-"""More than an application has replicas."""
 
 
 def _changes(before: ProvisioningPlan, after: ProvisioningPlan, names: tuple[str, ...]) -> tuple[Int, Int]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from plb.arrays import Int, UInt8
+from plb.arrays import Bool, Int, UInt8
 from plb.kernel import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import FULL_NODES, Wanted, place_first
@@ -24,7 +23,7 @@ class Struck(NamedTuple):
     """(L,) applications, those not placed yet behind."""
     lost: Int
     """(L,) how many nodes an application has lost."""
-    placed: npt.NDArray[np.bool_]
+    placed: Bool
     """(L,)"""
     nodes: UInt8
     """(L, N / 8, rounded up) which ones, a bit for each."""

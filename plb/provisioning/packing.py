@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Int, Int32
+from plb.arrays import Float, Float32, Int, Int32
 from plb.kernel import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
 
@@ -194,3 +194,22 @@ def open_node(packing: Packing, demand: Int32, application: int) -> int:
             packing.unused[kind] += 1
             return node
     return NO_ROOM
+
+
+@kernel
+def sort_by(order: Int32, value: Float | Float32, first: int, end: int, sign: int) -> None:
+    """Sort the numbers in `order`, from a place up to another, by the values they have; equal ones stay in order.
+
+    Parameters
+    ----------
+    sign
+        1: least first; -1: most first.
+    """
+    for number in range(first + 1, end):
+        one = order[number]
+        this = sign * value[one]
+        place = number
+        while place > first and sign * value[order[place - 1]] > this:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = one

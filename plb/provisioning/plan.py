@@ -7,7 +7,6 @@ from itertools import chain
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from plb.arrays import Int, Int32
 from plb.provisioning.instance import Instance
@@ -217,6 +216,6 @@ def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
         )
 
 
-def _pairs(plan: ProvisioningPlan) -> npt.NDArray[np.int64]:
+def _pairs(plan: ProvisioningPlan) -> Int:
     """Return a number for each pair of node and application."""
     return plan.node.astype(np.int64) * len(plan.instance.applications) + plan.application

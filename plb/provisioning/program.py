@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Bool, Int, Int32
+from plb.arrays import Bool, Float, Int, Int32
 from plb.provisioning.affinity import ANY_NUMBER
 from plb.provisioning.instance import Instance
-from plb.provisioning.measures import Floats
 
 
 class Model(NamedTuple):
@@ -82,7 +81,7 @@ class _Rows:
 
     def __init__(self) -> None:
         self.count = 0
-        self.parts: list[tuple[Int, Int, Floats]] = []
+        self.parts: list[tuple[Int, Int, Float]] = []
 
     def add(self, *terms: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
         """Add rows of a column and a factor for each term, all of the same length or single."""
@@ -92,7 +91,7 @@ class _Rows:
             self.parts.append((row, column, factor.astype(np.float64)))
         self.count += len(row)
 
-    def add_matrix(self, factors: Floats, last: int) -> None:
+    def add_matrix(self, factors: Float, last: int) -> None:
         """Add the rows of a matrix, -1 in the last column."""
         row, column = np.nonzero(factors)
         every = np.arange(len(factors))

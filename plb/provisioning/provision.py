@@ -9,7 +9,7 @@ from plb.provisioning.names import parse_algorithm
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.running import Rules, run
 from plb.provisioning.workbench import Tell, Workbench, say_nothing
-from plb.validation import check_count, check_member
+from plb.validation import check_count, check_kind, check_member, check_text
 
 AUTO = "auto"
 """The algorithm that chooses by the time allowed."""
@@ -44,6 +44,8 @@ def provision(
 
     Raises
     ------
+    InvalidValueError
+        An argument is not what it is to be.
     UnknownNameError
         There is no such algorithm.
     ConflictError
@@ -51,6 +53,9 @@ def provision(
     NoPlanError
         There are too few nodes for the algorithm.
     """
+    check_kind("provisioning", "instance", instance, Instance)
+    check_text("provisioning", "algorithm", algorithm)
+    check_count("provisioning", "seed", seed)
     rules = check_member("provisioning", "rules", rules, Rules)
     if rules is Rules.RELEASED and instance.time_points > 1:
         raise ConflictError(
@@ -63,6 +68,6 @@ def provision(
             raise ConflictError(
                 "provisioning: rules = 'released' needs the name of an algorithm; 'auto' has its own rules"
             )
-        return best_in_time(Workbench(instance, time_limit), tell, seed=check_count("provisioning", "seed", seed))
+        return best_in_time(Workbench(instance, time_limit), tell, seed=seed)
     parsed = parse_algorithm(algorithm)
     return run(Workbench(instance, time_limit), parsed, rules, tell)

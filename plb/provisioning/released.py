@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Float32, Int, Int32
+from plb.arrays import Float, Float32, Int, Int32
 from plb.kernel import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import FULL_NODES, Wanted
-from plb.provisioning.measures import EPSILON, EXPONENTIAL, EXTENDED_SUM, MAX, SURROGATE, Floats
+from plb.provisioning.measures import EPSILON, EXPONENTIAL, EXTENDED_SUM, MAX, SURROGATE
 from plb.provisioning.packing import (
     NO_ROOM,
     STOPPED,
@@ -34,11 +34,12 @@ from plb.provisioning.packing import (
     limit_nodes,
     note_place,
     open_node,
+    sort_by,
     take,
 )
 
 
-def whole_shares(demand: Int32, capacity: Int32) -> Floats:
+def whole_shares(demand: Int32, capacity: Int32) -> Float:
     """Return the shares, (L, D), as the programs have them: whole numbers."""
     return np.asarray(demand // capacity, np.float64)
 
@@ -98,7 +99,7 @@ def resorted_fit(
         own = neighbours.own[application]
         current = 0
         for _ in range(wanted.replicas[application]):
-            _sort(packing.live, nodes.measure, current, live, sign)
+            sort_by(packing.live, nodes.measure, current, live, sign)
             while True:
                 if current == live:
                     node = open_node(packing, wanted.demand, application)
@@ -131,19 +132,6 @@ def resorted_fit(
         if full >= FULL_NODES:
             live, full = drop_full(packing, live), 0
     return 0
-
-
-@kernel
-def _sort(order: Int32, measure: Float32, first: int, end: int, sign: int) -> None:
-    """Sort nodes from a place on by their measure; equal ones stay in order."""
-    for number in range(first + 1, end):
-        node = order[number]
-        value = sign * measure[node]
-        place = number
-        while place > first and sign * measure[order[place - 1]] > value:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = node
 
 
 @kernel

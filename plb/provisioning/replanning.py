@@ -13,14 +13,14 @@ import itertools
 import attrs
 import numpy as np
 
-from plb.arrays import Int
+from plb.arrays import Float, Int
 from plb.errors import ConflictError
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.emptying import Annealing, empty_in_turn
 from plb.provisioning.errors import NoRoomError
 from plb.provisioning.homes import ANY_MOVES, homes_of
 from plb.provisioning.improvement import TEMPERATURE, empty
-from plb.provisioning.measures import Floats, Measure, residual_of, sizes
+from plb.provisioning.measures import Measure, residual_of, sizes
 from plb.provisioning.neighbourhood import Site, no_clearing
 from plb.provisioning.packing import Packing, places_of
 from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
@@ -28,7 +28,7 @@ from plb.provisioning.settling import place_missing, stay
 from plb.provisioning.standing import NOTHING, nobody_standing
 from plb.provisioning.workbench import Tell, Workbench, order_of, say_nothing
 from plb.uniform import Stream
-from plb.validation import check_count
+from plb.validation import check_count, check_kind
 
 NAME = "Replanned"
 PRICE = 3e-3
@@ -65,11 +65,14 @@ def replan(
 
     Raises
     ------
+    InvalidValueError
+        An argument is not what it is to be.
     ConflictError
         Rows of the plan make no sense (`faults_of_rows`).
     NoRoomError
         A replica finds no place on the nodes that there are, with the others as they stand.
     """
+    check_kind("provisioning", "plan", plan, ProvisioningPlan)
     if most_moves is not None:
         check_count("provisioning", "most_moves", most_moves)
     check_count("provisioning", "seed", seed)
@@ -150,7 +153,7 @@ def _open_larger(bench: Workbench, site: Site) -> bool:
     sizes_of_kinds = [float((bench.instance.capacity(one) / bench.capacity).mean()) for one in bench.instance.nodes]
     used = np.searchsorted(packing.end, clearing.used[:nodes], side="right")
     smallest = min(sizes_of_kinds[kind] for kind in np.unique(used).tolist())
-    for kind in np.argsort(sizes_of_kinds)[::-1].tolist():
+    for kind in np.argsort(np.negative(sizes_of_kinds), kind="stable").tolist():
         first, end = int(packing.unused[kind]), int(packing.end[kind])
         if sizes_of_kinds[kind] > smallest and first < end:
             last = min(end, first + max(1, nodes // SHARE_OPENED))
@@ -192,7 +195,7 @@ def _settled(bench: Workbench, plan: ProvisioningPlan) -> tuple[Site, Int]:
         spare *= 2
 
 
-def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Floats, spare: int) -> tuple[Site, Int]:
+def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Float, spare: int) -> tuple[Site, Int]:
     """Return the nodes of a plan and spare ones before anybody stands there; as `_settled`."""
     instance = bench.instance
     packing, number = bench.packing_for(plan, spare)

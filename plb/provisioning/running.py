@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
+from plb.arrays import Float
 from plb.provisioning.application_centric import Wanted, first_fit, no_candidates, ordered_fit
 from plb.provisioning.errors import NoPlanError
 from plb.provisioning.filling import nothing_filled
 from plb.provisioning.matching import match, no_matches
-from plb.provisioning.measures import CODES, Floats, Measure, hybrid, residual_of, sizes
+from plb.provisioning.measures import CODES, Measure, hybrid, residual_of, sizes
 from plb.provisioning.names import Algorithm, Way, parse_algorithm
 from plb.provisioning.node_candidates import fewest_candidates, nothing_struck
 from plb.provisioning.node_centric import fill_nodes
@@ -22,6 +24,10 @@ from plb.provisioning.released import nothing_sorted, resorted_fit, whole_shares
 from plb.provisioning.released_nodes import fill_in_turn
 from plb.provisioning.spreading import nothing_spread, spread
 from plb.provisioning.workbench import Tell, Workbench, order_of
+
+FIRST_FIT = parse_algorithm("FF")
+FIRST_SPARE = 64
+"""Nodes of each kind beyond half as many again as the lower bound, at first."""
 
 
 class Rules(StrEnum):
@@ -44,21 +50,22 @@ def run(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Tell) -> Pro
     if algorithm == FIRST_FIT:
         return first_fit_plan(bench)
     wanted = _wanted(bench, algorithm, rules)
-    nodes = min(bench.most_nodes, bench.lower_bound + bench.lower_bound // 2 + 64)
+    with bench.watched():
+        packing, outcome = _with_enough_nodes(bench, algorithm, partial(_pack, bench, algorithm, rules, wanted))
+    return first_fit_plan(bench) if outcome == STOPPED else bench.plan(packing, algorithm.name)
+
+
+def _with_enough_nodes(bench: Workbench, algorithm: Algorithm, pack: Callable[[Packing], int]) -> tuple[Packing, int]:
+    """Fill packings with more and more nodes of each kind until there is room; return the last, and how it ended."""
+    nodes = min(bench.most_nodes, bench.lower_bound + bench.lower_bound // 2 + FIRST_SPARE)
     while True:
         packing = bench.packing(nodes)
-        with bench.watched():
-            outcome = _pack(bench, algorithm, rules, wanted, packing)
-        if outcome == 0:
-            return bench.plan(packing, algorithm.name)
-        if outcome == STOPPED:
-            return first_fit_plan(bench)
+        outcome = pack(packing)
+        if outcome != NO_ROOM:
+            return packing, outcome
         if nodes == bench.most_nodes:
             raise NoPlanError(bench.instance.name, algorithm.name, nodes)
         nodes = min(bench.most_nodes, 2 * nodes)
-
-
-FIRST_FIT = parse_algorithm("FF")
 
 
 def _wanted(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Wanted:
@@ -69,7 +76,7 @@ def _wanted(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Wanted:
     return Wanted(order, bench.instance.replicas, bench.demand)
 
 
-def _sizes(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Floats:
+def _sizes(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Float:
     if algorithm.demand_share == 0.0:
         return bench.degrees.astype(np.float64)
     shares = bench.shares
@@ -132,15 +139,13 @@ def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Te
 
 def first_fit_plan(bench: Workbench) -> ProvisioningPlan:
     """Return First Fit's plan; it is never stopped."""
-    nodes = min(bench.most_nodes, bench.lower_bound + bench.lower_bound // 2 + 64)
-    wanted = _wanted(bench, FIRST_FIT, Rules.PAPER)
-    while True:
-        packing = bench.packing(nodes)._replace(stop=np.zeros(1, np.int64))
-        if first_fit(wanted, bench.neighbours, packing) != NO_ROOM:
-            return bench.plan(packing, FIRST_FIT.name)
-        if nodes == bench.most_nodes:
-            raise NoPlanError(bench.instance.name, FIRST_FIT.name, nodes)
-        nodes = min(bench.most_nodes, 2 * nodes)
+    wanted, never = _wanted(bench, FIRST_FIT, Rules.PAPER), np.zeros(1, np.int64)
+
+    def pack(packing: Packing) -> int:
+        return first_fit(wanted, bench.neighbours, packing._replace(stop=never))
+
+    packing, _ = _with_enough_nodes(bench, FIRST_FIT, pack)
+    return bench.plan(packing, FIRST_FIT.name)
 
 
 def _halve(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> None:

@@ -26,6 +26,7 @@ from plb.provisioning.packing import (
     lift_limits,
     limit_nodes,
     note_place,
+    sort_by,
     take,
 )
 
@@ -76,7 +77,7 @@ def spread(
     reweigh(residual)
     for node in range(live):
         state.value[node] = left(residual, packing.free, node)
-    _sort(packing.live, state.value, live)
+    sort_by(packing.live, state.value, 0, live, -1)
     for application in wanted.order:
         if packing.stop[0]:
             return STOPPED
@@ -100,7 +101,7 @@ def spread(
             for number in range(live):
                 node = packing.live[number]
                 state.value[node] = left(residual, packing.free, node)
-            _sort(packing.live, state.value, live)
+            sort_by(packing.live, state.value, 0, live, -1)
         else:
             _resettle(packing.live, state, touched, live)
         for number in range(touched):
@@ -188,24 +189,12 @@ def _place_by_value(
 
 
 @kernel
-def _sort(order: Int32, value: Float, end: int) -> None:
-    """Sort nodes by what is left, most first; equal ones stay in order."""
-    for number in range(1, end):
-        node = order[number]
-        place = number
-        while place > 0 and value[order[place - 1]] < value[node]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = node
-
-
-@kernel
 def _resettle(order: Int32, state: Spread, touched: int, live: int) -> None:
     """Move the touched nodes, of which less is left than before, back to where they belong in the order."""
     if touched == 0:
         return
     read = write = state.place[state.touched[0]]
-    _sort(state.touched, state.value, touched)
+    sort_by(state.touched, state.value, 0, touched, -1)
     waiting = 0
     while waiting < touched:
         late = state.touched[waiting]

@@ -10,11 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
-from plb.arrays import Int, Int32
+from plb.arrays import Float, Int
 from plb.provisioning.affinity import degrees
 from plb.provisioning.instance import Instance
 from plb.provisioning.lower_bound import lower_bound
-from plb.provisioning.measures import Floats
 from plb.provisioning.packing import Packing, empty_packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.standing import Standing, add_all, nobody_standing
@@ -83,7 +82,7 @@ class Workbench:
         return time.perf_counter() - self._began
 
     @cached_property
-    def shares(self) -> Floats:
+    def shares(self) -> Float:
         """Demand of a replica by what the largest node has, (L, D)."""
         return np.asarray(self.demand / self.capacity)
 
@@ -192,6 +191,6 @@ class Workbench:
         )
 
 
-def order_of(sizes: Floats | Int32 | Int) -> Int:
+def order_of(sizes: Float) -> Int:
     """Return the applications from large to small, equal ones in their given order."""
-    return np.argsort(-np.asarray(sizes, np.float64), kind="stable").astype(np.int64)
+    return np.argsort(-sizes, kind="stable")

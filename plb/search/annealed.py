@@ -1,4 +1,4 @@
-"""The result of annealing, from compiled chains and from those in plain Python alike."""
+"""What a search comes to: the result of annealing, of placement and of repair."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ from plb.search.proposal import TALLY_SIZE
 
 @attrs.frozen(eq=False)
 class Annealed:
-    """The best solution, and how the search went."""
+    """The best solution, and how the search went.
+
+    Parameters
+    ----------
+    solution
+        The best one.
+    energy
+        Of it; annealing counts the terms of the user's own in, placement and repair leave them out.
+    tally
+        (TALLY_SIZE,) what became of the proposals.
+    end_reason
+        Why the search ended.
+    """
 
     solution: Solution
     energy: float

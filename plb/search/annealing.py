@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
@@ -19,28 +19,26 @@ from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed, new_tally
 from plb.search.attempts import new_attempt
 from plb.search.budget import ENDLESS, Budget, EndReason
-from plb.search.chain import (
+from plb.search.chain import Course, anneal
+from plb.search.checks import compare_with_fresh
+from plb.search.drawing import Choice
+from plb.search.journal import Journal, return_to_best
+from plb.search.own.additions import Additions, energy_with
+from plb.search.own.annealing import anneal_own_chains
+from plb.search.own.carrying import carry_along, compare_carried, note_refusals
+from plb.search.own.compiled import Carried
+from plb.search.proposal import DRAWN
+from plb.search.schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,
-    CONVERGED,
     END,
     NOT_STARTED,
     RUNNING,
     SCHEDULE_SIZE,
     TEMPERATURE,
-    Course,
-    Journal,
     Settings,
-    anneal,
-    return_to_best,
+    end_reason_of,
 )
-from plb.search.checks import compare_with_fresh
-from plb.search.own.additions import Additions, energy_with
-from plb.search.own.annealing import anneal_own_chains
-from plb.search.own.carrying import carry_along, compare_carried, note_refusals
-from plb.search.own.compiled import Carried
-from plb.search.proposal import DRAWN, Choice
-from plb.search.transition import present_energy
 from plb.uniform import Stream
 
 THREADED_PROPOSALS = 20_000
@@ -68,7 +66,8 @@ def anneal_chains(
         Terms and constraints of the user's own; where not all of them are compiled, the chains are in plain Python.
     """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
-        return Annealed(start, present_energy(problem, start), new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
+        energy = energy_with(additions, problem, start).total
+        return Annealed(start, energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
     if config.prevent_transient_overcommit and not config.count_disappearing_load_for_simulated_annealing:
         problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
@@ -108,7 +107,8 @@ def anneal_chains(
         energy = energy_with(additions, problem, best.solution).total
         for chain in chains:
             note_refusals(additions, chain.carried)
-    return Annealed(best.solution, energy, tally, _end_reason(chains))
+    reason = end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
+    return Annealed(best.solution, energy, tally, reason)
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
@@ -128,7 +128,7 @@ class _Chain:
 
     @property
     def schedule(self) -> Float:
-        """State of the chain, see `plb.search.chain`."""
+        """State of the chain, see `plb.search.schedule`."""
         return self.course.schedule
 
     @property
@@ -221,11 +221,3 @@ def _threads(config: PlbConfig, settings: Settings) -> int:
     if config.checks is Checks.STEP or _proposals_of(settings) < THREADED_PROPOSALS:
         return 1
     return min(config.threads or os.cpu_count() or 1, config.chains)
-
-
-def _end_reason(chains: Sequence[_Chain]) -> EndReason:
-    if any(chain.timed_out for chain in chains):
-        return EndReason.OUT_OF_TIME
-    if all(chain.schedule[END] == CONVERGED for chain in chains):
-        return EndReason.CONVERGED
-    return EndReason.BUDGET_OF_PROPOSALS

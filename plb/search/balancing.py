@@ -14,8 +14,8 @@ from plb.model import Metric, Service
 from plb.search.annealed import Annealed
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
+from plb.search.drawing import Choice, migration_slots
 from plb.search.own.additions import Additions
-from plb.search.proposal import Choice, migration_slots
 from plb.settings.metric import PlacementStrategy
 from plb.steps import MetricSteps
 
@@ -147,8 +147,8 @@ class Variant:
     ----------
     mask
         Enforced rules.
-    swap_primary_probability, exchange_probability
-        See `plb.search.proposal.Choice`.
+    swap_probability, exchange_probability
+        See `plb.search.drawing.Choice`.
     only_empties
         Whether replicas move from the less loaded nodes to the fuller ones only (`RestrictedDefragmentationHeuristic`).
     guided

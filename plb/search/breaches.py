@@ -64,7 +64,7 @@ def _mark_astray(problem: Problem, solution: Solution, enforced: int, astray: Bo
 
 @kernel
 def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Tell whether a movable replica breaks the placement constraint, exclusion or affinity where it stands."""
+    """Tell whether a movable replica stands where its service does not want it, or apart from its parent."""
     at = solution.node[row]
     if at == NOWHERE or not problem.movable[row]:
         return False

@@ -9,7 +9,7 @@ from enum import Enum
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.model import check_count, check_number
+from plb.validation import check_count, check_number
 
 ENDLESS = 2**40
 """Rounds of a chain that only the clock or convergence ends."""

@@ -15,7 +15,9 @@ from plb.constraints.check import are_siblings
 from plb.kernel import kernel
 from plb.search.attempts import Attempt, try_move, undo_attempt
 from plb.search.correcting import SPREADING, siblings_correct
+from plb.search.drawing import Choice, draw_proposal
 from plb.search.following import children_follow
+from plb.search.journal import Journal, note_accepted, return_to_best
 from plb.search.own.compiled import ALLOWED, Carried, carry_out, copy_values, foresee, refusing, weighed, worst_of
 from plb.search.proposal import (
     ACCEPTED,
@@ -24,56 +26,35 @@ from plb.search.proposal import (
     FIRST_TERM,
     REJECTED,
     SCORED,
-    Choice,
-    draw_proposal,
     judge,
     refusal,
     refusal_in_place,
 )
+from plb.search.schedule import (
+    BEST_ENERGY,
+    BEST_MOVEMENT,
+    END,
+    ENERGY,
+    JOURNAL,
+    NOT_STARTED,
+    ROUND_ENERGY,
+    ROUND_HAD_BEST,
+    RUNNING,
+    SPENT,
+    STEP,
+    TEMPERATURE,
+    Settings,
+    end_round,
+    first_temperature,
+)
 from plb.search.transition import apply_proposal, present_energy
 from plb.uniform import Stream, uniform
-
-# Positions in a schedule: where a chain stands
-(TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
-(BARREN_ROUNDS, JOURNAL, END) = range(9, 12)
-SCHEDULE_SIZE = 12
-NOT_STARTED = -1.0
-RUNNING, SPENT, CONVERGED = 0.0, 1.0, 2.0
-"""What END says of a chain: it goes on, its rounds are used up, or nothing changes any more."""
 
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
 _WITHOUT_SPREADING = ~SPREADING
-QUIET_CHANGE = 0.001
-"""A round that changes the energy by less than this share is quiet."""
-LEAST_DEVIATION = 0.0001
-"""Keeps the temperature of a balanced cluster finite."""
-PATIENCE = 10
-"""Quiet rounds after which a chain stops, or cools to zero if it found a new best within as many rounds."""
-
-
-class Settings(NamedTuple):
-    """How a chain anneals."""
-
-    rounds: int
-    simulated_annealing_iterations_per_round: int
-    probes: int
-    initial_temperature: float
-    cluster_coefficient: float
-    """See `first_temperature`; below 0: not asked for."""
-    decay: float
-    least: int = 0
-    """Proposals before which a chain does not end because nothing changes any more."""
-
-
-class Journal(NamedTuple):
-    """The accepted proposals since the best solution, so that the chain can return to it."""
-
-    row: Int
-    source: Int
-    partner: Int
 
 
 class Course(NamedTuple):
@@ -163,24 +144,6 @@ def _start(
     schedule[END] = SPENT if settings.rounds == 0 else RUNNING
 
 
-@kernel
-def first_temperature(settings: Settings, slots: int, imbalance: float) -> float:
-    """Return the first temperature in units of the largest energy change that the probes saw.
-
-    With `enable_cluster_specific_initial_temperature` it is at most coefficient / (slots·(imbalance + 0.0001)): the
-    more replicas may move and the less balanced they are, the fewer moves are made at random.
-
-    Parameters
-    ----------
-    slots
-        Replicas that the search may place or move.
-    """
-    if settings.cluster_coefficient < 0.0:
-        return settings.initial_temperature
-    specific = settings.cluster_coefficient / (slots * (imbalance + LEAST_DEVIATION))
-    return min(settings.initial_temperature, specific)
-
-
 @kernel(inline=True)
 def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, carried: Carried, rng: Stream) -> None:
     """Draw one proposal and take it or leave it."""
@@ -216,7 +179,7 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
         apply_proposal(problem, solution, row, source, partner)
         return
     tally[ACCEPTED] += 1
-    _note(schedule, journal, row, source, partner)
+    note_accepted(schedule, journal, row, source, partner)
     _remember(solution, schedule, carried, after)
 
 
@@ -257,7 +220,7 @@ def _step_with_additions(problem: Problem, solution: Solution, course: Course, c
         return
     copy_values(carried.after, carried.value)
     tally[ACCEPTED] += 1
-    _note(schedule, course.journal, row, source, partner)
+    note_accepted(schedule, course.journal, row, source, partner)
     _remember(solution, schedule, carried, present_energy(problem, solution) + own)
 
 
@@ -306,7 +269,7 @@ def _compound_step(
     tally[ACCEPTED] += 1
     copy_values(carried.after, carried.value)
     for entry in range(attempt.length[0]):
-        _note(schedule, course.journal, attempt.row[entry], attempt.source[entry], NOWHERE)
+        note_accepted(schedule, course.journal, attempt.row[entry], attempt.source[entry], NOWHERE)
     _remember(solution, schedule, carried, after)
 
 
@@ -323,16 +286,6 @@ def _redo_with_terms(problem: Problem, solution: Solution, attempt: Attempt, car
 
 
 @kernel
-def _note(schedule: Float, journal: Journal, row: int, source: int, partner: int) -> None:
-    """Enter an accepted proposal in the journal."""
-    entry = int(schedule[JOURNAL])
-    journal.row[entry] = row
-    journal.source[entry] = source
-    journal.partner[entry] = partner
-    schedule[JOURNAL] += 1.0
-
-
-@kernel
 def _remember(solution: Solution, schedule: Float, carried: Carried, energy: float) -> None:
     """Note the energy of the solution, and whether it is the best so far; the journal then begins anew."""
     schedule[ENERGY] = energy
@@ -344,40 +297,3 @@ def _remember(solution: Solution, schedule: Float, carried: Carried, energy: flo
         schedule[ROUND_HAD_BEST] = 1.0
         schedule[JOURNAL] = 0.0
         copy_values(carried.value, carried.best)
-
-
-@kernel
-def end_round(settings: Settings, schedule: Float) -> None:
-    """Cool after a round without a new best; stop when nothing changes any more."""
-    change = abs(schedule[ENERGY] - schedule[ROUND_ENERGY])
-    quiet = change <= QUIET_CHANGE * abs(schedule[ROUND_ENERGY])
-    schedule[QUIET_ROUNDS] = schedule[QUIET_ROUNDS] + 1.0 if quiet else 0.0
-    if schedule[ROUND_HAD_BEST] > 0.0:
-        schedule[BARREN_ROUNDS] = 0.0
-    else:
-        schedule[BARREN_ROUNDS] += 1.0
-        schedule[TEMPERATURE] *= settings.decay
-    schedule[STEP] = 0.0
-    schedule[ROUND_HAD_BEST] = 0.0
-    schedule[ROUND_ENERGY] = schedule[ENERGY]
-    schedule[ROUND] += 1.0
-    if schedule[ROUND] >= settings.rounds:
-        schedule[END] = SPENT
-    elif schedule[ROUND] * settings.simulated_annealing_iterations_per_round < settings.least:
-        return
-    elif schedule[QUIET_ROUNDS] >= PATIENCE:
-        if schedule[BARREN_ROUNDS] >= PATIENCE:
-            schedule[END] = CONVERGED
-        else:
-            schedule[TEMPERATURE] = 0.0
-
-
-@kernel
-def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal, carried: Carried) -> None:
-    """Undo what was accepted after the best solution."""
-    for entry in range(int(schedule[JOURNAL]) - 1, -1, -1):
-        row, source, partner = journal.row[entry], journal.source[entry], journal.partner[entry]
-        carry_out(problem, solution, carried, row, source, partner)
-    copy_values(carried.best, carried.value)
-    schedule[JOURNAL] = 0.0
-    schedule[ENERGY] = schedule[BEST_ENERGY]

@@ -21,6 +21,7 @@ from plb.constraints.affinity import breaks_pair
 from plb.constraints.domains import ANY
 from plb.model import Role
 from plb.search.own.additions import Additions
+from plb.search.siblings import siblings_of
 from plb.search.transition import apply_proposal, present_energy
 
 
@@ -65,19 +66,8 @@ def drop_surplus(
     dropped: list[int] = []
     for surplus in surpluses:
         for _ in range(surplus.count):
-            candidates = [
-                row
-                for row in surplus.rows
-                if solution.node[row] != NOWHERE
-                and problem.role[row] != Role.PRIMARY
-                and (moving[row] or not problem.unspread[row])
-                and not stays[row]
-            ]
-            if enforced >> Rule.PREFERRED_LOCATION & 1:
-                candidates = _preferred(problem, solution, candidates, moving)
-            candidates = [row for row in candidates if _may_go(problem, solution, enforced, row)]
-            if enforced >> Rule.AFFINITY & 1:
-                candidates = _in_no_pair(problem, solution, candidates)
+            droppable = [row for row in surplus.rows if not stays[row]]
+            candidates = _candidates(problem, solution, droppable, enforced, moving)
             if additions is not None:
                 candidates = _let_go(additions, problem, solution, candidates)
             if not candidates:
@@ -95,6 +85,21 @@ def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[
         for surplus in surpluses
     ]
     return [surplus for surplus in left if surplus.count > 0]
+
+
+def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enforced: int, moving: Bool) -> list[int]:
+    """Return those of `rows` that the role and the enforced rules let go."""
+    candidates = [
+        row
+        for row in rows
+        if solution.node[row] != NOWHERE
+        and problem.role[row] != Role.PRIMARY
+        and (moving[row] or not problem.unspread[row])
+    ]
+    if enforced >> Rule.PREFERRED_LOCATION & 1:
+        candidates = _preferred(problem, solution, candidates, moving)
+    candidates = [row for row in candidates if _may_go(problem, solution, enforced, row)]
+    return _in_no_pair(problem, solution, candidates) if enforced >> Rule.AFFINITY & 1 else candidates
 
 
 def _may_go(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
@@ -140,14 +145,12 @@ def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) 
         return True
     if problem.siblings[problem.suit[row], at, level] == 0 or problem.unspread[row]:
         return True
-    beside = inside = 1
-    other = problem.sibling[row]
-    while other != row:
-        where = solution.node[other]
-        if where != NOWHERE and not problem.unspread[other] and problem.siblings[problem.suit[row], where, level] > 0:
+    beside = inside = 0
+    for one in siblings_of(problem, row):
+        where = solution.node[one]
+        if where != NOWHERE and not problem.unspread[one] and problem.siblings[problem.suit[row], where, level] > 0:
             beside += problem.parent[where, level] == problem.parent[at, level]
             inside += problem.domain[where, level] == problem.domain[at, level]
-        other = problem.sibling[other]
     return bool(inside > (beside - 1) // problem.siblings[problem.suit[row], at, level])
 
 

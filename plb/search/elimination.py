@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.arrays import NOWHERE, Int, Problem
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.affinity import FREE
 from plb.constraints.domains import ANY, EVEN
@@ -16,7 +16,7 @@ from plb.model import DeactivationIntent, Node, Role
 from plb.search.inspection import Inspection
 from plb.search.own.additions import Additions
 from plb.search.refusals import find_refusals
-from plb.search.transition import apply_proposal
+from plb.search.siblings import siblings_of
 from plb.unplaced import (
     Crowded,
     Elimination,
@@ -87,26 +87,6 @@ def eliminate(inspection: Inspection, row: int, rule: Rule, nodes: Int, level: I
     return _DESCRIBERS.get(rule, _refused)(_Ruled(inspection, row, rule, nodes, level))
 
 
-def fill_in_turn(
-    problem: Problem, start: Solution, rows: Sequence[int], enforced: int, additions: Additions | None
-) -> Solution:
-    """Return `start` with each of `rows`, one after the other, on the first node that nothing rules out.
-
-    These are the enforced rules, and the constraints of the user's own.
-    """
-    solution = start.copy()
-    nodes = len(problem.limit)
-    refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
-    for row in rows:
-        find_refusals(problem, solution, enforced, row, refused, level)
-        fitting = np.flatnonzero(refused == NO_REFUSAL)
-        if additions is not None:
-            fitting = np.setdiff1d(fitting, list(additions.refused_nodes(problem, solution, row, fitting)))
-        if len(fitting):
-            apply_proposal(problem, solution, row, int(fitting[0]), NOWHERE)
-    return solution
-
-
 def _is_given_up(problem: Problem, rule: Rule, row: int, masks: Sequence[int]) -> bool:
     """Tell whether placement stopped to enforce a rule that says something about `row`."""
     if not (masks[0] & ~masks[-1]) >> rule & 1:
@@ -171,7 +151,7 @@ def _unsuited(ruled: _Ruled) -> Unsuited:
 
 def _not_preferred(ruled: _Ruled) -> NotPreferred:
     problem, inspection = ruled.problem, ruled.inspection
-    standbys = [one for one in inspection.partition_rows(ruled.row) if problem.standby[one]]
+    standbys = [one for one in siblings_of(problem, ruled.row) if problem.standby[one]]
     places = [int(inspection.solution.node[one]) for one in standbys]
     state = inspection.state
     upgraded = tuple(sorted({state.nodes[node].upgrade_domain_name for node in np.flatnonzero(problem.upgraded)}))
@@ -206,7 +186,7 @@ def _full(ruled: _Ruled) -> Full:
     """Return which metrics are short; a standby on a node already carries its share there."""
     problem, solution, state = ruled.problem, ruled.inspection.solution, ruled.inspection.state
     nodes, needed = ruled.nodes, problem.load[ruled.row]
-    rows = ruled.inspection.partition_rows(ruled.row)
+    rows = siblings_of(problem, ruled.row)
     standbys = {int(solution.node[one]): one for one in rows if problem.standby[one]}
     standby = [standbys.get(node, NOWHERE) for node in nodes.tolist()]
     free = problem.limit[nodes] - solution.node_load[nodes] - problem.leaving_load[nodes] + problem.load[standby]

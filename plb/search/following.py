@@ -12,7 +12,6 @@ from plb.search.proposal import refusal
 from plb.uniform import Stream
 
 _PRIMARY = int(Role.PRIMARY)
-_JOINING = JOINING
 _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
@@ -77,7 +76,7 @@ def rejoin(problem: Problem, solution: Solution, enforced: int, row: int, rng: S
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
-    target = random_target(problem, solution, enforced | _JOINING, row, at, rng)
+    target = random_target(problem, solution, enforced | JOINING, row, at, rng)
     if target != NOWHERE:
         try_move(problem, solution, attempt, row, target)
         return True

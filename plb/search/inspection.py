@@ -7,7 +7,7 @@ The verdicts follow semantics.md section 4 and do not depend on whether a replic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ from plb.constraints.affinity import FREE, parts_from_parent
 from plb.constraints.domains import ANY, EVEN
 from plb.kernel import kernel
 from plb.model import Role
+from plb.search.siblings import siblings_of
 from plb.state import ClusterState
 from plb.steps import UNLIMITED
 from plb.violations import Apart, Breach, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread
@@ -173,7 +174,7 @@ class Inspection:
         """Return how many replicas of the partition of `row` count in each domain of a level."""
         problem, node = self.problem, self.solution.node
         siblings = problem.siblings[problem.suit[row], :, level]
-        standing = [one for one in self.partition_rows(row) if node[one] != NOWHERE and not problem.unspread[one]]
+        standing = [one for one in siblings_of(self.problem, row) if node[one] != NOWHERE and not problem.unspread[one]]
         return Counter(int(problem.domain[node[one], level]) for one in standing if siblings[node[one]] > 0)
 
     def parent_of(self, row: int) -> tuple[str, int, tuple[str, ...]]:
@@ -186,7 +187,7 @@ class Inspection:
         aligned = bool(problem.aligned[row]) and self._has_primary(head) and self._has_primary(row)
         nodes = [
             self.state.nodes[int(node[one])].name
-            for one in self.partition_rows(head)
+            for one in siblings_of(problem, head)
             if node[one] != NOWHERE
             and not problem.unspread[one]
             and (not aligned or (problem.role[one] == Role.PRIMARY) == (problem.role[row] == Role.PRIMARY))
@@ -194,16 +195,7 @@ class Inspection:
         return parent, 1, tuple(nodes)
 
     def _has_primary(self, row: int) -> bool:
-        return any(self.problem.role[one] == Role.PRIMARY for one in self.partition_rows(row))
-
-    def partition_rows(self, row: int) -> Iterator[int]:
-        """Yield the rows of the partition of `row`, itself first."""
-        this = row
-        while True:
-            yield this
-            this = int(self.problem.sibling[this])
-            if this == row:
-                return
+        return any(self.problem.role[one] == Role.PRIMARY for one in siblings_of(self.problem, row))
 
     @cached_property
     def _partitions(self) -> Counter[int]:

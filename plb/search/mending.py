@@ -88,7 +88,7 @@ def _fills_further(problem: Problem, solution: Solution, load: Int) -> bool:
 def _mend(
     problem: Problem,
     solution: Solution,
-    enforced: int,
+    mended: int,
     binding: int,
     swaps: bool,
     parents: bool,
@@ -99,18 +99,16 @@ def _mend(
 
     Parameters
     ----------
-    enforced
-        Rules that are mended.
-    binding
-        Rules that bind the moves: without capacity, nodes may be overfilled, to be unloaded by a second call.
+    mended, binding
+        See `Repairs`; without capacity, nodes may be overfilled, to be unloaded by a second call.
     swaps
         Whether roles may be swapped where no replica can move.
     parents
         Whether parents may move to their children.
     """
-    if enforced >> _CAPACITY & 1:
+    if mended >> _CAPACITY & 1:
         _unload(problem, solution, binding, swaps, rng, attempt)
-    _spread(problem, solution, enforced, binding, rng, attempt)
+    _spread(problem, solution, mended, binding, rng, attempt)
     _gather(problem, solution, binding, parents, rng, attempt)
 
 
@@ -243,10 +241,10 @@ def _gather(problem: Problem, solution: Solution, enforced: int, parents: bool, 
 
 
 @kernel
-def _spread(problem: Problem, solution: Solution, enforced: int, binding: int, rng: Stream, attempt: Attempt) -> None:
+def _spread(problem: Problem, solution: Solution, mended: int, binding: int, rng: Stream, attempt: Attempt) -> None:
     """Move replicas out of domains that hold too many of their partition."""
     for level in range(problem.domain.shape[1]):
-        if not enforced >> problem.domain_rule[level] & 1:
+        if not mended >> problem.domain_rule[level] & 1:
             continue
         for row in range(solution.node.shape[0]):
             if not problem.movable[row]:

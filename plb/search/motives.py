@@ -22,6 +22,7 @@ from plb.policies.interface import ANNEALING
 from plb.search.breaches import Breaches
 from plb.search.inspection import Inspection
 from plb.search.own.additions import Additions, energy_with
+from plb.search.siblings import siblings_of
 from plb.violations import Breach
 
 
@@ -105,7 +106,7 @@ class Motives:
         if self.problem.affinity[row] != FOLLOWS:
             return None
         head = int(self.problem.parent_row[row])
-        for one in self.before.partition_rows(head):
+        for one in siblings_of(self.problem, head):
             if self.before.solution.node[one] == origin and self.after.node[one] != origin:
                 return self.state.row_partition[one]
         return None

@@ -10,6 +10,7 @@ from plb.arrays import Bool, Float, Int, Problem, Solution
 from plb.config import PlbConfig
 from plb.gathering import packs
 from plb.model import Metric
+from plb.search.siblings import siblings_of
 from plb.steps import UNLIMITED
 
 
@@ -59,11 +60,5 @@ def _fullest(solution: Solution, metric: int, free: Float, goal: float, least: i
 
 def _most(problem: Problem, rows: Int) -> int:
     """Return the most rows of one partition among `rows`: so many nodes are needed at least."""
-    found: Counter[int] = Counter()
-    for row in rows.tolist():
-        ring, other = [row], int(problem.sibling[row])
-        while other != row:
-            ring.append(other)
-            other = int(problem.sibling[other])
-        found[min(ring)] += 1
+    found = Counter(min(siblings_of(problem, row)) for row in rows.tolist())
     return max(found.values(), default=0)

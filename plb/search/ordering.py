@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.search.siblings import siblings_of
 
 Step = tuple[int, int]
 """A row that moves, and the row it swaps roles with, or NOWHERE."""
@@ -95,13 +96,11 @@ class _Queue:
         problem = self.problem
         if not problem.chains or partner != NOWHERE:
             return False
-        other = int(problem.sibling[row])
-        while other != row:
+        for other in siblings_of(problem, row):
             mover = self.step_of_row.get(other)
             if mover in self.waiting and problem.origin[other] == self.solution.node[row]:
                 self.blocked[mover].append(index)
                 return True
-            other = int(problem.sibling[other])
         return False
 
     def _full_node(self, index: int) -> int | None:

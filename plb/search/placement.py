@@ -17,11 +17,11 @@ from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
 from plb.search.attempts import Attempt, new_attempt, place_in_turn, undo_attempt
 from plb.search.budget import Budget, EndReason
+from plb.search.drawing import Choice, migration_slots
 from plb.search.narrowing import narrowed
 from plb.search.own.additions import Additions
 from plb.search.own.placement import walk
 from plb.search.own.policy import place_by_policy
-from plb.search.proposal import Choice, migration_slots
 from plb.search.room import make_room
 from plb.search.streams import stream_of
 from plb.search.transition import apply_proposal, present_energy

@@ -10,7 +10,6 @@ from plb.search.proposal import refusal
 
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
-_NOWHERE = NOWHERE
 
 
 @kernel
@@ -25,9 +24,9 @@ def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int,
         (N,) changed: for a rule about domains, the level that is full; else NOWHERE.
     """
     for node in range(problem.limit.shape[0]):
-        rule = refusal(problem, solution, enforced, row, node, _NOWHERE)
+        rule = refusal(problem, solution, enforced, row, node, NOWHERE)
         refused[node] = rule
-        level[node] = _NOWHERE
+        level[node] = NOWHERE
         if rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
             for this in range(problem.domain.shape[1]):
                 if problem.domain_rule[this] == rule and breaks_spread(problem, solution, this, row, node):

@@ -1,7 +1,7 @@
 """Repair: random moves that mend broken constraints, then annealing over the replicas concerned.
 
-Hard constraints first; a repair is kept if it leaves fewer places broken, then less overload, then less energy
-(semantics.md section 6).
+All constraints at first, then without the softest, and so on, for what stays broken; a repair is kept if it leaves
+fewer places broken, then less overload, then less energy (semantics.md section 6).
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from plb.search.annealing import anneal_chains
 from plb.search.attempts import new_attempt
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
+from plb.search.drawing import Choice
 from plb.search.mending import Repairs, try_repairs
 from plb.search.own.additions import Additions
 from plb.search.own.policy import repair_by_policy
 from plb.search.own.repair import mend
-from plb.search.proposal import Choice
+from plb.search.siblings import siblings_of
 from plb.search.transition import present_energy
 from plb.uniform import Stream
 
@@ -85,15 +86,16 @@ def _relatives(problem: Problem, concerned: Bool) -> Bool:
         while heads[-1] != NOWHERE and problem.next_child[heads[-1]] != NOWHERE:
             heads.append(int(problem.next_child[heads[-1]]))
         for head in heads:
-            this = head
-            while this != NOWHERE and not found[this]:
-                found[this] = True
-                this = int(problem.sibling[this])
+            if head != NOWHERE and not found[head]:
+                found[list(siblings_of(problem, head))] = True
     return found
 
 
 def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
-    """Return the movable rows on overloaded nodes and in crowded domains."""
+    """Return the movable rows on overloaded nodes, in crowded domains and astray.
+
+    Where partitions have parents, the rows of theirs, of their parents and of their children are added.
+    """
     on_overloaded = np.zeros(len(start.node), np.bool_)
     standing = start.node != NOWHERE
     crowded = np.any(breaches.overloaded, axis=1)

@@ -14,6 +14,7 @@ from plb.model import Role
 from plb.plan import Energy, Move, MoveKind, Proposals, Reason
 from plb.search.ordering import executable_order
 from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REACHED_MONTE_CARLO, SCORED
+from plb.search.siblings import siblings_of
 from plb.search.transition import present_energy
 from plb.state import ClusterState
 
@@ -84,15 +85,13 @@ def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, in
     for primary in changed.tolist():
         if problem.origin[primary] == NOWHERE or problem.role[primary] != Role.PRIMARY:
             continue
-        other = int(problem.sibling[primary])
-        while other != primary:
+        for other in siblings_of(problem, primary):
             crossed = (
                 solution.node[other] == problem.origin[primary] and solution.node[primary] == problem.origin[other]
             )
             if problem.role[other] == Role.SECONDARY and crossed and not problem.leaving[other]:
                 pairs[primary] = other
                 break
-            other = int(problem.sibling[other])
     return pairs
 
 

@@ -6,6 +6,9 @@ itself, after others have moved off a node that it could have.
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
+
 import numpy as np
 
 from plb.arrays import DISPLACED, NOWHERE, Int, Problem, Solution
@@ -65,11 +68,19 @@ def make_room(
         attempt, best = new_attempt(most), new_attempt(most)
         _try_shifts(problem, solution, rows[related], wholly[related], enforced, slots, tries, rng, attempt, best)
     attempt, best = new_attempt(8 * room + 8), new_attempt(8 * room + 8)
-    for row in rows[solution.node[rows] == NOWHERE]:
-        _try_rooms(problem, solution, int(row), enforced, slots, tries * 5, rng, attempt, best)
-    for group in np.unique(wholly[(solution.node[rows] == NOWHERE) & (wholly != NOWHERE)]):
-        for row in rows[(wholly == group) & (solution.node[rows] != NOWHERE)]:
-            apply_proposal(problem, solution, int(row), NOWHERE, NOWHERE)
+    waits = solution.node[rows] == NOWHERE
+    groups = zip(wholly[waits].tolist(), rows[waits].tolist(), strict=True)
+    for group, members in groupby(groups, key=itemgetter(0)):
+        done: list[tuple[int, int]] = []
+        for _, row in members:
+            _try_rooms(problem, solution, row, enforced, slots, tries * 5, rng, attempt, best)
+            if solution.node[row] != NOWHERE:
+                moves = slice(best.length[0])
+                done += zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)
+            elif group != NOWHERE:
+                for moved, source in reversed(done):
+                    apply_proposal(problem, solution, moved, source, NOWHERE)
+                break
 
 
 @kernel
@@ -141,6 +152,7 @@ def _try_rooms(
     attempt: Attempt,
     best: Attempt,
 ) -> None:
+    """Place `row` on a random node that others have moved off; of several attempts keep that of least energy."""
     lowest = np.inf
     if problem.targets.shape[0] == 0:
         return

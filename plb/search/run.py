@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 
 import attrs
 import numpy as np
 
-from plb.arrays import DISPLACED, MOVEMENT, MOVES, NOWHERE, TENTHS, Bool, Int, Problem, Solution
+from plb.arrays import DISPLACED, MOVES, NOWHERE, TENTHS, Bool, Problem, Solution
 from plb.config import Checks
 from plb.constraints import BUDGETS, Rule
-from plb.energy.fresh import fresh_solution
 from plb.in_build import most_in_build
 from plb.model import DeactivationIntent
 from plb.outcome import DomainOutcome, Idle
@@ -21,14 +18,15 @@ from plb.plan import Energy, Move, Phase, Plan, Proposals, Reason
 from plb.problem import NO_BUDGET
 from plb.search.annealed import Annealed, new_tally
 from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
+from plb.search.bounding import bounding_budgets
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.checks import compare_with_fresh
 from plb.search.correcting import SPREADING
 from plb.search.dropping import Surplus, drop_surplus, still_surplus
-from plb.search.elimination import fill_in_turn, unplaced_row
 from plb.search.held import concerned, held_replicas
 from plb.search.inspection import Inspection
+from plb.search.missing import unplaced_of, wholly_placed
 from plb.search.motives import Motives
 from plb.search.own.additions import Additions, energy_with
 from plb.search.placement import place_rows
@@ -37,11 +35,11 @@ from plb.search.proposal import FIRST_RULE
 from plb.search.repair import repair
 from plb.search.result import moves_of, proposals_of
 from plb.search.role_changes import RoleChanges
+from plb.search.standbys import without_replaced_standbys
 from plb.search.streams import stream_of
-from plb.search.upgrading import Handover, siblings_of
+from plb.search.upgrading import Handover
 from plb.service_domains import ServiceDomain
 from plb.state import ClusterState
-from plb.unplaced import Declined, Together, Unplaced
 
 
 class Run:
@@ -82,6 +80,7 @@ class Run:
         self._orders: list[Move] = []
         self._phases: list[Phase] = []
         self._tally = new_tally()
+        self._bounding: set[Rule] = set()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
         self._found_broken: tuple[int, Problem, Solution, Breaches] | None = None
@@ -101,8 +100,9 @@ class Run:
         return self._out_of_time or bool(limited and (self.changed or self._is_cut))
 
     def skip(self, phase: Phase) -> None:
-        """Note that a phase would only begin again where it ended."""
-        self._end = EndReason.UNCHANGED
+        """Note that a phase would only begin again where it ended; why an earlier one ended stays."""
+        if not self._phases:
+            self._end = EndReason.UNCHANGED
         self.note_idle(phase, Idle.UNCHANGED)
 
     @property
@@ -178,7 +178,7 @@ class Run:
             self._problem_of(Phase.PLACEMENT),
             self.solution,
             rows,
-            self._wholly_placed(rows),
+            wholly_placed(self.state, self.problem, rows),
             config,
             placement_masks(self.config),
             self._seed_of(Phase.PLACEMENT),
@@ -187,21 +187,6 @@ class Run:
             additions=self._additions,
         )
         self._take(Phase.PLACEMENT, result, None)
-
-    def _wholly_placed(self, rows: list[int]) -> Int:
-        """Return for each of `rows` a number of its partition if that is placed wholly or not at all, else NOWHERE.
-
-        That is asked for by the service, or for all where `partially_place_services` is off, while a partition has no
-        replica yet.
-        """
-        found = np.full(len(rows), NOWHERE)
-        for index, row in enumerate(rows):
-            record = self.state.partitions[self.state.row_partition[row]]
-            wholly = self.state.suits[self.state.service_suit[record.service]].expression.places_wholly
-            new = all(self.problem.origin[other] == NOWHERE for other in record.rows)
-            if new and (wholly or not self.config.partially_place_services):
-                found[index] = record.rows[0]
-        return found
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
         """Drop surplus replicas; placement then starts from what is left.
@@ -265,6 +250,7 @@ class Run:
         seed = self._seed_of(Phase.REPAIR)
         result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over, self._additions)
         self._take(Phase.REPAIR, result, breaches)
+        self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._broken_additions))
 
     def balance(self, *, slow: bool = False) -> None:
         """Balance, if a metric is out of balance, and keep the result if it wins enough; `slow`: cool slowly."""
@@ -306,12 +292,12 @@ class Run:
         action
             What was done, where a refresh does one thing only.
         """
-        outcome = self._outcome(domain, action)
+        outcome, placing = self._outcome(domain, action), self._problem_of(Phase.PLACEMENT)
         return Plan(
             moves=(*self._orders, *moves_of(self.state, self.problem, self.solution, self._reasons)),
             energy_before=energy_with(self._additions, self._described, self.start),
-            energy_after=self._energy(self._without_replaced_standbys()),
-            unplaced=tuple(self._unplaced(missing)),
+            energy_after=self._energy(without_replaced_standbys(self.problem, self.solution)),
+            unplaced=tuple(unplaced_of(self._inspection(self.solution, placing), missing, self._additions)),
             end_reason=outcome.end_reason,
             phases=outcome.phases,
             proposals=outcome.proposals,
@@ -320,30 +306,8 @@ class Run:
             reproducible=not self._out_of_time,
         )
 
-    def _without_replaced_standbys(self) -> Solution:
-        """Return the solution without the standbys whose places new or moved replicas of their partitions take.
-
-        That they go is no movement.
-        """
-        problem, node = self.problem, self.solution.node
-        if not problem.standbys:
-            return self.solution
-        came = (node != NOWHERE) & (node != problem.origin)
-        replaced = [
-            row
-            for row in np.flatnonzero(problem.standby & (node != NOWHERE)).tolist()
-            if any(came[one] and node[one] == node[row] for one in siblings_of(problem, row))
-        ]
-        if not replaced:
-            return self.solution
-        left = node.copy()
-        left[replaced] = NOWHERE
-        solution = fresh_solution(problem, left)
-        solution.counts[MOVEMENT] = self.solution.counts[MOVEMENT]
-        return solution
-
     def _outcome(self, domain: ServiceDomain | None, action: str | None) -> DomainOutcome:
-        phases = tuple(self._phases)
+        phases = tuple(dict.fromkeys(self._phases))
         return DomainOutcome(
             *concerned(self.state, domain),
             phases=phases,
@@ -351,7 +315,9 @@ class Run:
             held=held_replicas(self.state, self.problem, domain),
             end_reason=self._end.value,
             proposals=self._proposals if phases else Proposals(),
-            bound_by=tuple(rule.name.lower() for rule in BUDGETS if self._tally[FIRST_RULE + rule]),
+            bound_by=tuple(
+                rule.name.lower() for rule in BUDGETS if rule in self._bounding or self._tally[FIRST_RULE + rule]
+            ),
             action=action,
         )
 
@@ -371,40 +337,6 @@ class Run:
         if additions is None or not additions.constraints:
             return {}
         return additions.broken(additions.configuration(self.problem, self.solution))
-
-    def _unplaced(self, missing: list[int]) -> Iterator[Unplaced]:
-        """Yield why each of `missing` that has no place found none.
-
-        Of a partition that is placed wholly or not at all, the replicas are judged as if they were placed in turn.
-        """
-        left = [row for row in missing if self.solution.node[row] == NOWHERE]
-        if not left:
-            return
-        masks = placement_masks(self.config)
-        problem = self._problem_of(Phase.PLACEMENT)
-        inspection = self._inspection(self.solution, problem)
-        groups = zip(self._wholly_placed(left).tolist(), left, strict=True)
-        for group, members in groupby(groups, key=itemgetter(0)):
-            rows = [row for _, row in members]
-            if group == NOWHERE:
-                found_none = (unplaced_row(inspection, row, masks, None, self._additions) for row in rows)
-                yield from map(self._with_declined, found_none, rows)
-                continue
-            in_turn = fill_in_turn(problem, self.solution, rows, masks[-1], self._additions)
-            filled = self._inspection(in_turn, problem)
-            found = [row for row in rows if filled.solution.node[row] != NOWHERE]
-            together = Together(len(rows), len(found))
-            for row in rows:
-                seen = inspection if row in found else filled
-                yield self._with_declined(unplaced_row(seen, row, masks, together, self._additions), row)
-
-    def _with_declined(self, unplaced: Unplaced, row: int) -> Unplaced:
-        """Return why a row found no place, with the nodes on which only the policy would rather not place it."""
-        if self._additions is None or row not in self._additions.declined or not unplaced.fitting:
-            return unplaced
-        assert self._policy is not None
-        declined = Declined(self._policy.name, unplaced.fitting)
-        return attrs.evolve(unplaced, eliminated=(*unplaced.eliminated, declined))
 
     def _problem_of(self, phase: Phase) -> Problem:
         """Return the problem as a phase sees it: with its limits on replicas in build.

@@ -7,7 +7,7 @@ overfilled. Where aligned affinity is checked, the primaries of parent and child
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 import attrs
@@ -19,6 +19,7 @@ from plb.constraints.check import are_siblings
 from plb.model import Role
 from plb.search.own.additions import Additions
 from plb.search.proposal import FIRST_RULE, refusal
+from plb.search.siblings import siblings_of
 from plb.search.transition import apply_proposal, present_energy
 
 Swap = tuple[int, int]
@@ -186,13 +187,3 @@ def _try(
     for primary, here, secondary in reversed(done):
         apply_proposal(problem, solution, primary, here, secondary)
     return refused, energy
-
-
-def siblings_of(problem: Problem, row: int) -> Iterator[int]:
-    """Yield the rows of the partition of `row`, itself first."""
-    this = row
-    while True:
-        yield this
-        this = int(problem.sibling[this])
-        if this == row:
-            return

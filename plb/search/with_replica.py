@@ -6,8 +6,6 @@ from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.kernel import kernel
 from plb.search.transition import violations_at_target
 
-_NOWHERE = NOWHERE
-
 
 @kernel
 def count_violations_with(problem: Problem, solution: Solution, row: int, found: Int) -> None:
@@ -22,4 +20,4 @@ def count_violations_with(problem: Problem, solution: Solution, row: int, found:
         if solution.node[row] == node:
             found[node] = solution.violating[node]
         else:
-            found[node] = violations_at_target(problem, solution, row, node, _NOWHERE)
+            found[node] = violations_at_target(problem, solution, row, node, NOWHERE)

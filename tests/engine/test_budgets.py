@@ -16,6 +16,7 @@ from plb import (
     MoveKind,
     Node,
     Partition,
+    Phase,
     PlacementAndLoadBalancing,
     PlbConfig,
     Replica,
@@ -27,6 +28,7 @@ from plb.search.budget import Budget
 from plb.testing import all_clusters, clusters
 
 from .oracle import placement_of
+from .stories import engine_with, stand
 from .strategies import examples
 
 END_REASONS = {
@@ -56,7 +58,8 @@ def test_budgets_of_moves_hold(cluster, max_moves, max_moves_per_node, verb):
         of_service = sum(cluster.service_of(move.partition).name == service.name for move in moves)
         assert of_service <= (math.inf if service.max_moves is None else service.max_moves), service.name
     assert set(plan.bound_by) <= {"moves", "node_moves", "service_moves"}
-    assert set(plan.bound_by) == {name for name in plan.proposals.refused_by_rule if name.endswith("moves")}
+    refused = {name for name in plan.proposals.refused_by_rule if name.endswith("moves")}
+    assert set(plan.bound_by) == refused or (Phase.REPAIR in plan.phases and set(plan.bound_by) > refused)
 
 
 @examples(80)
@@ -122,6 +125,40 @@ def test_plan_names_the_budget_that_bound(config, service, bound):
     assert len(plan.moves) == 1
     assert plan.bound_by == (bound,)
     assert plan.proposals.refused_by_rule[bound] > 0
+
+
+@pytest.mark.parametrize(
+    ("config", "service", "moves", "bound"),
+    [
+        ({}, {}, 2, ()),
+        ({"max_moves": 2}, {}, 2, ()),
+        ({"max_moves": 1}, {}, 1, ("moves",)),
+        ({"max_moves": 0}, {}, 0, ("moves",)),
+        ({"max_moves_per_node": 0}, {}, 0, ("node_moves",)),
+        ({}, {"max_moves": 1}, 1, ("service_moves",)),
+    ],
+    ids=["none", "enough in all", "too few in all", "none in all", "none at a node", "too few of the service"],
+)
+def test_repair_names_the_budget_that_held_it_up(config, service, moves, bound):
+    """Two of three replicas have to leave a node; what a budget keeps there is said, in words too."""
+    engine = engine_with({"n0": 10, "n1": 100}, {"a": ("n0", 6), "b": ("n0", 6), "c": ("n0", 6)}, **config)
+    engine.update_service(Service("web", stateful=False, **service))
+    plan = engine.repair()
+    assert (len(plan.moves), plan.bound_by) == (moves, bound)
+    if not moves:
+        why = f"repair ran and found nothing to change, bound by the budget of {bound[0].replace('_', ' ')}."
+        assert plan.explain("a").endswith(why)
+
+
+def test_repair_that_no_budget_holds_up_names_none():
+    """Where the other node has no room, more moves would not help; a swap of roles that a budget forbids would."""
+    full = engine_with({"n0": 10, "n1": 4}, {"a": ("n0", 6), "b": ("n0", 6)}, max_moves=0)
+    assert full.repair().bound_by == ()
+    pair = engine_with({"n0": 10, "n1": 100}, {}, max_moves=0)
+    pair.update_service(Service("db", target_replicas=2))
+    stand(pair, "db/0", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"))
+    pair.report_load("db/0", "n0", {"cpu": 20})
+    assert pair.repair().bound_by == ("moves",)
 
 
 def test_budget_of_no_moves_moves_nothing():

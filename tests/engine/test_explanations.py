@@ -21,7 +21,7 @@ from plb import (
 )
 from plb.risk import DemandHistory
 
-from .stories import engine_on, stand
+from .stories import add_instance, engine_on, engine_with, stand
 
 PRIMARY, SECONDARY, INSTANCE = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE
 
@@ -201,6 +201,40 @@ def test_range_is_named_where_the_peaks_add_up_to_too_much():
         "Primary of db/2 fits on none of 1 nodes: ruled out 1 by range "
         "(its peaks and those there add up to too many steps; give a coarser Metric(step=...))."
     )
+
+
+def test_no_replica_makes_room_for_a_partition_that_is_not_placed_wholly():
+    """One of two new replicas would fit if another moved; as the second fits nowhere, nothing moves."""
+    engine = engine_with({"n0": 10, "n1": 4, "n2": 4}, {"old": ("n0", 4)}, partially_place_services=False)
+    add_instance(engine, 8, instances=2)
+    plan = engine.place()
+    assert plan.moves == ()
+    assert len(plan.unplaced) == 2
+    add_instance(engine, 8, name="single")
+    both = engine.place()
+    assert [str(move) for move in both.moves][1:] == ["add instance of single on n0"]
+
+
+def test_a_phase_that_is_skipped_does_not_say_why_another_ended():
+    """Balancing is where it was, and then a repair runs for the first time; neither finds a move."""
+    engine = engine_with({"n0": 5, "n1": 0}, {"web/0": ("n0", 6)})
+    assert engine.balance().end_reason == "the energy no longer changes"
+    plan = engine.refresh(0.0)
+    assert (plan.phases, plan.outcomes[0].idle[Phase.BALANCING]) == ((Phase.REPAIR,), Idle.UNCHANGED)
+    assert plan.end_reason == "nothing to do"
+    assert engine.refresh(1.0).end_reason == "nothing has changed since the last search of this kind"
+
+
+def test_a_phase_that_does_two_things_is_named_once():
+    """Placement drops a surplus replica and adds a missing one."""
+    engine = engine_on("a", "b", "c")
+    engine.update_service(Service("web", stateful=False))
+    stand(engine, "web/0", Replica(INSTANCE, "a"), Replica(INSTANCE, "b"))
+    stand(engine, "web/1")
+    stand(engine, "web/2", Replica(INSTANCE, "a"))
+    plan = engine.place()
+    assert plan.phases == (Phase.PLACEMENT,)
+    assert "web/2 where it is: placement ran and ended as" in plan.explain("web/2")
 
 
 def test_partition_placed_wholly_or_not_at_all_says_so():

@@ -16,7 +16,7 @@ from plb.energy.score import TERM_NAMES
 from plb.registry import register_constraint, register_term
 
 from .own_constraints import OffLastNode
-from .stories import four_nodes, places_of
+from .stories import engine_with, four_nodes, places_of
 
 pytestmark = pytest.mark.kernels
 
@@ -41,7 +41,17 @@ class MiscountedNodes(NodesUsed):
         return 0.0
 
 
-for one in (NodesUsed(), MiscountedNodes()):
+class OnFirstNode(NodesUsed):
+    """How many replicas stand on the first node."""
+
+    name = "on_first_node"
+
+    def total(self, configuration):
+        """Count them."""
+        return float(len(configuration.rows_on(0)))
+
+
+for one in (NodesUsed(), MiscountedNodes(), OnFirstNode()):
     register_term(one)
 
 
@@ -98,6 +108,26 @@ def test_step_checks_name_a_term_whose_changes_do_not_add_up():
     engine = four_nodes(("n0",) * 5, own_terms={"miscounted_nodes": 0.001}, checks="step", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"miscounted_nodes add up to 1.0, from scratch it is 2.0"):
         engine.balance()
+
+
+def test_phase_checks_name_a_term_whose_changes_do_not_add_up():
+    """At the end of annealing, if not at every step."""
+    engine = four_nodes(("n0",) * 5, own_terms={"miscounted_nodes": 0.001}, checks="phase", w_imbalance=1000.0)
+    with pytest.raises(CheckFailedError, match=r"end of annealing: changes of energy term miscounted_nodes"):
+        engine.balance()
+
+
+def test_search_that_may_move_nothing_does_not_win_by_a_term():
+    """Beside the usual search, one for packed metrics only empties nodes, and here there is none that it could."""
+
+    def plan(emptying):
+        settings = {"own_terms": {"on_first_node": 100.0}, "restricted_defragmentation_heuristic_enabled": emptying}
+        metric = Metric("cpu", step=1.0, defragmentation=True)
+        loads = {"a": ("n0", 5), "b": ("n0", 6)}
+        return engine_with({"n0": 100, "n1": 100}, loads, metric=metric, w_imbalance=0.001, **settings).balance()
+
+    assert [move.target for move in plan(False).moves] == ["n1", "n1"]
+    assert plan(True).energy_after == plan(False).energy_after
 
 
 @pytest.mark.parametrize("total", [None, "one", float("nan"), float("-inf"), [1.0]])

@@ -14,7 +14,7 @@ from plb import MoveKind, Node, Partition, Replica, Role, Service
 from plb.configuration import Proposal
 from plb.constraints import Rule
 from plb.search.budget import Budget
-from plb.search.chain import Settings, first_temperature
+from plb.search.schedule import Settings, first_temperature
 from plb.testing import all_clusters, busy_clusters, configuration_of, walks
 
 from .oracle import sums_from_scratch

@@ -14,7 +14,7 @@ from plb import pcg64
 from plb.arrays import Float
 from plb.constraints import ALL_RULES
 from plb.kernel import kernel
-from plb.search.proposal import ROWS_IN_CACHE, Choice, draw_proposal
+from plb.search.drawing import ROWS_IN_CACHE, Choice, draw_proposal
 from plb.testing import configuration_of
 from plb.uniform import Coming, Stream, uniform
 

@@ -38,7 +38,10 @@ INSTANCE = make_instance([4, 3], [2, 2], [(0, 1, 1)])
         ({"name": ""}, "name"),
         ({"units": (0.0,)}, "units = 0.0"),
         ({"units": ()}, "there are 0 units"),
-        ({"affinity": Affinity.from_columns([2], [0], [1], 3)}, r"affinity.source = 2 .* less than 2"),
+        ({"affinity": Affinity.from_columns([2], [0], [1], 3)}, r"affinity: source\[0\] = 2 .* from 0 to 1"),
+        ({"affinity": None}, "affinity = None is not allowed; expected a Affinity"),
+        ({"affinity": Affinity(*np.array([[0], [1], [-1]]))}, r"instance .*: affinity: most\[0\] = -1"),
+        ({"affinity": Affinity(np.array([0, 1]), np.array([1]), np.array([1]))}, "affinity: the columns have"),
         ({"affinity": Affinity.from_columns([1], [1], [0], 2)}, "application b may not stand beside itself"),
         (
             {"affinity": Affinity.from_columns([1, 1], [1, 1], [2, 3], 2)},
@@ -59,11 +62,14 @@ def test_an_instance_is_refused_with_what_is_wrong(change: dict[str, Any], messa
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (([0], [2], [1]), r"affinity 0: target = 2 is not allowed; expected a whole number from 0 to 1"),
-        (([0, -1], [1, 1], [1, 1]), r"affinity 1: source = -1"),
-        (([0], [1], [-1]), r"affinity 0: most = -1"),
-        (([0], [1], [0.5]), r"affinity 0: most = 0.5"),
+        (([0], [2], [1]), r"affinity: target\[0\] = 2 is not allowed; expected a whole number from 0 to 1"),
+        (([0, -1], [1, 1], [1, 1]), r"affinity: source\[1\] = -1"),
+        (([0], [1], [-1]), r"affinity: most\[0\] = -1"),
+        (([0], [1], [0.5]), r"affinity: most\[0\] = 0.5"),
         (([0], [1, 0], [1]), "affinity: the columns have"),
+        ((["a"], [1], [1]), "affinity: source = '<U1 .* expected numbers with 1 axis"),
+        (([[0]], [[1]], [[1]]), "affinity: source = .* expected numbers with 1 axis"),
+        ((0, 1, 1), "affinity: source = .* expected numbers with 1 axis"),
     ],
 )
 def test_limits_are_refused_with_their_number(columns: tuple[Any, Any, Any], message: str) -> None:
@@ -95,6 +101,35 @@ def test_the_released_rules_are_for_constant_demand_and_a_named_algorithm() -> N
         provision(INSTANCE, "auto", rules="released")
     with pytest.raises(InvalidValueError, match="time_limit"):
         provision(INSTANCE, "FF", time_limit=-1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"instance": None}, "provisioning: instance = None"),
+        ({"algorithm": 3}, "provisioning: algorithm = 3 is not allowed; expected a string"),
+        ({"algorithm": "FF", "seed": -1}, "provisioning: seed = -1 is not allowed; expected a whole number >= 0"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(arguments: dict[str, Any], message: str) -> None:
+    """Whether the algorithm would use them or not."""
+    with pytest.raises(InvalidValueError, match=message):
+        provision(**{"instance": INSTANCE, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("values", "decimals", "message"),
+    [
+        ([-1.0], 6, "values = -1.0 is not allowed; expected finite numbers >= 0"),
+        ([0.1, 1e308], 6, r"values = 1e\+308 is not allowed; expected at most"),
+        (["a"], 6, "expected numbers"),
+        ([1.0], -1, "most_decimals = -1 is not allowed"),
+    ],
+)
+def test_what_cannot_be_whole_units_is_refused(values: list[Any], decimals: int, message: str) -> None:
+    """And nothing overflows."""
+    with pytest.raises(InvalidValueError, match=message):
+        whole_units(values, decimals)
 
 
 def test_every_name_is_understood() -> None:

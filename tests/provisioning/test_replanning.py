@@ -163,6 +163,15 @@ def test_larger_nodes_are_opened_where_that_empties_several() -> None:
     assert at(replan(plan, most_moves=3)) == at(plan)
 
 
+def test_of_larger_nodes_alike_those_of_the_first_kind_are_opened() -> None:
+    """They stand in front because they are to be used first."""
+    capacities = {"large": 40, "other": 40, "small": 8}
+    nodes = tuple(NodeType(name, np.array([capacity])) for name, capacity in capacities.items())
+    instance = attrs.evolve(make_instance([2], [16], []), nodes=nodes)
+    plan = a_plan(instance, [(0, node, 4) for node in range(4)], [2] * 4)
+    assert replan(plan, most_moves=None).node_names() == ("large-0",)
+
+
 def test_who_finds_no_place_is_named() -> None:
     """There is one node, and it is full."""
     instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("node", np.array([10]), 1),))

@@ -9,12 +9,11 @@ import numpy as np
 from plb.arrays import MOVEMENT, Problem, Solution
 from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed
-from plb.search.budget import Budget, EndReason
-from plb.search.chain import CONVERGED, END, Settings
-from plb.search.checks import compare_with_fresh
+from plb.search.budget import Budget
+from plb.search.drawing import Choice
 from plb.search.own.additions import Additions
 from plb.search.own.chain import OwnChain
-from plb.search.proposal import Choice
+from plb.search.schedule import Settings, end_reason_of
 
 
 def anneal_own_chains(
@@ -42,12 +41,10 @@ def anneal_own_chains(
     for index, stream in enumerate(seed.spawn(config.chains)):
         chain = OwnChain(additions, problem, start, choice, settings, stream, room)
         late |= chain.run(config.checks, budget.deadline(begun, (index + 1) / config.chains))
+        if config.checks is not Checks.OFF:
+            chain.check("end of annealing")
         chains.append(chain)
     results = [chain.best() for chain in chains]
     solution, energy = min(results, key=lambda result: (result[1], result[0].counts[MOVEMENT]))
-    if config.checks is not Checks.OFF:
-        compare_with_fresh(problem, solution, "end of annealing")
-    converged = all(chain.schedule[END] == CONVERGED for chain in chains)
-    reason = EndReason.CONVERGED if converged else EndReason.BUDGET_OF_PROPOSALS
     tally = np.sum([chain.tally for chain in chains], axis=0)
-    return Annealed(solution, energy, tally, EndReason.OUT_OF_TIME if late else reason)
+    return Annealed(solution, energy, tally, end_reason_of([chain.schedule for chain in chains], late=late))

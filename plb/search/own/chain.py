@@ -11,15 +11,23 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Problem, Solution
+from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Int, Problem, Solution
 from plb.config import Checks
 from plb.configuration import Proposal
-from plb.constraints import ALL_RULES, JOINING, Rule
+from plb.constraints import Rule
 from plb.constraints.check import are_siblings
 from plb.energy.fresh import fresh_solution
 from plb.energy.interface import begin, carry_out, delta, take_back
+from plb.search.annealed import new_tally
 from plb.search.attempts import Attempt, new_attempt, try_move, undo_attempt
-from plb.search.chain import (
+from plb.search.checks import compare_with_fresh
+from plb.search.correcting import SPREADING, siblings_correct
+from plb.search.drawing import Choice, draw_proposal
+from plb.search.following import children_follow
+from plb.search.own.additions import Additions
+from plb.search.own.carrying import compare_term
+from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REJECTED, SCORED, judge
+from plb.search.schedule import (
     END,
     ENERGY,
     ROUND_ENERGY,
@@ -32,23 +40,6 @@ from plb.search.chain import (
     Settings,
     end_round,
     first_temperature,
-)
-from plb.search.checks import compare_with_fresh
-from plb.search.correcting import SPREADING, siblings_correct
-from plb.search.following import children_follow
-from plb.search.own.additions import Additions
-from plb.search.own.carrying import compare_term
-from plb.search.proposal import (
-    ACCEPTED,
-    DRAWN,
-    FIRST_RULE,
-    FIRST_TERM,
-    REJECTED,
-    SCORED,
-    TALLY_SIZE,
-    Choice,
-    draw_proposal,
-    judge,
 )
 from plb.search.transition import present_energy
 from plb.uniform import Stream
@@ -84,7 +75,7 @@ class OwnChain:
         self.terms = additions.new_terms()
         self.rng = Stream(stream)
         self.schedule = np.zeros(SCHEDULE_SIZE)
-        self.tally = np.zeros(TALLY_SIZE, np.int64)
+        self.tally = new_tally()
         self._attempt: Attempt = new_attempt(room)
         self.values = {}
         for term in self.terms:
@@ -98,12 +89,12 @@ class OwnChain:
         while self.schedule[END] == RUNNING:
             self._step()
             if checks is Checks.STEP:
-                self._check()
+                self.check(f"proposal {self.tally[DRAWN]}")
             self.schedule[STEP] += 1.0
             if self.schedule[STEP] >= self.settings.simulated_annealing_iterations_per_round:
                 end_round(self.settings, self.schedule)
-            late = self.tally[DRAWN] % PROPOSALS_BETWEEN_LOOKS == 0 and deadline is not None
-            if late and deadline is not None and time.perf_counter() >= deadline:
+            looks = self.tally[DRAWN] % PROPOSALS_BETWEEN_LOOKS == 0
+            if looks and deadline is not None and time.perf_counter() >= deadline:
                 return bool(self.schedule[END] == RUNNING)
         return False
 
@@ -169,7 +160,7 @@ class OwnChain:
             return
         changes = self._changes(proposal)
         after_own = self.additions.weighted(self._after(changes))
-        seen = np.zeros(TALLY_SIZE, np.int64)
+        seen = new_tally()
         base = self._judge(proposal, highest - after_own, seen)
         if base == REJECTED:
             worst = max(changes, key=lambda name: self.additions.weights[name] * changes[name], default=None)
@@ -235,9 +226,9 @@ class OwnChain:
         heads = [proposal.row]
         if partner != NOWHERE and not are_siblings(problem, proposal.row, partner):
             heads.append(partner)
-        arguments = (self.choice.enforced & (ALL_RULES | JOINING),)
+        enforced = self.choice.enforced
         return all(
-            children_follow(problem, self.solution, *arguments, head, 0, self.rng, self._attempt) for head in heads
+            children_follow(problem, self.solution, enforced, head, 0, self.rng, self._attempt) for head in heads
         )
 
     def _has_children(self, proposal: Proposal) -> bool:
@@ -251,7 +242,7 @@ class OwnChain:
         """Return the terms after these changes."""
         return {name: self.values[name] + changes[name] for name in self.values}
 
-    def _judge(self, proposal: Proposal, highest: float, tally: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
+    def _judge(self, proposal: Proposal, highest: float, tally: Int) -> float:
         """Return the built-in part of the energy after a proposal, or REJECTED if it is above `highest`."""
         row, target, partner = proposal.row, proposal.target, proposal.partner
         return float(judge(self.problem, self.solution, highest, row, target, partner, tally))
@@ -275,9 +266,14 @@ class OwnChain:
         self._best_energy, self._best_movement = energy, int(self.solution.counts[MOVEMENT])
         self._best_node = self.solution.node.copy()
 
-    def _check(self) -> None:
-        """Raise `CheckFailedError` if a sum, or what a term's changes add up to, differs from scratch."""
-        moment = f"proposal {self.tally[DRAWN]}"
+    def check(self, moment: str) -> None:
+        """Raise `CheckFailedError` if a sum, or what a term's changes add up to, differs from scratch.
+
+        Parameters
+        ----------
+        moment
+            When the check runs, for the message.
+        """
         compare_with_fresh(self.problem, self.solution, moment)
         for name, right in self.additions.totals(self.problem, self.solution).items():
             compare_term(name, self.values[name], right, moment)
