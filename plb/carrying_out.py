@@ -47,6 +47,8 @@ def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
             table.regains[record.rows] = False
     else:
         _replace_standby(state, record, target)
+        if move.kind is MoveKind.ADD and record.missing is not None and record.missing > 0:
+            record.missing -= 1
     table.node[row] = target
     if leaving and move.kind is MoveKind.MOVE:
         end = new_slot(state, record, move.role, table.load[row].copy())
@@ -85,10 +87,10 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
     rows = [row for row in record.rows if state.rows.node[row] == source and state.rows.role[row] == move.role]
     row = preferred(rows, move.index)
     remove_slot(state, record, row)
-    if record.missing is not None:
-        record.missing = min(0, record.missing + 1)
+    if record.missing is not None and record.missing < 0:
+        record.missing += 1
     # a plan may be older than the number that the service asks for
-    fill_up(state, record, default_loads(state.steps, state.services[record.service], ""))
+    fill_up(state, record, default_loads(state.steps, state.services[record.service]))
     link(state, record)
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 import attrs
 
 from plb.expressions import parse_expression
-
-_COMPARED = re.compile(r"([^|&=!<>^()~]+?)\s*(?:[=!]=|[<>]=?|!?\^P?)")
 
 
 @attrs.frozen
@@ -38,15 +35,10 @@ class UnmetClause:
 def unmet_clauses(constraint: str, properties: Mapping[str, str], *, primary: bool) -> tuple[UnmetClause, ...]:
     """Return the clauses of a constraint that do not hold on a node with these properties, for a role."""
     return tuple(
-        UnmetClause(clause, {name: properties.get(name) for name in _names(clause)})
-        for clause in _clauses(constraint)
-        if not parse_expression(clause).holds(properties, primary=primary)
+        UnmetClause(expression.text, {name: properties.get(name) for name in expression.properties})
+        for expression in map(parse_expression, _clauses(constraint))
+        if not expression.holds(properties, primary=primary)
     )
-
-
-def _names(clause: str) -> Iterator[str]:
-    """Yield the properties that a clause compares, once each."""
-    yield from dict.fromkeys(name.strip() for name in _COMPARED.findall(clause) if name.strip())
 
 
 def _clauses(constraint: str) -> list[str]:

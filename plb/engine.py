@@ -11,8 +11,8 @@ from plb.alternatives import Alternatives
 from plb.carrying_out import carry_out, vacate
 from plb.config import PlbConfig
 from plb.errors import ConflictError
-from plb.load_reports import row_on, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
-from plb.model import MoveCost, Node, Partition, Role, Service, check_move_cost, check_role
+from plb.load_reports import set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
+from plb.model import MoveCost, Node, Partition, Role, Service
 from plb.plan import Phase, Plan
 from plb.replaying import check_moves
 from plb.scheduler import node_event
@@ -28,7 +28,7 @@ from plb.updates import (
     remove_partition,
     remove_service,
 )
-from plb.validation import check_count, check_kind, check_loads, check_mapping, check_names, check_switch
+from plb.validation import check_count, check_kind, check_names, check_switch
 from plb.violations import Violation
 
 if TYPE_CHECKING:
@@ -48,6 +48,13 @@ class PlacementAndLoadBalancing:
     history
         Past tenants as demand models; with it and a ``w_failovers`` or ``w_overload`` above 0, plans know what is to be
         expected of each configuration.
+
+    Raises
+    ------
+    InvalidValueError
+        If `config` or `history` is something else, or `seed` no whole number of at least 0.
+    UnknownNameError
+        If the history lacks one of the metrics, and the estimator asks it.
     """
 
     def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
@@ -80,6 +87,8 @@ class PlacementAndLoadBalancing:
             If the metrics are others, or the step of one changes.
         InvalidValueError
             If it is no `PlbConfig`.
+        UnknownNameError
+            If the engine's history lacks one of the metrics, and the estimator comes to ask it.
         """
         check_kind("configure", "config", config, PlbConfig)
         if config.metric_names != self.config.metric_names:
@@ -108,9 +117,7 @@ class PlacementAndLoadBalancing:
         """
         check_kind("update_node", "node", node, Node)
         at = self._planner.time(now)
-        before = self._state.nodes[self._state.node_index[node.name]] if node.name in self._state.node_index else None
-        put_node(self._state, node)
-        self._note_node_event(before, node, at)
+        self._note_node_event(put_node(self._state, node), node, at)
 
     def remove_node(self, name: str, *, now: float | None = None) -> None:
         """Forget a node on which no replica stands: none that is placed, and no departing end or standby.
@@ -138,9 +145,9 @@ class PlacementAndLoadBalancing:
         Raises
         ------
         InvalidValueError
-            If its placement constraint does not parse, or a default load is too large for the metric's step.
+            If its placement constraint does not parse, or a default load or a limit is too large for the metric's step.
         UnknownNameError
-            If a default load or a weight names a metric that the engine does not know.
+            If a default load, a limit or a weight names a metric that the engine does not know.
         ConflictError
             If `stateful` is not what it was.
         """
@@ -157,7 +164,7 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If the service or a node is not known.
         InvalidValueError
-            If a role does not suit the service.
+            If a role does not suit the service, or a default load of the service is too large for the metric's step.
         ConflictError
             If it belonged to another service before.
         """
@@ -208,11 +215,9 @@ class PlacementAndLoadBalancing:
         ConflictError
             If the partition has no replica there.
         InvalidValueError
-            If a load is negative or not finite.
+            If a load is negative, not finite, or too large for the metric's step.
         """
-        item = f"partition {partition} on node {node}"
-        checked = check_loads(item, "load", loads)
-        set_load(self._state, row_on(self._state, partition, node), item, dict(checked))
+        set_load(self._state, partition, node, loads)
 
     def report_role_load(self, partition: str, role: Role | str, loads: Mapping[str, float]) -> None:
         """Report the load, in user units, of all replicas of a role without one of their own, also of those to come.
@@ -222,11 +227,10 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If partition or metric is not known.
         InvalidValueError
-            If the role does not suit the service, or a load is negative or not finite.
+            If the role does not suit the service, or a load is negative, not finite, or too large for the metric's
+            step.
         """
-        item = f"partition {partition}"
-        known = check_role(item, "role", role)
-        set_role_load(self._state, partition, known, dict(check_loads(item, f"load[{known.name}]", loads)))
+        set_role_load(self._state, partition, role, loads)
 
     def report_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
         """Report the loads of a partition's secondaries by node, in user units.
@@ -239,12 +243,9 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If partition, node or metric is not known.
         InvalidValueError
-            If a load is negative or not finite.
+            If a load is negative, not finite, or too large for the metric's step.
         """
-        item = f"partition {partition}"
-        given = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
-        checked = {node: check_loads(item, f"loads[{node}]", load) for node, load in given.items()}
-        set_secondary_loads(self._state, partition, checked)
+        set_secondary_loads(self._state, partition, loads)
 
     def report_move_cost(self, partition: str, role: Role | str, cost: MoveCost | str) -> None:
         """Report what a move of the replicas of a role costs, instead of the service's move cost.
@@ -256,8 +257,7 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If the role does not suit the service, or there is no such cost.
         """
-        item = f"partition {partition}"
-        set_move_cost(self._state, partition, check_role(item, "role", role), check_move_cost(item, cost))
+        set_move_cost(self._state, partition, role, cost)
 
     def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike) -> None:
         """Report the loads of many replicas at once.
@@ -272,8 +272,8 @@ class PlacementAndLoadBalancing:
         Raises
         ------
         InvalidValueError
-            If an index is not that of a replica or comes twice, a shape does not fit, or a load is negative or not
-            finite; nothing is changed then.
+            If an index is not that of a replica or comes twice, a shape does not fit, or a load is negative, not finite
+            or too large for the metric's step; nothing is changed then.
         """
         set_loads(self._state, replica_index, loads)
 

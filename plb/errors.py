@@ -6,6 +6,7 @@ that fits nowhere, a budget that ran out) are values in a plan, never exceptions
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -53,7 +54,8 @@ class UnknownNameError(PlbError, LookupError):
     name
         The name that was given.
     known
-        The names that exist; the nearest are suggested, or all of them where none is near and they are few.
+        The names that exist; the nearest are suggested, or all of them where none is near and they are few. Where there
+        are many, the nearest are sought among those that begin or end alike.
     context
         Where the name stood, put in front of the message when given.
     """
@@ -62,13 +64,30 @@ class UnknownNameError(PlbError, LookupError):
         names = list(known)
         super().__init__(kind, name, names, context)
         self.kind, self.name = kind, name
-        self.nearest: Sequence[str] = get_close_matches(str(name), names, n=3, cutoff=0.6)
+        self.nearest: Sequence[str] = get_close_matches(str(name), _worth_a_look(str(name), names), n=3, cutoff=0.6)
         hint = f"; did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else _listed(names)
         prefix = f"{context}: " if context else ""
         self._message = f"{prefix}unknown {kind} {name!r}{hint}"
 
 
 MOST_LISTED = 16
+"""Names that a message lists where none is near."""
+MOST_COMPARED = 1000
+"""Names that are compared letter by letter: all names of a large cluster would take seconds."""
+
+
+def _worth_a_look(name: str, names: list[str]) -> list[str]:
+    """Return the names; of too many those beside a name in the order of letters, read forwards and backwards."""
+    if len(names) <= MOST_COMPARED:
+        return names
+    forwards = _around(name, sorted(names))
+    backwards = _around(name[::-1], sorted(one[::-1] for one in names))
+    return list(dict.fromkeys([*forwards, *(one[::-1] for one in backwards)]))
+
+
+def _around(name: str, ordered: list[str]) -> list[str]:
+    at = bisect_left(ordered, name)
+    return ordered[max(0, at - MOST_COMPARED // 4) : at + MOST_COMPARED // 4]
 
 
 def _listed(names: list[str]) -> str:

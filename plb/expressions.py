@@ -70,6 +70,8 @@ class Expression:
         Whether ``PlacePolicy ~ NonPartially`` is said: a partition is placed wholly or not at all.
     binds_primary_only
         Whether a ``^P`` or ``!^P`` occurs, so that `holds` may differ by role.
+    properties
+        Names of the properties that it compares, once each, from left to right.
     """
 
     text: str
@@ -77,6 +79,7 @@ class Expression:
     fault_domain_policy: FaultDomainPolicy = FaultDomainPolicy.PACKING
     places_wholly: bool = False
     binds_primary_only: bool = False
+    properties: tuple[str, ...] = ()
 
     def holds(self, properties: Mapping[str, str], *, primary: bool = True) -> bool:
         """Tell whether a node with these properties, implicit ones included, satisfies the constraint."""
@@ -130,6 +133,7 @@ class _Parser:
         self.policies: dict[str, str] = {}
         self.policy_places: list[int] = []
         self.binds_primary_only = False
+        self.properties: dict[str, None] = {}
 
     def parse(self) -> Expression:
         """Return the expression that the whole text is; raise `InvalidValueError` at what does not fit."""
@@ -142,6 +146,7 @@ class _Parser:
             FaultDomainPolicy(self.policies.get("FDPolicy", "Packing")),
             "PlacePolicy" in self.policies,
             self.binds_primary_only,
+            tuple(self.properties),
         )
 
     def _split(self) -> list[tuple[str, int]]:
@@ -196,6 +201,7 @@ class _Parser:
         if sign == "~":
             return self._policy(scope, name, at)
         value = self._word("a value")
+        self.properties[name] = None
         primary_only = scope.primary_only or sign.endswith("P")
         self.binds_primary_only |= primary_only
         wanted = sign.startswith("!") == scope.negated

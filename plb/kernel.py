@@ -251,17 +251,16 @@ def _source_keyed_cache(function: Callable[..., Any], directory: Path, form: str
 
 @cache
 def _cache_directory() -> Path | None:
-    """Return the first directory that can be written, or None."""
+    """Return where machine code is kept, or None where that cannot be written, or the user has no home."""
     chosen = os.environ.get("PLB_CACHE_DIR")
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    for candidate in [Path(chosen)] if chosen else [Path(home) / "plb"]:
-        try:
-            candidate.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=candidate).close()
-        except OSError:
-            continue
-        return candidate
-    return None
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        directory = Path(chosen) if chosen else Path(caches).expanduser() / "plb"
+        directory.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except (OSError, RuntimeError):  # the latter where there is no home
+        return None
+    return directory
 
 
 @cache

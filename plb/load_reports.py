@@ -11,12 +11,20 @@ import numpy.typing as npt
 
 from plb.arrays import NOWHERE, Float, Int
 from plb.errors import ConflictError, InvalidValueError
-from plb.model import MoveCost, Role
+from plb.model import MoveCost, Role, check_move_cost, check_role
 from plb.slots import roles_of
 from plb.state import ClusterState, PartitionRecord
+from plb.validation import check_loads, check_mapping
 
 
-def row_on(state: ClusterState, partition: str, node: str) -> int:
+def set_load(state: ClusterState, partition: str, node: str, loads: Mapping[str, float]) -> None:
+    """Set the load of the replica of a partition on a node; metrics that are not named keep theirs."""
+    item = f"partition {partition} on node {node}"
+    checked = check_loads(item, "load", loads)
+    _set_load(state, _row_on(state, partition, node), item, checked)
+
+
+def _row_on(state: ClusterState, partition: str, node: str) -> int:
     """Return the row of the replica of `partition` on `node`; the standing one before a leaving one."""
     item = f"partition {partition}"
     index = state.node(node, item)
@@ -26,8 +34,7 @@ def row_on(state: ClusterState, partition: str, node: str) -> int:
     return min(rows, key=lambda row: bool(state.rows.leaving[row]))
 
 
-def set_load(state: ClusterState, row: int, item: str, loads: dict[str, float]) -> None:
-    """Set the load of one row; metrics that are not named keep theirs."""
+def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, float]) -> None:
     steps = state.steps.copy()
     new = steps.loads(item, "load", loads)
     state.steps = steps
@@ -43,13 +50,16 @@ def set_load(state: ClusterState, row: int, item: str, loads: dict[str, float]) 
 
 
 def set_role_load(
-    state: ClusterState, partition: str, role: Role, loads: Mapping[str, float], *, only_to_come: bool = False
+    state: ClusterState, partition: str, role: Role | str, loads: Mapping[str, float], *, only_to_come: bool = False
 ) -> None:
     """Set the load of all replicas of a role that have no report of their own, also, or only, of those to come."""
+    item = f"partition {partition}"
+    role = check_role(item, "role", role)
+    loads = check_loads(item, f"load[{role.name}]", loads)
     record = state.partition(partition)
     _check_role(state, record, role)
     steps = state.steps.copy()
-    new = steps.loads(f"partition {partition}", f"load[{role.name}]", dict(loads))
+    new = steps.loads(item, f"load[{role.name}]", loads)
     state.steps = steps
     record.role_load.setdefault(role, {}).update(loads)
     for row in record.rows:
@@ -66,7 +76,10 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     A secondary that stands already keeps what it carries until it is reported. Without
     `use_separate_secondary_load` all carry the mean (semantics.md section 1, load reports).
     """
-    record, item = state.partition(partition), f"partition {partition}"
+    item = f"partition {partition}"
+    given = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
+    loads = {node: check_loads(item, f"loads[{node}]", load) for node, load in given.items()}
+    record = state.partition(partition)
     _check_role(state, record, Role.SECONDARY)
     at = {name: state.node(name, item) for name in loads}
     steps = state.steps.copy()
@@ -85,11 +98,13 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     for name, load in loads.items():
         for row in record.rows:
             if state.rows.role[row] == Role.SECONDARY and state.rows.node[row] == at[name]:
-                set_load(state, row, item, dict(load))
+                _set_load(state, row, item, load)
 
 
-def set_move_cost(state: ClusterState, partition: str, role: Role, cost: MoveCost) -> None:
+def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: MoveCost | str) -> None:
     """Set what moving the replicas of a role costs."""
+    item = f"partition {partition}"
+    role, cost = check_role(item, "role", role), check_move_cost(item, cost)
     record = state.partition(partition)
     _check_role(state, record, role)
     record.move_cost[role] = cost
@@ -111,8 +126,6 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     if rows.size == 0 and loads.size == 0:
         return  # an empty list has no columns that could be counted
     _check_bulk(state, rows, loads)
-    if len(rows) == 0:
-        return
     steps = state.steps.copy()
     new = steps.bulk("report_loads", loads)
     state.steps = steps
@@ -145,8 +158,6 @@ def _check_bulk(state: ClusterState, rows: Int, loads: Float) -> None:
     if loads.shape != (len(rows), len(state.steps.metrics)):
         expected = f"shape ({len(rows)}, {len(state.steps.metrics)})"
         raise InvalidValueError("report_loads", "loads.shape", loads.shape, expected)
-    if len(rows) == 0:
-        return
     if rows.min() < 0 or rows.max() >= state.rows.room or not state.rows.used[rows].all():
         bad = next(int(row) for row in rows if not (0 <= row < state.rows.room and state.rows.used[row]))
         raise InvalidValueError("report_loads", "replica_index", bad, "an index from replicas()")

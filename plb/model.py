@@ -253,7 +253,8 @@ class Service:
         Weight by metric, for a service that reports some metrics only; None: all of the engine's, each with weight 1.
         Services that share a metric, or an affinity, are searched together.
     affinity_to
-        Name of the parent service, whose replicas this service's replicas must stand beside; None: no affinity.
+        Name of the parent, another service, whose replicas this service's replicas must stand beside; None: no
+        affinity.
     aligned
         Whether, beside the parent, primary stands with primary and secondary with secondary.
     on_every_node
@@ -291,6 +292,8 @@ class Service:
         for field in ("tenant_class", "affinity_to"):
             if getattr(self, field) is not None:
                 check_text(item, field, getattr(self, field))
+        if self.affinity_to == self.name:
+            raise InvalidValueError(item, "affinity_to", self.affinity_to, "the name of another service")
         if self.metrics is not None:
             given = check_mapping(item, "metrics", self.metrics, "a mapping of metrics to weights")
             weights = {name: check_number(item, f"metrics[{name}]", weight) for name, weight in given.items()}
@@ -347,7 +350,7 @@ class Replica:
     upgrade: UpgradeMark = attrs.field(default=UpgradeMark.NONE, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        check_name("replica", self.node, "node")
+        check_name("replica", self.node, field="node")
         item = f"replica on {self.node}"
         object.__setattr__(self, "role", check_role(item, "role", self.role))
         for field in ("pinned", "leaving"):

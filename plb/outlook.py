@@ -122,8 +122,7 @@ class Outlook:
     def futures(self, state: ClusterState) -> dict[str, Any]:
         """Return what `plb.arrays.Problem` says of when replicas grow and depart; for `timeline` evaluation only."""
         table = state.rows
-        timeline = self.history is not None and state.config.evaluation is Evaluation.TIMELINE
-        if self.history is None or not timeline:
+        if self.history is None or state.config.evaluation is not Evaluation.TIMELINE:
             return {"timeline": False, **NO_FUTURES}
         return {
             "timeline": True,

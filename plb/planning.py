@@ -15,7 +15,6 @@ from plb.config import PlbConfig
 from plb.configuration import Configuration
 from plb.energy.peaks import KeptPeakSums
 from plb.errors import ConflictError, InvalidValueError
-from plb.model import check_number
 from plb.observed_outlook import ObservedOutlook
 from plb.outcome import DomainOutcome, Idle
 from plb.outlook import Outlook
@@ -40,6 +39,7 @@ from plb.service_tables import ServiceTables, build_tables, tables_version
 from plb.slots import fill_every_node, slots_of
 from plb.state import ClusterState
 from plb.topology import Topology, build_topology, topology_version
+from plb.validation import check_number
 from plb.violations import Violation
 from plb.work import Work, WorkToPlace
 

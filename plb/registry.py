@@ -11,17 +11,20 @@ from copy import deepcopy
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import attrs
+
 from plb.constraints.compiled import CompiledConstraint
 from plb.constraints.interface import Constraint
 from plb.energy.compiled import CompiledTerm
 from plb.energy.interface import EnergyTerm, missing_verbs
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
 from plb.policies.interface import ANNEALING, PlacementPolicy
 from plb.policies.options import with_options
 from plb.validation import check_name
 
-BUILT_IN = ("total", "movement", "imbalance", "fragmentation", "expected_failovers", "expected_overload")
+BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "own")
 """Names that plans use for the energy and its own terms."""
 
 _terms: dict[str, EnergyTerm] = {}

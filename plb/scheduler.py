@@ -30,8 +30,6 @@ class Action(Enum):
 
 
 PLACEMENTS = (Action.PLACEMENT, Action.PLACEMENT_WITH_MOVE)
-
-
 MOVEMENTS = (MoveKind.MOVE, MoveKind.SWAP)
 """Kinds of moves that count against the movement throttles."""
 

@@ -89,11 +89,13 @@ def each_service(state: ClusterState) -> EachService:
     """Return what replicas have from their services; without services, there is one for rows that nobody uses."""
     services, config = state.services, state.config
     singletons = config.is_singleton_replica_move_allowed_during_upgrade
-    blocked = [[node.name in suit.blocked for node in state.nodes] + [False] for suit in state.suits]
     costs = move_cost_values(config)
+    blocked = None
+    if any(suit.blocked for suit in state.suits):
+        blocked = np.array([[node.name in suit.blocked for node in state.nodes] + [False] for suit in state.suits])
     return EachService(
         suit=np.array(state.service_suit or [0], np.int32),
-        blocked=np.array(blocked, np.bool_) if any(suit.blocked for suit in state.suits) else None,
+        blocked=blocked,
         particular=np.array([singletons and one.target_replicas == 1 for one in services] or [False], np.bool_),
         everywhere=np.array([one.on_every_node for one in services] or [False], np.bool_),
         stateless_everywhere=np.array(

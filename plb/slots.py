@@ -24,17 +24,17 @@ def roles_of(service: Service) -> tuple[Role, ...]:
     return (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE,)
 
 
-def default_loads(steps: MetricSteps, service: Service, item: str) -> dict[Role, Int]:
+def default_loads(steps: MetricSteps, service: Service) -> dict[Role, Int]:
     """Return, for each role of a service, what a replica carries until its first report: (R,) steps.
 
     Parameters
     ----------
     steps
         Takes note of the first value of a metric.
-    item
-        What messages name.
     """
-    return {role: steps.loads(item, "default_load", service.default_load.get(role, {})) for role in roles_of(service)}
+    loads = {role: service.default_load.get(role, {}) for role in roles_of(service)}
+    item = f"service {service.name}"
+    return {role: steps.loads(item, f"default_load[{role.name}]", load) for role, load in loads.items()}
 
 
 def next_role(state: ClusterState, record: PartitionRecord) -> Role:
@@ -99,7 +99,7 @@ def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
             load: Int = table.load[row]
             return load
     service = state.services[record.service]
-    return expected_load(state, record, Role.PRIMARY, default_loads(state.steps, service, service.name)[Role.PRIMARY])
+    return expected_load(state, record, Role.PRIMARY, default_loads(state.steps, service)[Role.PRIMARY])
 
 
 def slot_key(record: PartitionRecord, slot: int) -> int:
@@ -207,7 +207,7 @@ def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRec
     waiting = [row for row in record.rows if table.node[row] == NOWHERE]
     for row in waiting[wanted:]:
         remove_slot(state, record, row)
-    defaults = default_loads(state.steps, service, service.name)
+    defaults = default_loads(state.steps, service)
     for _ in range(wanted - len(waiting)):
         role = next_role(state, record)
         new_slot(state, record, role, defaults[role])

@@ -80,8 +80,7 @@ class MetricSteps:
         row = np.full(len(self.metrics), UNLIMITED, np.int64)
         for name, value in capacities.items():
             up = self._whole_steps(item, f"capacities[{name}]", name, value)
-            step = self._fixed[self.index[name]] or 1.0
-            row[self.index[name]] = min(up, math.floor(value / step))
+            row[self.index[name]] = min(up, math.floor(value / self._step(name)))
         return row
 
     def threshold(self, metric: Metric, capacity: int) -> int:
@@ -92,12 +91,11 @@ class MetricSteps:
 
     def in_user_units(self, metric: str, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return whole steps of a metric as user units."""
-        size = self._fixed[self.index[metric]]
-        return np.asarray(steps * (1.0 if size is None else size), np.float64)
+        return np.asarray(steps * self._step(metric), np.float64)
 
     def to_user(self, name: str, steps: int) -> float:
         """Return a number of steps in user units."""
-        return float(steps * (self._fixed[self.index[name]] or 1.0))
+        return float(steps * self._step(name))
 
     def copy(self) -> MetricSteps:
         """Return a copy that can be tried without changing this one."""
@@ -105,10 +103,14 @@ class MetricSteps:
         twin._fixed, twin._rounded = list(self._fixed), set(self._rounded)
         return twin
 
+    def _step(self, name: str) -> float:
+        """Return the step of a metric in user units; 1 where none is fixed yet."""
+        return self._fixed[self.index[name]] or 1.0
+
     def _whole_steps(self, item: str, field: str, name: str, value: float) -> int:
         if self._fixed[self.index[name]] is None and value > 0:
             self._fix(name, value)
-        scaled = value / (self._fixed[self.index[name]] or 1.0)
+        scaled = value / self._step(name)
         if scaled > LARGEST_VALUE:
             raise self._too_large(item, field, name, value)
         whole = math.ceil(scaled)
@@ -122,13 +124,9 @@ class MetricSteps:
     def _report_rounding(self, name: str) -> None:
         if name not in self._rounded:
             self._rounded.add(name)
-            logger.info("loads of metric %s are rounded up to steps of %g", name, self._fixed[self.index[name]])
+            logger.info("loads of metric %s are rounded up to steps of %g", name, self._step(name))
 
     def _too_large(self, item: str, field: str, name: str, value: float) -> InvalidValueError:
-        step = self._fixed[self.index[name]] or 1.0
-        return InvalidValueError(
-            item,
-            field,
-            value,
-            f"at most {LARGEST_VALUE * step:g} at a step of {step:g}; give Metric({name!r}, step=...)",
-        )
+        step = self._step(name)
+        cure = f"give Metric({name!r}, step=...)" if step < 1.0 else f"give {name} in a larger unit"
+        return InvalidValueError(item, field, value, f"at most {LARGEST_VALUE * step:g} at a step of {step:g}; {cure}")

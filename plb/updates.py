@@ -6,30 +6,32 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.arrays import Int
+from plb.errors import ConflictError, InvalidValueError
 from plb.expressions import parse_expression
 from plb.matching import match_slots
 from plb.model import Node, Partition, Replica, Role, Service, UpgradeMark
 from plb.slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
 from plb.state import ClusterState, PartitionRecord, Suit
-from plb.validation import check_names
+from plb.validation import check_metrics, check_names
 from plb.words import listed
 
 
-def put_node(state: ClusterState, node: Node) -> None:
-    """Add a node, or replace the one of this name."""
+def put_node(state: ClusterState, node: Node) -> Node | None:
+    """Add a node, or replace the one of this name; return what was known of it, or None."""
     steps = state.steps.copy()
     capacity = steps.capacities(f"node {node.name}", node.capacities)
     state.steps = steps
+    state.node_version += 1
     index = state.node_index.get(node.name)
     if index is None:
         state.node_index[node.name] = len(state.nodes)
         state.nodes.append(node)
         state.capacity = np.vstack([state.capacity, capacity])
-    else:
-        state.nodes[index] = node
-        state.capacity[index] = capacity
-    state.node_version += 1
+        return None
+    before, state.nodes[index] = state.nodes[index], node
+    state.capacity[index] = capacity
+    return before
 
 
 def remove_node(state: ClusterState, name: str) -> Node:
@@ -55,40 +57,42 @@ def put_service(state: ClusterState, service: Service) -> None:
         raise ConflictError(f"{item}: stateful cannot change")
     for role, load in service.default_load.items():
         state.steps.copy().loads(item, f"default_load[{role.name}]", load)
-    state.steps.copy().loads(item, "limits", dict(service.limits))
-    for name in service.metrics or ():
-        if name not in state.steps.index:
-            raise UnknownNameError("metric", name, state.steps.index, f"{item}: metrics")
-    suit = _suit(state, item, service)
-    if index is None:
-        state.service_index[service.name] = len(state.services)
-        state.services.append(service)
-        state.service_suit.append(suit)
-        state.service_version.append(0)
-        state.load_version.append(0)
-        state.services_version += 1
-    else:
-        _replace_service(state, index, service, suit)
+    state.steps.copy().loads(item, "limits", service.limits)
+    check_metrics(item, "metrics", service.metrics or (), state.steps.index)
+    if index is not None:
+        _replace_service(state, index, service)
+        return
+    suit = _suit(state, service)
+    state.service_index[service.name] = len(state.services)
+    state.services.append(service)
+    state.service_suit.append(suit)
+    state.service_version.append(0)
+    state.load_version.append(0)
+    state.services_version += 1
 
 
-def _replace_service(state: ClusterState, index: int, service: Service, suit: int) -> None:
+def _replace_service(state: ClusterState, index: int, service: Service) -> None:
+    """Replace a service whose default loads, each by itself, fit the steps; where replicas carry them, all have to."""
+    records = [record for record in state.partitions.values() if record.service == index]
+    steps = state.steps.copy()
+    defaults = default_loads(steps, service) if records else {}
+    suit = _suit(state, service)
+    state.steps = steps
     state.services[index] = service
     state.service_suit[index] = suit
     state.service_version[index] += 1
     state.services_version += 1
-    for record in state.partitions.values():
-        if record.service == index:
-            record.version += 1
-            trim_waiting(state, record)
-            _follow_service(state, record, service)
+    for record in records:
+        record.version += 1
+        trim_waiting(state, record)
+        _follow_service(state, record, service, defaults)
     if service.metrics is not None:
         rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
         state.rows.load[rows] *= state.carries()[index]
 
 
-def _follow_service(state: ClusterState, record: PartitionRecord, service: Service) -> None:
+def _follow_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
     """Give a partition the slots that a higher target asks for, and replicas without a report their default loads."""
-    defaults = default_loads(state.steps, service, service.name)
     for row in record.rows:
         role = Role(state.rows.role[row])
         keeps = state.rows.reported[row] or state.rows.leaving[row]
@@ -99,12 +103,12 @@ def _follow_service(state: ClusterState, record: PartitionRecord, service: Servi
         link(state, record)
 
 
-def _suit(state: ClusterState, item: str, service: Service) -> int:
+def _suit(state: ClusterState, service: Service) -> int:
     """Return the index of what a service asks of nodes; services that ask for the same share it."""
     key = (service.placement_constraint, service.blocked_nodes)
     index = state.suit_index.get(key)
     if index is None:
-        suit = Suit(parse_expression(service.placement_constraint, item), service.blocked_nodes)
+        suit = Suit(parse_expression(service.placement_constraint, f"service {service.name}"), service.blocked_nodes)
         index = state.suit_index[key] = len(state.suits)
         state.suits.append(suit)
     return index
@@ -133,7 +137,7 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
     described = state.services[service]
     placed = _on_nodes(state, item, partition, described)
     steps = state.steps.copy()
-    defaults = default_loads(steps, described, item)
+    defaults = default_loads(steps, described)
     record = state.partitions.get(partition.name)
     if record is not None and record.service != service:
         raise ConflictError(f"{item}: belongs to service {state.services[record.service].name}; it cannot change")

@@ -83,10 +83,10 @@ def check_switch(item: str, field: str, value: object) -> bool:
     return value
 
 
-def check_name(kind: str, name: str, field: str = "name") -> str:
+def check_name(item: str, name: str, *, field: str = "name") -> str:
     """Return `name` if it is a string with something in it, else raise `InvalidValueError`."""
     if not isinstance(name, str) or not name.strip():
-        raise InvalidValueError(kind, field, name, "a string that is not empty")
+        raise InvalidValueError(item, field, name, "a string that is not empty")
     return name
 
 

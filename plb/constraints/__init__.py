@@ -1,6 +1,6 @@
 """Constraints: what a placement must respect, one file each.
 
-A refusal is the number of a rule, `Rule`; it becomes words in `plb.explain` only when somebody asks.
+A refusal is the number of a rule, `Rule`; it becomes words only when somebody asks (`plb.unplaced`, `plb.explain`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ class Rule(IntEnum):
     """What can refuse a proposal, in the order of looking: constraints, then budgets."""
 
     NODE = 0
-    """The node is down."""
+    """The node takes no such replica, as it is down or deactivated."""
     EXCLUSION = 1
     """Another replica of the partition is there."""
     PLACEMENT = 2
-    """The service's placement constraint does not hold there."""
+    """The node is blocked for the service, or its placement constraint does not hold there."""
     PREFERRED_LOCATION = 3
-    """The partition has no replica there yet, and prefers the nodes where it has."""
+    """The partition has no standby there, and prefers nodes where it has one, or that are upgraded."""
     THROTTLING = 4
     """As many replicas are in build there as may be."""
     FAULT_DOMAIN = 5

@@ -13,7 +13,6 @@ from plb.model import Role
 
 FREE, FOLLOWS, STRANDED = 0, 1, 2
 """What `Problem.affinity` says: no parent, one parent partition, or a parent that cannot be followed."""
-_FREE, _STRANDED = FREE, STRANDED
 _PRIMARY = int(Role.PRIMARY)
 
 
@@ -28,16 +27,16 @@ def was_apart(problem: Problem, row: int) -> bool:
     """Tell whether `row` was apart from its parent before this search."""
     home = problem.origin[row]
     if home == NOWHERE:
-        return bool(problem.affinity[row] == _STRANDED)
+        return bool(problem.affinity[row] == STRANDED)
     return _is_apart(problem, problem.origin, row, home)
 
 
 @kernel
 def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
     """Tell whether `row` on `target` is apart from its parent, where all others stand on their `places`, (M,)."""
-    if problem.affinity[row] == _FREE:
+    if problem.affinity[row] == FREE:
         return False
-    if problem.affinity[row] == _STRANDED:
+    if problem.affinity[row] == STRANDED:
         return True
     parent = problem.parent_row[row]
     aligned = problem.aligned[row] and _has_primary(problem, parent) and _has_primary(problem, row)

@@ -20,8 +20,6 @@ _PREFERRED = int(Rule.PREFERRED_LOCATION)
 _THROTTLING = int(Rule.THROTTLING)
 _CAPACITY = int(Rule.CAPACITY)
 _AFFINITY = int(Rule.AFFINITY)
-_FREE = FREE
-_JOINING = JOINING
 _RANGE = int(Rule.RANGE)
 
 
@@ -66,7 +64,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     if (
         problem.related
         and enforced >> _AFFINITY & 1
-        and problem.affinity[row] != _FREE
+        and problem.affinity[row] != FREE
         and _leaves_parent(problem, solution, enforced, row, target)
     ):
         return _AFFINITY
@@ -100,7 +98,7 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
         return _PLACEMENT
     elif (
         enforced >> _AFFINITY & 1
-        and problem.affinity[row] != _FREE
+        and problem.affinity[row] != FREE
         and (
             _leaves_parent(problem, solution, enforced, row, there)
             or _leaves_parent(problem, solution, enforced, partner, here)
@@ -127,7 +125,7 @@ def _leaves_parent(problem: Problem, solution: Solution, enforced: int, row: int
     if not parts_from_parent(problem, solution, row, target):
         return False
     here = solution.node[row]
-    if enforced & _JOINING or here == NOWHERE or not was_apart(problem, row):
+    if enforced & JOINING or here == NOWHERE or not was_apart(problem, row):
         return True
     return not parts_from_parent(problem, solution, row, here)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar
 
 from plb.arrays import Problem, Solution
@@ -33,7 +32,3 @@ class CompiledConstraint:
         """Tell whether a proposal must not be made."""
         problem, solution = configuration.problem, configuration.solution
         return bool(self.test(problem, solution, proposal.row, proposal.target, proposal.partner))
-
-    def broken(self, configuration: Configuration) -> Collection[int]:
-        """Return the rows of the replicas that break the constraint where they stand."""
-        raise NotImplementedError(f"{type(self).__name__} has no `broken`")

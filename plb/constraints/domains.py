@@ -108,8 +108,8 @@ def spreads_badly(
     siblings: Int32,
     node: Int,
     sibling: Int,
-    leaving: Bool,
-    some_leave: bool,
+    unspread: Bool,
+    any_unspread: bool,
     row: int,
     target: int,
 ) -> bool:
@@ -122,9 +122,9 @@ def spreads_badly(
     ----------
     domain, parent, siblings
         (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
-    node, sibling, leaving
+    node, sibling, unspread
         (M,) see `plb.arrays`.
-    some_leave
+    any_unspread
         Whether there is any such row.
     """
     source = node[row]
@@ -137,7 +137,7 @@ def spreads_badly(
     other = sibling[row]
     while other != row:
         at = node[other]
-        if at != NOWHERE and not (some_leave and leaving[other]) and siblings[at] > 0:
+        if at != NOWHERE and not (any_unspread and unspread[other]) and siblings[at] > 0:
             if parent[at] == parent[target]:
                 beside_target += 1
                 in_target += domain[at] == domain[target]
@@ -159,7 +159,7 @@ def spreads_badly(
     if replicas < domains or replicas >= (in_target + 1) * domains:  # the floor is 0, or not reached yet
         return False
     floor = replicas // domains
-    return _some_domain_below(domain, parent, siblings, node, sibling, leaving, row, target, floor)
+    return _some_domain_below(domain, parent, siblings, node, sibling, unspread, row, target, floor)
 
 
 @kernel
@@ -169,7 +169,7 @@ def _some_domain_below(
     siblings: Int32,
     node: Int,
     sibling: Int,
-    leaving: Bool,
+    unspread: Bool,
     row: int,
     target: int,
     floor: int,
@@ -179,13 +179,13 @@ def _some_domain_below(
     other = sibling[row]
     while other != row:
         at = node[other]
-        if at != NOWHERE and not leaving[other] and siblings[at] > 0 and parent[at] == parent[target]:
+        if at != NOWHERE and not unspread[other] and siblings[at] > 0 and parent[at] == parent[target]:
             inside = 0
             first = True
             again = sibling[row]
             while again != row:
                 where = node[again]
-                if where != NOWHERE and not leaving[again] and domain[where] == domain[at]:
+                if where != NOWHERE and not unspread[again] and domain[where] == domain[at]:
                     first = first and (inside > 0 or again == other)
                     inside += 1
                 again = sibling[again]
@@ -198,7 +198,7 @@ def _some_domain_below(
 
 @kernel
 def misses_of_spread(
-    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, leaving: Bool, row: int
+    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int
 ) -> int:
     """Return by how much the domain of `row` is above the ceiling of its partition, at this level; 0 if it is not.
 
@@ -206,26 +206,26 @@ def misses_of_spread(
     ----------
     domain, parent, siblings
         (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
-    node, sibling, leaving
+    node, sibling, unspread
         (M,) see `plb.arrays`.
     """
     at = node[row]
-    if at == NOWHERE or leaving[row] or siblings[at] == 0:
+    if at == NOWHERE or unspread[row] or siblings[at] == 0:
         return 0
-    replicas, inside = _under_parent(domain, parent, siblings, node, sibling, leaving, row, at)
+    replicas, inside = _under_parent(domain, parent, siblings, node, sibling, unspread, row, at)
     ceiling = (replicas + siblings[at] - 1) // siblings[at]
     return int(max(0, inside - ceiling))
 
 
 @kernel
 def _under_parent(
-    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, leaving: Bool, row: int, at: int
+    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int, at: int
 ) -> tuple[int, int]:
     """Return how many replicas of the partition of `row`, itself on `at`, count under that parent, and in that domain.
 
     Parameters
     ----------
-    domain, parent, siblings, node, sibling, leaving
+    domain, parent, siblings, node, sibling, unspread
         See `misses_of_spread`.
     """
     replicas = 1
@@ -233,7 +233,7 @@ def _under_parent(
     other = sibling[row]
     while other != row:
         where = node[other]
-        if where != NOWHERE and not leaving[other] and siblings[where] > 0 and parent[where] == parent[at]:
+        if where != NOWHERE and not unspread[other] and siblings[where] > 0 and parent[where] == parent[at]:
             replicas += 1
             inside += domain[where] == domain[at]
         other = sibling[other]

@@ -9,7 +9,6 @@ over all of them. With p the share of its capacity by which a picked node is abo
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Problem, Solution
-from plb.energy.imbalance import deviation
 from plb.kernel import kernel
 
 _REWARD = 2.0
@@ -36,23 +35,6 @@ def lack_of_empty_nodes(problem: Problem, solution: Solution, metric: int) -> fl
         if above == 0.0:
             lack -= 1.0
     return float(lack)
-
-
-@kernel
-def deviation_of_others(problem: Problem, solution: Solution, metric: int) -> float:
-    """Return the deviation of the metric over the nodes that were not picked."""
-    nodes = problem.nodes_of_metric[metric]
-    total = solution.total[metric]
-    squares = solution.squares[metric]
-    for node in range(solution.picked.shape[0]):
-        if solution.picked[node] == 1:
-            load = solution.node_load[node, metric] >> problem.coarseness[metric]
-            if problem.by_percentage[metric]:
-                load = solution.node_load[node, metric] * 2**20 // problem.capacity[node, metric]
-            nodes -= 1
-            total -= load
-            squares -= load * load
-    return deviation(nodes, total, squares)
 
 
 @kernel

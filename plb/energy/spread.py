@@ -10,7 +10,7 @@ even domains are. One that reserves nodes weighs this, or d, over the other node
 from __future__ import annotations
 
 from plb.arrays import LOCAL_SCORES, NOWHERE, Int, Problem, Solution
-from plb.energy.emptiness import deviation_of_others, lack_of_empty_nodes
+from plb.energy.emptiness import lack_of_empty_nodes
 from plb.energy.imbalance import deviation, imbalance
 from plb.energy.score import PLAIN_SPREAD, W_LOCAL
 from plb.kernel import kernel
@@ -43,7 +43,7 @@ def spread(problem: Problem, solution: Solution) -> float:
         lack = 0.0
         if problem.reserving[metric]:
             lack = lack_of_empty_nodes(problem, solution, metric)
-            uneven = deviation_of_others(problem, solution, metric)
+            uneven = _deviation_of_others(problem, solution, metric)
         else:
             uneven = deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
         if problem.defragmented[metric]:
@@ -62,6 +62,21 @@ def spread(problem: Problem, solution: Solution) -> float:
     local = solution.counts[LOCAL_SCORES] / UNIT / domains if domains > 0 else 0.0
     share = problem.weights[W_LOCAL]
     return float(share * local + (1.0 - share) * over_all)
+
+
+@kernel
+def _deviation_of_others(problem: Problem, solution: Solution, metric: int) -> float:
+    """Return the deviation of a metric over the nodes that were not picked to be empty."""
+    nodes = problem.nodes_of_metric[metric]
+    total = solution.total[metric]
+    squares = solution.squares[metric]
+    for node in range(solution.picked.shape[0]):
+        if solution.picked[node] == 1:
+            counted = counted_as(problem, node, metric, solution.node_load[node, metric])
+            nodes -= 1
+            total -= counted
+            squares -= counted * counted
+    return deviation(nodes, total, squares)
 
 
 @kernel

@@ -1,7 +1,8 @@
 """The five built-in energy terms as objects: the same verbs, from increments and from scratch (design section 6).
 
-`total` computes a term anew from nothing but the placement, in plain NumPy; `delta` is what the search uses. That they
-agree after any sequence of moves is what the property tests show.
+`total` computes a term anew from nothing but the placement: in plain NumPy where the formula is short, else by the
+kernels that form every sum afresh (`plb.energy.fresh`). `delta` is what the search uses. That they agree after any
+sequence of moves is what the property tests show.
 """
 
 from __future__ import annotations

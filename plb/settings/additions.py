@@ -12,15 +12,14 @@ from plb.policies.interface import ANNEALING
 from plb.read_only import ReadOnlyMapping
 from plb.registry import check_policy, own_constraint, own_policy, own_term
 from plb.settings.fields import SETTING, Checked, Setting
-from plb.validation import check_number
+from plb.validation import check_mapping, check_number
 
 
-def _weights(item: str, field: str, value: Any) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        raise InvalidValueError(item, field, value, "a mapping of names of energy terms to weights")
-    for name in value:
+def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
+    given = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
+    for name in given:
         own_term(name)
-    return {name: check_number(item, f"{field}[{name}]", weight) for name, weight in value.items()}
+    return ReadOnlyMapping({name: check_number(item, f"{field}[{name}]", weight) for name, weight in given.items()})
 
 
 def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
@@ -80,5 +79,3 @@ class AdditionSettings(Checked):
         super().__attrs_post_init__()
         if self.policy_options:  # making the copy checks them
             own_policy(self.policy, self.policy_options)
-        else:
-            check_policy(self.policy)

@@ -13,7 +13,8 @@ from typing import Any
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.validation import check_count, check_number, check_switch
+from plb.read_only import ReadOnlyMapping
+from plb.validation import check_count, check_mapping, check_number, check_switch
 
 SETTING = "setting"
 """Key of a field's metadata under which its `Setting` stands."""
@@ -148,10 +149,9 @@ def priority(default: int, name: str, original: int) -> Any:
 def counts(name: str) -> Any:
     """Declare whole numbers by name, none of them by default."""
 
-    def check(item: str, field: str, value: Any) -> dict[str, int]:
-        if not isinstance(value, Mapping):
-            raise InvalidValueError(item, field, value, "a mapping of names to whole numbers")
-        return {key: check_count(item, f"{field}[{key}]", entry) for key, entry in value.items()}
+    def check(item: str, field: str, value: Any) -> Mapping[str, int]:
+        given = check_mapping(item, field, value, "a mapping of names to whole numbers")
+        return ReadOnlyMapping({key: check_count(item, f"{field}[{key}]", entry) for key, entry in given.items()})
 
     metadata = {SETTING: Setting(name, {}, "count by name", check)}
     return attrs.field(factory=dict, hash=False, metadata=metadata)

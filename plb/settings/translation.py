@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from plb.errors import InvalidValueError, UnknownNameError
+from plb.errors import UnknownNameError
 from plb.model import Metric
 from plb.settings.fields import Setting, settings_of
 from plb.settings.ignored import IGNORED
@@ -16,8 +16,6 @@ from plb.settings.metric import MetricSettings
 from plb.validation import check_items, check_mapping
 
 logger = logging.getLogger("plb")
-
-Named = Mapping[str, tuple[str, Setting]]
 
 
 def by_original_name(kind: type[Any]) -> dict[str, tuple[str, Setting]]:
@@ -58,10 +56,8 @@ def with_maps(metrics: Iterable[Metric], by_metric: Mapping[str, Mapping[str, An
     maps = by_original_name(MetricSettings)
     changes: dict[str, dict[str, Any]] = {metric.name: {} for metric in changed}
     for name, entries in by_metric.items():
-        if not isinstance(entries, Mapping):
-            raise InvalidValueError("PlbConfig", name, entries, "a mapping of metrics to values")
         field, setting = maps[name]
-        for key, value in entries.items():
+        for key, value in check_mapping("PlbConfig", name, entries, "a mapping of metrics to values").items():
             if key not in changes:
                 raise UnknownNameError("metric", key, changes, f"PlbConfig: {name}")
             changes[key][field] = setting.translate(value)

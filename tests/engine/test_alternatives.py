@@ -358,6 +358,8 @@ def test_the_buffer_of_nodes_is_closed_to_what_moves():
         ("a == 1 || b == 2 && c == 3", {}, None),
         ("FDPolicy ~ Ignore && a == 1", {}, ["'a == 1' must hold there (the node has no a)"]),
         ("!(a == 1)", {"a": "1"}, ["'!(a == 1)' must hold there (a is '1')"]),
+        ("^P zone == z1", {"zone": "z2"}, ["'^P zone == z1' must hold there (zone is 'z2')"]),
+        ("!^P a ^ 1 && b == 2", {"a": "12", "b": "2"}, ["'!^P a ^ 1' must hold there (a is '12')"]),
         ("", {}, []),
     ],
 )

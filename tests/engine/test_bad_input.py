@@ -385,6 +385,30 @@ def test_refresh_without_nodes_is_refused_and_changes_nothing():
     assert snapshot(engine) == before
 
 
+def test_default_loads_that_do_not_fit_together_are_refused_and_change_nothing():
+    """Each fits a step of its own; with replicas that carry them, the metric gets one step for all."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
+    engine.update_node(Node("n0"))
+    engine.update_service(Service("db", target_replicas=2))
+    engine.update_partition(db(Replica(PRIMARY, "n0")))
+    before = snapshot(engine)
+    loads = {PRIMARY: {"cpu": 1e-6}, SECONDARY: {"cpu": 1e9}}
+    with pytest.raises(InvalidValueError, match=re.escape("service db: default_load[SECONDARY][cpu] = 1000000000.0")):
+        engine.update_service(Service("db", target_replicas=3, default_load=loads, placement_constraint="a == b"))
+    assert snapshot(engine) == before
+
+
+@pytest.mark.parametrize(
+    ("metric", "cure"),
+    [(Metric("disk"), "give disk in a larger unit"), (Metric("disk", step=0.5), r"give Metric\('disk', step=...\)")],
+)
+def test_value_of_too_many_steps_is_refused_with_a_cure(metric, cure):
+    """A step may be at most 1: beyond that only another unit helps."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[metric]))
+    with pytest.raises(InvalidValueError, match=cure):
+        engine.update_node(Node("n0", capacities={"disk": 4e9}))
+
+
 def test_history_without_a_metric_of_the_engine_is_refused(small_cluster):
     """A history must know every metric that the engine weighs."""
     from plb.risk import DemandHistory

@@ -23,6 +23,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
+from plb.errors import MOST_COMPARED, _worth_a_look
 from plb.search.budget import Budget
 
 NAN, INF = math.nan, math.inf
@@ -107,6 +108,12 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         lambda: Service("s", stateful=False, default_load={PRIMARY: {"cpu": 1}}),
         InvalidValueError,
         "service s: default_load = <Role.PRIMARY: 0> is not allowed; expected roles among ['INSTANCE']",
+    ),
+    (
+        "a service that follows itself",
+        lambda: Service("s", affinity_to="s"),
+        InvalidValueError,
+        "service s: affinity_to = 's' is not allowed; expected the name of another service",
     ),
     (
         "a negative default load",
@@ -241,6 +248,14 @@ def test_error_can_be_made_again(error):
     for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
         assert str(again) == str(error)
         assert vars(again) == vars(error)
+
+
+def test_nearest_of_very_many_names_are_found_without_comparing_them_all():
+    """A slip at the end of a name, or at its beginning."""
+    names = [f"service-{index}/0" for index in range(20_000)]
+    assert "service-12345/0" in UnknownNameError("partition", "service-12345/1", names).nearest
+    assert "service-12345/0" in UnknownNameError("partition", "zervice-12345/0", names).nearest
+    assert len(_worth_a_look("service-12345/1", names)) <= MOST_COMPARED
 
 
 def test_unknown_name_may_be_anything():

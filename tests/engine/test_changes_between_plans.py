@@ -121,6 +121,21 @@ def test_a_description_repeated_after_its_drop_says_nothing_new():
     assert len(left) == 2
 
 
+@pytest.mark.parametrize("leaving", [False, True])
+def test_a_missing_replica_that_was_placed_is_no_longer_missing(leaving):
+    """The number that the host gave goes down with each replica that is added, not only when it gives another."""
+    engine = engine_of(5)
+    service = Service("s", stateful=False, target_replicas=0)
+    engine.update_service(service)
+    engine.update_partition(Partition("p", service="s", replicas=[Replica(INSTANCE, "n0")], missing=2))
+    engine.apply(engine.place(), leaving=leaving)
+    placed = nodes_of(engine, "p")
+    engine.update_service(attrs.evolve(service, move_cost="high"))
+    assert nodes_of(engine, "p") == placed
+    assert len(placed) == 3
+    assert engine.refresh(0.0).moves == ()
+
+
 def test_a_stateful_service_on_every_node_has_a_primary():
     """The first replica to be added is the primary."""
     engine = engine_of(3)

@@ -231,7 +231,7 @@ def test_sums_may_have_any_shape_and_type_of_whole_numbers(monkeypatch):
 
 
 def test_kernels_that_are_missing_are_missed_at_once():
-    """A change, the test of a constraint, and sums for a kernel that keeps them."""
+    """A change, what a constraint tests and finds broken, and sums for a kernel that keeps them."""
 
     class Changeless(CompiledTerm):
         name = "changeless"
@@ -240,6 +240,10 @@ def test_kernels_that_are_missing_are_missed_at_once():
     class Testless(CompiledConstraint):
         name = "testless"
         broken = NotOnLast.broken
+
+    class Blind(CompiledConstraint):
+        name = "blind"
+        test = NotOnLast.test
 
     class Sumless(Changeless):
         name = "sumless"
@@ -250,6 +254,8 @@ def test_kernels_that_are_missing_are_missed_at_once():
         register_term(Changeless())
     with pytest.raises(InvalidValueError, match=r"register_constraint: constraint = .* or `test`"):
         register_constraint(Testless())
+    with pytest.raises(InvalidValueError, match=r"register_constraint: constraint = .* and `broken\(configuration\)`"):
+        register_constraint(Blind())
     register_term(Sumless())
     with pytest.raises(InvalidValueError, match=r"energy term sumless: new_sums = None .* for `keep`"):
         four_nodes(own_terms={"sumless": 1.0}).balance()

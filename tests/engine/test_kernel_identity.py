@@ -11,7 +11,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from plb.kernel import kernel
+from plb.kernel import _cache_directory, kernel
 from plb.kernel_identity import identity_of
 from plb.search.transition import present_energy
 
@@ -80,7 +80,7 @@ def test_kernels_of_plb_are_known_by_its_sources():
 
 SCRIPT = """
 import sys
-from plb.kernel import kernel
+from plb.kernel import _cache_directory, kernel
 STEP = int(sys.argv[1])
 def made(number):
     inner = kernel(lambda x: x * number)
@@ -114,3 +114,15 @@ def test_scripts_run_what_they_say_whatever_the_cache_holds(tmp_path):
     assert run(SCRIPT, 10) == (said, kept), "the second run finds what the first has kept"
     assert run(SCRIPT, 20)[0] == "[22, 23]"
     assert run(SCRIPT.replace("x * number", "x - number"), 20)[0] == "[19, 18]"
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch):
+    """As in a container whose user is not known; kernels are compiled by each process then."""
+
+    def without_home(_):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("PLB_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", without_home)
+    assert _cache_directory.__wrapped__() is None

@@ -248,6 +248,13 @@ def test_bad_value_under_an_original_name_is_refused(mapping, message):
         PlbConfig.from_service_fabric(mapping, metrics=[CPU])
 
 
+@pytest.mark.parametrize("field", ["own_terms", "policy_options", "maximum_in_build_replicas_per_node"])
+def test_settings_by_name_cannot_be_changed_in_place(field):
+    """What was checked stays as it was checked."""
+    with pytest.raises(TypeError):
+        getattr(PlbConfig(metrics=[CPU]), field)["other"] = -1
+
+
 def test_metrics_must_be_metrics():
     """A name in place of a metric is refused as in `PlbConfig` itself."""
     with pytest.raises(InvalidValueError, match="PlbConfig: metrics = 'cpu' is not allowed; expected a Metric"):
