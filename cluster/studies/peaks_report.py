@@ -2,7 +2,7 @@
 
 ::
 
-    OUT/study.json        cells, seed, versions
+    OUT/study.json        cells, seed, versions; and whether all figures are there
     OUT/curves.parquet    the distributions: figure, panel, label, quantile, value
     OUT/figure*.png       plots
 """
@@ -58,13 +58,15 @@ def carry_out_peaks(cells: Sequence[Cell], place: Place, seed: int) -> tuple[Ric
     described = [
         {"cell": cell.name, "machines": len(cell.samples.machine), "samples": len(cell.samples)} for cell in cells
     ]
-    write_json(place.folder / STUDY, head_of("peaks", {"seed": seed, "cells": described}))
+    head = head_of("peaks", {"seed": seed, "cells": described})
+    write_json(place.folder / STUDY, {**head, "complete": False})
     with messages(quiet=place.quiet).status("peaks") as status:
         found = list(panels(cells, status.update))
     write_parquet(_frame(found), place.folder / CURVES)
     for figure in dict.fromkeys(panel.figure for panel in found):
         of_figure = [panel for panel in found if panel.figure == figure]
         save_panels(place.folder / f"figure{figure}.png", of_figure)
+    write_json(place.folder / STUDY, {**head, "complete": True})
     shown = [panel for panel in found if panel.figure == COMPARED]
     figures = {f"{panel.figure}{panel.letter}": _summary(panel) for panel in found}
     return _table(shown, cells[0].name), figures_of("peaks", described, figures=figures)

@@ -107,6 +107,7 @@ def test_the_command_draws_all_figures_of_a_users_samples(tmp_path: Path):
     assert {path.stem for path in out.glob("*.png")} == {f"figure{n}" for n in (1, 6, 7, 8, 9, 10, 11, 12)}
     figures = json.loads((tmp_path / "f.json").read_text())
     assert figures["settings"] == [{"cell": "mine", "machines": 1, "samples": 120}]
+    assert json.loads((out / "study.json").read_text())["complete"] is True
     curves = pl.read_parquet(out / "curves.parquet")
     median = curves.filter(figure=10, panel="a", label="max", quantile=0.5)["value"].item()
     assert median == figures["figures"]["10a"]["max"]["median"]

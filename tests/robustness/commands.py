@@ -12,6 +12,8 @@ from tests.cluster.small_provisioning import write_base
 from tests.cluster.small_studies import SMALL
 from tests.command_line import plb
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
+POLICY = EXAMPLES / "learning" / "deepplace.pt"
 SCENARIO = SMALL + "[run]\ndays = 0.05\n"
 LEARNING = """
 name = "small"

@@ -21,6 +21,7 @@ from cluster.sweep import Journal, Outcome
 from plb.provisioning import Affinity, provision
 from tests.cluster.small_provisioning import base, write_base, write_curves
 from tests.robustness import mutations as damaged
+from tests.robustness.commands import EXAMPLES
 from tests.robustness.parquet_mutations import parquet as damaged_parquet
 from tests.workloads.trace_strategies import one_tenant
 from workloads.cells import read_cell
@@ -40,7 +41,6 @@ from workloads.task_samples import read_task_samples
 from workloads.trace import concatenate
 
 Files = Mapping[str, bytes]
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
 @attrs.frozen

@@ -15,10 +15,7 @@ from cluster.errors import ScenarioError
 from cluster.scenario_file import read_scenario
 from tests.command_line import plb
 from tests.robustness import mutations as damaged
-from tests.robustness.commands import SAMPLES, SCENARIO
-
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-POLICY = EXAMPLES / "learning" / "deepplace.pt"
+from tests.robustness.commands import POLICY, SAMPLES, SCENARIO
 
 Arguments = Callable[[Path, Path, Path], Sequence[Any]]
 """From the damaged file, the folder of the other inputs, and where to write."""

@@ -19,7 +19,7 @@ import pytest
 from cluster.results_reading import read_results
 from cluster.tables import TABLES
 from tests.command_line import plb
-from tests.robustness.commands import BY_NAME
+from tests.robustness.commands import BY_NAME, POLICY
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, place: str, call: int = 1) -> None:
@@ -118,9 +118,8 @@ def test_commands_that_write_at_their_end_leave_nothing_half_done(
 def test_evaluation_and_timing_leave_nothing(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """They can be asked for again."""
     interrupt(monkeypatch, "cluster.learning.evaluation:evaluate")
-    policy = Path(__file__).parent.parent.parent / "examples" / "learning" / "deepplace.pt"
     given = inputs / "learning.toml"
-    assert_in_a_sentence(plb("learn", "evaluate", given, "--policy", policy, "--out", tmp_path / "out", "--jobs", 1))
+    assert_in_a_sentence(plb("learn", "evaluate", given, "--policy", POLICY, "--out", tmp_path / "out", "--jobs", 1))
     assert not (tmp_path / "out").exists()
     interrupt(monkeypatch, "cluster.warmup:_tiny_engine")
     assert_in_a_sentence(plb("warmup", "--json", tmp_path / "seconds.json"))
