@@ -130,7 +130,7 @@ def _limits(check: Checker, frame: pl.DataFrame, listed: Ints) -> Affinity:
         others = fields.gather_every(2)
         end = done + len(others)
         target[done:end] = positions(others, names)
-        allowed = fields.gather_every(2, 1).cast(pl.Float64).clip(0, ANY_NUMBER)  # far beyond is no limit, too
+        allowed = fields.gather_every(2, 1).cast(pl.Float64).clip(0, ANY_NUMBER - 1)  # no node holds as many
         most[done:end] = allowed.to_numpy()
         for place in np.flatnonzero(target[done:end] < 0)[:ROWS_LISTED]:
             row = int(np.searchsorted(np.cumsum(listed), done + place, side="right"))

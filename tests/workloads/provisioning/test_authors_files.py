@@ -67,9 +67,9 @@ def test_curves_are_lists(tmp_path: Path) -> None:
 
 
 def test_quoted_names_and_huge_limits_are_read(tmp_path: Path) -> None:
-    """A name in quotes, as Python writes lists of text, is the name; a limit beyond 32 bits is no limit."""
+    """A name in quotes, as Python writes lists of text, is the name; a limit beyond 32 bits is the largest one."""
     instance = read_authors(write(tmp_path / "x.csv", ("a\t1\t1\t1\t1\t[('b', 99999999999999999999)]", ROWS[1])))
-    assert limits_of(instance.affinity, instance.applications) == [("a", "b", 2**31 - 1)]
+    assert limits_of(instance.affinity, instance.applications) == [("a", "b", 2**31 - 2)]
 
 
 @pytest.mark.parametrize(
