@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cluster.capacity.answers import Answer
 from cluster.capacity.question import Question, Searched
-from cluster.plots import COLOURS, save_figure
+from cluster.plots import coloured, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
     """
     from matplotlib.ticker import MaxNLocator
 
-    for answer, colour in zip(answers, COLOURS * len(answers), strict=False):
+    for answer, colour in coloured(answers):
         points = sorted((one for one in answer.points if one.mean is not None), key=lambda one: one.value)
         values, means = [one.value for one in points], [one.mean or 0.0 for one in points]
         widths = [one.half_width or 0.0 for one in points]

@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import figure
-from cluster.plots import COLOURS, save_figure
+from cluster.plots import COLOURS, coloured, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
         Rows by stage; the stages follow one another.
     """
     first = 0
-    for (stage, curve), colour in zip(curves.items(), COLOURS, strict=False):
+    for (stage, curve), colour in coloured(curves.items()):
         iterations = first + np.arange(1, len(curve) + 1)
         reward = np.array([row.reward for row in curve])
         low, high = np.array([row.lowest for row in curve]), np.array([row.highest for row in curve])
