@@ -183,10 +183,8 @@ def compression_effect(
 
     Raises
     ------
-    UnknownNameError
-        A capacity is of no metric.
-    InvalidValueError
-        A number is not whole or out of range.
+    UnknownNameError, InvalidValueError
+        A capacity is of no metric, or a number is out of range.
     """
     item = "compression effect"
     check_metrics(item, "capacities", capacities, traces.metric_names)

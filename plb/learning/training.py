@@ -147,8 +147,6 @@ def train(
 
     Raises
     ------
-    InvalidValueError
-        `every` is below 1, or the names of the resources are not as many as the game has.
     CheckpointError
         A file cannot be read, or is of another training, network or game.
     DivergedError
