@@ -418,6 +418,12 @@ def test_history_without_a_metric_of_the_engine_is_refused(small_cluster):
     )
     with pytest.raises(UnknownNameError, match="demand history: unknown metric 'memory'"):
         PlacementAndLoadBalancing(PlbConfig(metrics=small_cluster.metrics), history=history)
+    gaussian = PlbConfig(metrics=small_cluster.metrics, estimator="gaussian")
+    engine = PlacementAndLoadBalancing(gaussian, history=history)  # nobody asks it
+    before = snapshot(engine)
+    with pytest.raises(UnknownNameError, match="demand history: unknown metric 'memory'"):
+        engine.configure(attrs.evolve(gaussian, estimator="monte-carlo"))
+    assert snapshot(engine) == before
 
 
 @examples(60)
