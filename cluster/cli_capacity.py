@@ -81,8 +81,8 @@ def capacity_command(
     question = ask(subject.scenario, Searched.NODES if nodes else Searched.DENSITY, limits)
     folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"
     console = messages(quiet=quiet)
-    search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console)
     check_outputs([scenario], [], json)
+    search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console)
     try:
         search.run()
     except KeyboardInterrupt:

@@ -89,6 +89,7 @@ def provisioning_command(
     check_file(json)
     graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
     figures = [check_member("study", "figure", number, of.Figure) for number in figure or ()]
+    usual_seconds = of.QUICK_AUTO_SECONDS if quick else of.AUTO_SECONDS
     design = of.ProvisioningDesign(
         base=base,
         curves=curves,
@@ -97,7 +98,7 @@ def provisioning_command(
         densities=tuple(density or (of.QUICK_DENSITIES if quick else of.DENSITIES)),
         sizes=tuple(applications or of.SIZES[:1]),
         instances=instances or (of.QUICK_INSTANCES if quick else of.INSTANCES),
-        auto_seconds=auto_seconds or (of.QUICK_AUTO_SECONDS if quick else of.AUTO_SECONDS),
+        auto_seconds=usual_seconds if auto_seconds is None else auto_seconds,
         seed=seed,
     )
     means = PublishedMeans(published)
