@@ -8,7 +8,7 @@ import attrs
 
 from cluster.sections import Section, count, number
 from plb import InvalidValueError
-from plb.model import check_number
+from plb.validation import check_number
 
 MOST_NODES = 100_000
 """Of a cluster."""

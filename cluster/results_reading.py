@@ -135,7 +135,7 @@ class Results:
             _fail(path, f"is missing, though {SUMMARY} names the run")
         try:
             with path.open("rb") as file:  # Polars takes no path that is not UTF-8
-                frame = pl.read_parquet(file)
+                frame = pl.read_parquet(file, glob=False)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             _fail(path, f"is damaged ({str(error)[:200]})")
         problems = list(problems_of_columns(frame, name))

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from plb.errors import InvalidValueError, PlbError
-from plb.model import check_count, check_number
+from plb.validation import check_count, check_number
 
 LONGEST = 1e6
 """The longest time that a scenario can speak of, in hours or minutes."""

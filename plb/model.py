@@ -14,14 +14,20 @@ import attrs
 from plb.errors import ConflictError, InvalidValueError
 from plb.read_only import ReadOnlyMapping
 from plb.settings.metric import MetricSettings
-from plb.validation import check_count as check_count
-from plb.validation import check_items, check_mapping, check_names, check_step, check_whole
-from plb.validation import check_loads as check_loads
-from plb.validation import check_member as check_member
-from plb.validation import check_name as check_name
-from plb.validation import check_number as check_number
-from plb.validation import check_switch as check_switch
-from plb.validation import check_text as check_text
+from plb.validation import (
+    check_count,
+    check_items,
+    check_loads,
+    check_mapping,
+    check_member,
+    check_name,
+    check_names,
+    check_number,
+    check_step,
+    check_switch,
+    check_text,
+    check_whole,
+)
 
 
 class Role(IntEnum):

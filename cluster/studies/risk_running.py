@@ -42,7 +42,7 @@ def run_risk(wanted: Wanted) -> Report:
     tables = [*report.tables]
     if report.tables:
         folder = wanted.place.folder
-        rows, timings = (pl.read_parquet(folder / name).to_dicts() for name in (RUNS, TIMINGS))
+        rows, timings = (pl.read_parquet(folder / name, glob=False).to_dicts() for name in (RUNS, TIMINGS))
         decisions = risk.decision_claims(rows, timings)
         figures["counts"] = {**figures.get("counts", {}), **counts_as_json(decisions)}
         tables.append(

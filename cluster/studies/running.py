@@ -61,7 +61,7 @@ def run_overhead(wanted: Wanted) -> Report:
     alone = attrs.evolve(wanted, base=base, place=attrs.evolve(wanted.place, jobs=1))
     design = alone.design(LADDERS[1:2], overhead.ARMS, repeats=1, days=overhead.DAYS, quick_days=overhead.QUICK_DAYS)
     finished = carry_out("overhead", overhead.run_measured, design.tasks(), alone.place, design.described())
-    timings = pl.read_parquet(alone.place.folder / TIMINGS).to_dicts() if finished.rows else []
+    timings = pl.read_parquet(alone.place.folder / TIMINGS, glob=False).to_dicts() if finished.rows else []
     placement = overhead.placement_claims(finished.rows, timings)
     claims = [*overhead.memory_claims(), *overhead.scoring_claims(), *placement]
     found = violations_of(design.settings, finished.rows)

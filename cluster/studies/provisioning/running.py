@@ -39,4 +39,4 @@ def run_provisioning(design: ProvisioningDesign, place: Place, published: Publis
 
 def _timings(path: Path) -> list[Row]:
     """Return the timings of all runs that did not fail, in their order."""
-    return [{**row, "seconds": json.loads(row["seconds"])} for row in pl.read_parquet(path).to_dicts()]
+    return [{**row, "seconds": json.loads(row["seconds"])} for row in pl.read_parquet(path, glob=False).to_dicts()]
