@@ -72,7 +72,7 @@ def provision_command(
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
     from cluster.digests import digest_of_files
     from cluster.planned_scenario import PLAN, SCENARIO, write_scenario
-    from cluster.provisioning_output import finish, progress
+    from cluster.provisioning_output import check_endings, finish, progress
     from cluster.results import check_outputs
     from plb.provisioning import provision
     from workloads.provisioning import read_instance, write_plan
@@ -80,6 +80,7 @@ def provision_command(
 
     of_scenario = () if scenario is None else (scenario / SCENARIO, scenario / PLAN)
     check_outputs([instance], [out, *of_scenario], json, force=force)
+    check_endings([out])
     nodes = None if node is None else parse_nodes(node)
     with progress(quiet) as tell:
         tell(f"reading {instance}")

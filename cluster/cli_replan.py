@@ -59,7 +59,7 @@ def replan_command(
 ) -> None:
     """Plan anew from where replicas stand, with few moves: for applications that came, went or changed."""
     from cluster.digests import digest_of_files
-    from cluster.provisioning_output import finish, progress
+    from cluster.provisioning_output import check_endings, finish, progress
     from cluster.results import check_outputs
     from plb.provisioning import moves_between, replan
     from workloads.provisioning import read_instance, write_moves, write_plan
@@ -67,6 +67,7 @@ def replan_command(
 
     most_moves = _most_moves(moves)
     check_outputs([instance, plan], [out, moves_out], json, force=force)
+    check_endings([out, moves_out])
     nodes = None if node is None else parse_nodes(node)
     with progress(quiet) as tell:
         tell(f"reading {instance}")

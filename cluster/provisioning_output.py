@@ -15,6 +15,17 @@ from cluster.console import FAILED, messages, output, say
 from cluster.results import stamped, write_json
 from plb.provisioning import Moves, ProvisioningPlan
 from plb.provisioning.workbench import Tell
+from workloads.provisioning.tables import writer_of
+
+
+def check_endings(outputs: Sequence[Path | None]) -> None:
+    """Raise `InvalidValueError` if a file's name asks for a compression that cannot be written; None: not wanted.
+
+    To be asked before a plan is sought, as that may take long.
+    """
+    for path in outputs:
+        if path is not None:
+            writer_of(path)
 
 
 def finish(

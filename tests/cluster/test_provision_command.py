@@ -154,6 +154,16 @@ def test_what_cannot_be_done_is_refused_with_what_is_wrong(
     assert not (tmp_path / "plan.csv").exists()
 
 
+def test_what_cannot_be_written_is_refused_before_a_plan_is_sought(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan may take hours, and would be lost."""
+    monkeypatch.setattr("plb.provisioning.provision", lambda *_, **__: pytest.fail("a plan was sought"))
+    result = plb(base, "--out", tmp_path / "plan.csv.zst")
+    assert result.exit_code == 2, result.output
+    assert "file plan.csv.zst: ending = '.zst' is not allowed" in re.sub(r"\s+", " ", result.stderr)
+
+
 def test_what_is_read_is_not_written_over(base: Path, tmp_path: Path) -> None:
     """Neither a file nor one of the contest's directory."""
     curves = write_curves(tmp_path / "curves")

@@ -119,9 +119,11 @@ def test_wrong_input_is_named(instance: Path, plan: Path, tmp_path: Path) -> Non
         ((instance, plan, "--moves", "9" * 5000), "expected a whole number, or any"),
         ((instance, plan, "--out", plan), "is read; give another file"),
         ((instance, plan, "--out", tmp_path / "x.csv", "--moves-out", tmp_path / "x.csv"), "is given twice"),
+        ((instance, plan, "--out", tmp_path / "x.csv", "--moves-out", tmp_path / "x.csv.zst"), "ending = '.zst'"),
         ((instance, plan, "--node", "big=64,128"), "node_type"),
     ):
         result = plb(*arguments, "--json", tmp_path / "figures.json")
         assert result.exit_code == 2
         assert words in result.stderr
     assert not (tmp_path / "figures.json").exists()
+    assert not (tmp_path / "x.csv").exists()

@@ -80,7 +80,7 @@ def test_kernels_of_plb_are_known_by_its_sources():
 
 SCRIPT = """
 import sys
-from plb.kernel import _cache_directory, kernel
+from plb.kernel import kernel
 STEP = int(sys.argv[1])
 def made(number):
     inner = kernel(lambda x: x * number)

@@ -24,7 +24,13 @@ FROM_FILE = "file"
 
 
 def write_plan(path: str | Path, plan: ProvisioningPlan) -> None:
-    """Write a plan, its nodes in order."""
+    """Write a plan, its nodes in order.
+
+    Raises
+    ------
+    InvalidValueError
+        The name of the file ends in .zst.
+    """
     path = Path(path)
     order = np.lexsort((plan.application, plan.node))
     node, application = plan.node[order], plan.application[order]
@@ -41,7 +47,13 @@ def write_plan(path: str | Path, plan: ProvisioningPlan) -> None:
 
 
 def write_moves(path: str | Path, instance: Instance, moves: Moves) -> None:
-    """Write moves, by application."""
+    """Write moves, by application.
+
+    Raises
+    ------
+    InvalidValueError
+        The name of the file ends in .zst.
+    """
     names = pl.Series([*moves.nodes, None], dtype=pl.String)
     frame = pl.DataFrame(
         {
