@@ -14,7 +14,7 @@ import numpy.typing as npt
 from plb.arrays import Int, Int32
 from plb.errors import ConflictError
 from plb.kernel import kernel
-from plb.provisioning.whole_numbers import whole_numbers
+from plb.provisioning.whole_numbers import array_of, whole_numbers
 
 ANY_NUMBER = 2**31 - 1
 """Stands for no limit."""
@@ -72,7 +72,8 @@ class Affinity:
         cls, source: npt.ArrayLike, target: npt.ArrayLike, most: npt.ArrayLike, applications: int
     ) -> Affinity:
         """Return the limits of columns, each (E,), after a look at them; errors are as in `checked`."""
-        return cls(*(np.asarray(column) for column in (source, target, most))).checked("affinity", applications)
+        columns = {"source": source, "target": target, "most": most}
+        return cls(*(array_of("affinity", *column) for column in columns.items())).checked("affinity", applications)
 
     def checked(self, item: str, applications: int) -> Affinity:
         """Return the limits of so many applications after a look at them.

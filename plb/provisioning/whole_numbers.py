@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +13,16 @@ from plb.validation import check_count
 
 MOST = 2**30
 """Units of demand and of capacity at the most, so that sums of a few stay within 32 bits."""
+MOST_DECIMALS = 300
+"""Powers of ten beyond that are no finite numbers of double precision."""
+
+
+def array_of(item: str, field: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return an array of what was given; raise `InvalidValueError` for lists of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidValueError(item, field, values, "lists of equal lengths") from None
 
 
 def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, low: int = 0, high: int = MOST) -> Int32:
@@ -21,7 +33,7 @@ def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, lo
     InvalidValueError
         They are none, or have other axes.
     """
-    array = np.asarray(values)
+    array = array_of(item, field, values)
     if array.ndim != axes or array.dtype.kind not in "iuf":
         raise InvalidValueError(
             item, field, f"{array.dtype} {array.shape}", f"numbers with {axes} ax{'i' if axes == 1 else 'e'}s"
@@ -41,10 +53,10 @@ def whole_units(values: npt.ArrayLike, most_decimals: int = 6) -> tuple[Int32, f
     Raises
     ------
     InvalidValueError
-        A number is negative, not finite, or more than `MOST` units, or `most_decimals` is negative.
+        A number is negative, not finite, or more than `MOST` units, or `most_decimals` is not from 0 to 300.
     """
-    check_count("whole units", "most_decimals", most_decimals)
-    given = np.asarray(values)
+    check_count("whole units", "most_decimals", most_decimals, high=MOST_DECIMALS)
+    given = array_of("whole units", "values", values)
     if given.dtype.kind not in "iuf":
         raise InvalidValueError("whole units", "values", f"{given.dtype} {given.shape}", "numbers")
     array = given.astype(np.float64)

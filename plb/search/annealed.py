@@ -19,7 +19,7 @@ class Annealed:
     solution
         The best one.
     energy
-        Of it; annealing counts the terms of the user's own in, placement and repair leave them out.
+        Of it; where chains annealed, the terms of the user's own count, too.
     tally
         (TALLY_SIZE,) what became of the proposals.
     end_reason

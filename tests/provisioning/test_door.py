@@ -71,6 +71,7 @@ def test_an_instance_is_refused_with_what_is_wrong(change: dict[str, Any], messa
         ((["a"], [1], [1]), "affinity: source = '<U1 .* expected numbers with 1 axis"),
         (([[0]], [[1]], [[1]]), "affinity: source = .* expected numbers with 1 axis"),
         ((0, 1, 1), "affinity: source = .* expected numbers with 1 axis"),
+        (([[0, 1], [1]], [1], [1]), r"affinity: source = \[\[0, 1\], \[1\]\] .* expected lists of equal lengths"),
     ],
 )
 def test_limits_are_refused_with_their_number(columns: tuple[Any, Any, Any], message: str) -> None:
@@ -125,6 +126,7 @@ def test_arguments_of_the_wrong_kind_are_refused(arguments: dict[str, Any], mess
         ([0.1, 1e308], 6, r"values = 1e\+308 is not allowed; expected at most"),
         (["a"], 6, "expected numbers"),
         ([1.0], -1, "most_decimals = -1 is not allowed"),
+        ([1.0], 301, "most_decimals = 301 is not allowed"),
     ],
 )
 def test_what_cannot_be_whole_units_is_refused(values: list[Any], decimals: int, message: str) -> None:
