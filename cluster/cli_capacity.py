@@ -71,7 +71,7 @@ def capacity_command(
     from cluster.capacity.question import LEAST_REPEATS, Searched, ask
     from cluster.capacity.running import CapacitySearch
     from cluster.results import check_outputs
-    from cluster.scenario_file import read_scenario
+    from cluster.scenario_file import inputs_of, read_scenario
 
     chosen = repeats or max(read_scenario(scenario).run.repeats, LEAST_REPEATS)
     given: dict[str, Any] = {"policy": policy, "seed": seed, "repeats": chosen, "days": days}
@@ -81,7 +81,7 @@ def capacity_command(
     question = ask(subject.scenario, Searched.NODES if nodes else Searched.DENSITY, limits)
     folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"
     console = messages(quiet=quiet)
-    check_outputs([scenario], [], json)
+    check_outputs([scenario, *inputs_of(subject.scenario)], [], json)
     search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console)
     try:
         search.run()

@@ -51,12 +51,13 @@ def explain_command(
     from cluster.instants import seconds_of
     from cluster.recorded import read_run
     from cluster.results import check_outputs, own_files, stamped, write_json
-    from cluster.scenario_file import read_scenario
+    from cluster.scenario_file import inputs_of, read_scenario
 
     seconds = seconds_of(time)
-    check_outputs([*own_files(results), *([] if scenario is None else [scenario])], [], json)
     given = None if scenario is None else read_scenario(scenario)
     run = read_run(results, policy, repeat - 1, given=given, traces=traces)
+    read = [*own_files(results), *inputs_of(run.scenario), *([] if scenario is None else [scenario])]
+    check_outputs(read, [], json)
     found = _answer(question(run, partition, seconds), quiet)
     if json is not None:
         digest = str(run.results.summary["scenario_sha256"])

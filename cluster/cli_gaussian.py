@@ -58,12 +58,12 @@ def gaussian_command(
     What is finished is kept: after Ctrl-C the same command goes on where it stood.
     """
     from cluster.cli_study import show
-    from cluster.results import check_file
+    from cluster.results import check_outputs
     from cluster.studies.carrying_out import Place
     from cluster.studies.gaussian import design as of
     from cluster.studies.gaussian.running import run_gaussian
 
-    check_file(json)
+    check_outputs([traces], [], json)
     found = of.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
     drawn = instances or (of.QUICK_INSTANCES if quick else of.INSTANCES)
     design = of.GaussianDesign(

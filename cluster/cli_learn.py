@@ -132,7 +132,7 @@ def evaluate_command(
     digest = _digest_of(trained, chosen)
     folder = out or Path("results") / chosen.name
     check_file(folder / EVALUATION, force=force)
-    check_outputs([config], [], json)
+    check_outputs([config, trained], [], json)
     counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
     total = len(counts) * chosen.evaluation.sequences
     with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:

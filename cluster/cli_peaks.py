@@ -29,7 +29,7 @@ def peaks_command(
 ) -> None:
     """Repeat the experiments of Bashir et al., EuroSys 2021: what machines save, and how often they run short."""
     from cluster.cli_study import show
-    from cluster.results import check_file
+    from cluster.results import check_outputs
     from cluster.studies.base import regions
     from cluster.studies.carrying_out import Place
     from cluster.studies.peaks_report import carry_out_peaks, cells_of
@@ -37,7 +37,7 @@ def peaks_command(
 
     if region and traces is not None:
         raise typer.BadParameter("the traces say what the tasks are", param_hint="--region")
-    check_file(json)
+    check_outputs([] if traces is None else [traces], [], json)
     place = Place(out or Path("results") / "study-peaks", restart=restart, quiet=quiet)
     cells = cells_of(traces, regions(region or ()).workloads, quick=quick, seed=seed)
     table, figures = carry_out_peaks(cells, place, seed)

@@ -77,7 +77,7 @@ def provisioning_command(
     several --jobs they share the machine.
     """
     from cluster.cli_study import show
-    from cluster.results import check_file
+    from cluster.results import check_outputs
     from cluster.studies.carrying_out import Place
     from cluster.studies.provisioning import design as of
     from cluster.studies.provisioning.planning import base_of
@@ -86,7 +86,7 @@ def provisioning_command(
     from plb.validation import check_member
     from workloads.provisioning import GraphKind
 
-    check_file(json)
+    check_outputs([one for one in (base, curves, published) if one is not None], [], json)
     graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
     figures = [check_member("study", "figure", number, of.Figure) for number in figure or ()]
     usual_seconds = of.QUICK_AUTO_SECONDS if quick else of.AUTO_SECONDS

@@ -25,12 +25,12 @@ def report_command(
     The page is one file that needs no network: open it in any browser, or send it to somebody.
     """
     from cluster.report.writing import report_page
-    from cluster.results import REPORT, check_file, write_text
+    from cluster.results import REPORT, check_outputs, own_files, write_text
     from cluster.results_reading import read_results
 
     path = out or results / REPORT
     found = read_results(results)
-    check_file(path, force=force)
+    check_outputs(own_files(results), [path], None, force=force)
     with messages(quiet=quiet).status("Drawing and writing ..."):
         write_text(path, report_page(found))
     output(quiet=quiet).print(f"Report: {path}", soft_wrap=True)

@@ -45,14 +45,14 @@ def simulate_command(
     """
     from cluster.overriding import override
     from cluster.results import ResultsFolder, check_free, check_outputs, own_files
-    from cluster.scenario_file import read_scenario
+    from cluster.scenario_file import inputs_of, read_scenario
 
     chosen = override(
         read_scenario(scenario), policy=policy, seed=seed, repeats=repeats, density=density, days=days, traces=traces
     )
     folder = out or Path("results") / chosen.name
     check_free(folder, force=force)
-    check_outputs([scenario, *own_files(folder)], [], json)
+    check_outputs([scenario, *inputs_of(chosen), *own_files(folder)], [], json)
     experiment = _prepare(chosen, quiet)
     results = ResultsFolder(folder, chosen, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)

@@ -107,6 +107,7 @@ def study_command(
     What is finished is kept: after Ctrl-C the same command goes on where it stood.
     """
     from cluster.results import check_outputs
+    from cluster.scenario_file import inputs_of, read_scenario
     from cluster.studies.base import base_of
     from cluster.studies.carrying_out import Place
     from cluster.studies.running import RUN
@@ -118,7 +119,8 @@ def study_command(
         raise typer.BadParameter("the scenario file says whose tenants they are", param_hint="--region")
     if region and len(region) > 1 and study is Study.OVERHEAD:
         raise typer.BadParameter("overhead measures one region", param_hint="--region")
-    check_outputs([] if scenario is None else [scenario], [], json)
+    read = [] if scenario is None else [scenario, *inputs_of(read_scenario(scenario))]
+    check_outputs(read if traces is None else [*read, traces], [], json)
     wanted = Wanted(
         base=base_of(region, scenario, traces, quick=quick),
         place=Place(out or Path("results") / f"study-{study.value}", jobs, scheduler, restart, quiet),

@@ -83,12 +83,12 @@ def convert_command(
     """Convert public traces into the project's own format, and say what became of their rows."""
     import attrs
 
-    from cluster.results import check_file, check_free, stamped, versions, write_json
+    from cluster.results import check_free, check_outputs, stamped, versions, write_json
     from workloads.readers import Options, convert
 
     reader = _reader(format_name)
     check_free(out, force=force)
-    check_file(json)
+    check_outputs([source], [], json)
     options = Options(
         window_days=window_days,
         aggregate=aggregate,  # type: ignore[arg-type]
@@ -119,14 +119,14 @@ def describe_command(
     """Print, and with --out plot, what traces are like: span, gaps, lifetimes, usage, growth and daily shape."""
     from tempfile import TemporaryDirectory
 
-    from cluster.results import check_file, stamped, write_json
+    from cluster.results import check_file, check_outputs, stamped, write_json
     from cluster.trace_plots import save_description
     from cluster.trace_tables import description_tables
     from workloads.describe import describe
     from workloads.readers import convert
 
     reader = None if format_name is None else _reader(format_name)
-    check_file(json)
+    check_outputs([path], [], json)
     check_file(None if out is None else out / PICTURE, force=force)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

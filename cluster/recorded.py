@@ -15,7 +15,7 @@ from cluster.results import SUMMARY, versions
 from cluster.results_reading import Results, read_results
 from cluster.scenario import Scenario
 from cluster.scenario_differences import differences
-from cluster.scenario_file import PATHS, scenario_from
+from cluster.scenario_file import PATHS, named_files, scenario_from
 from plb import PlbError, UnknownNameError
 from plb.words import listed
 
@@ -114,9 +114,10 @@ def read_run(
 def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | None) -> Scenario:
     """Return the scenario of a summary; it has the hash of the summary."""
     tables = dict(summary["scenario"])
+    files: dict[tuple[str, str], str] = {}
     if given is not None:
         _check_given(tables, given, folder)
-    files = {known: file for file in _files_of(given) for known in digests([file]).items()}
+        files = {known: file for file in named_files(given) for known in digests([file]).items()}
     try:
         if isinstance(tables.get("imports"), Mapping):
             tables["imports"] = _placed(tables["imports"], files)
@@ -153,15 +154,6 @@ def _compared(scenario: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(kept.get(section), Mapping):
             kept[section] = {key: value for key, value in kept[section].items() if key not in fields}
     return kept
-
-
-def _files_of(given: Scenario | None) -> list[str]:
-    """Return the files that a scenario imports, and those that options of its policies name."""
-    if given is None:
-        return []
-    settings = [given.engine, *given.policies.values()]
-    options = [option for fields in settings for option in fields.get("policy_options", {}).values()]
-    return [*given.imports, *(option for option in options if isinstance(option, str) and Path(option).is_file())]
 
 
 def _placed(digests: Mapping[str, Any], files: Mapping[tuple[str, str], str]) -> list[str]:

@@ -96,8 +96,8 @@ class ResultsFolder:
 
 
 def own_files(folder: Path) -> list[Path]:
-    """Return the files of a results directory beside its tables and pictures."""
-    return [folder / name for name in (SUMMARY, TIMINGS, COLUMNS)]
+    """Return the files of a results directory beside its pictures: tables by the directories of their runs."""
+    return [*(folder / name for name in (SUMMARY, TIMINGS, COLUMNS)), *folder.glob(f"{RUNS}/*")]
 
 
 def check_free(folder: Path, *, force: bool = False, forced: str = "overwrite it") -> None:

@@ -61,11 +61,14 @@ def _origin(results: Results) -> dict[str, Any]:
     scenario = results.summary["scenario"]
     workload, run = (scenario.get(name) for name in ("workload", "run"))
     kept = dict(workload) if isinstance(workload, dict) else {}
+    split = results.summary.get("split")
+    known_by_content = isinstance(split, dict) and split.get("traces") is not None and "traces_digest" in split
+    left_out = (*NOT_OF_TENANTS, "path") if known_by_content else NOT_OF_TENANTS
     return {
-        "workload": {name: value for name, value in kept.items() if name not in NOT_OF_TENANTS},
+        "workload": {name: value for name, value in kept.items() if name not in left_out},
         "run": {name: run.get(name) for name in ("days", "fill_hours")} if isinstance(run, dict) else {},
         "seed": results.summary["seed"],
-        "split": results.summary.get("split"),
+        "split": split,
     }
 
 

@@ -56,6 +56,19 @@ def read_scenario(path: str | Path) -> Scenario:
     return attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **found))
 
 
+def named_files(scenario: Scenario) -> list[str]:
+    """Return the files that a scenario imports, and those that options of its policies name."""
+    settings = [scenario.engine, *scenario.policies.values()]
+    options = [option for fields in settings for option in fields.get("policy_options", {}).values()]
+    return [*scenario.imports, *(option for option in options if isinstance(option, str) and Path(option).is_file())]
+
+
+def inputs_of(scenario: Scenario) -> list[Path]:
+    """Return all that a run of a scenario reads: files, and directories of traces."""
+    places = [getattr(scenario.workload, name) for name in PATHS]
+    return [Path(place) for place in (*places, *named_files(scenario)) if place is not None]
+
+
 def scenario_from(
     data: Mapping[str, Any], *, source: str = "scenario", text: str = "", name: str = "", folder: Path | None = None
 ) -> Scenario:

@@ -191,6 +191,20 @@ def test_traces_of_one_name_in_other_folders_are_others(tmp_path, monkeypatch):
     assert why_other_tenants(found[0], found[2]) == "split.traces_digest differs"
 
 
+def test_traces_that_were_moved_are_the_same(tmp_path):
+    """Results know traces by their content; the scenarios differ in their place, and that is listed."""
+    found = []
+    for number, seed in enumerate((1, 1, 2)):
+        path = tmp_path / f"traces{number}"
+        write_traces(generate(REGIONS["region1"], 200, seed), path)
+        tables = {"workload": {"kind": "traces", "path": str(path), "density": 0.3}, "run": {"days": 0.1}}
+        scenario = scenario_from({"name": "moved", "cluster": {"nodes": 5}, **tables})
+        found.append(written(tmp_path / f"{number}", stamp(scenario, read_source(scenario)), {"original": [1]}))
+    assert not why_other_tenants(found[0], found[1])
+    assert why_other_tenants(found[0], found[2]) == "split.traces_digest differs"
+    assert list(scenario_differences(found[:2])) == ["workload.path"]
+
+
 def test_rows_without_a_common_repeat_say_so(tmp_path):
     """Or where other numbers of tenants came."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]}, cut=[("original", 1)])
@@ -303,12 +317,14 @@ def test_command_shows_the_figures_that_are_asked_for(simulated):
         (("FIRST", "FIRST"), "is given twice"),
         (("BROKEN",), "is no JSON"),
         (("FIRST", "--json", "SUMMARY"), "is read; give another file to write to"),
+        (("FIRST", "--json", "TABLE"), "is in a directory that is read; give another file to write to"),
     ],
 )
 def test_bad_input_is_one_clear_message(simulated, tmp_path, arguments, words):
     """With exit code 2."""
     (tmp_path / "summary.json").write_text("{")
     known = {"FIRST": simulated[0], "BROKEN": tmp_path, "SUMMARY": simulated[0] / "summary.json"}
+    known["TABLE"] = next(simulated[0].glob("runs/*")) / "moves.parquet"
     run = plb("compare", *(known.get(one, one) for one in arguments))
     assert run.exit_code == 2
     assert words in run.stderr

@@ -245,6 +245,7 @@ def assert_order_of_the_paper(figures: dict[str, Any]) -> None:
     ("arguments", "words"),
     [
         (["--traces", "nowhere"], "no such trace"),
+        (["--traces", "FILE", "--json", "FILE"], "is read; give another file to write to"),
         (["--traces", "FILE", "--resource", "memory"], "unknown resource 'memory'; known: 'cpu'"),
         (["--traces", "FILE", "--capacity", "0"], "capacity[cpu] = 0.0 is not allowed"),
         (["--traces", "FILE", "--capacity", "1", "--capacity", "2"], "give one for each"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -381,4 +382,17 @@ def test_figures_take_the_place_of_nothing_that_is_read(scenario: Path, tmp_path
         assert run.exit_code == BAD_INPUT
         assert "is read; give another file to write to" in run.output
     assert scenario.read_text() == SMALL
+    assert not (tmp_path / "out").exists()
+
+
+def test_figures_take_the_place_of_no_traces(tmp_path: Path):
+    """Of the scenario, or given instead."""
+    traces = Path(shutil.copytree(EXAMPLES / "small_traces", tmp_path / "traces"))
+    before = (traces / "traces.parquet").read_bytes()
+    own = EXAMPLES / "own_traces.toml"
+    arguments = ("--traces", traces, "--out", tmp_path / "out", "--json", traces / "traces.parquet")
+    run = plb("simulate", own, *arguments, "--quiet")
+    assert run.exit_code == BAD_INPUT
+    assert "is in a directory that is read; give another file to write to" in run.output
+    assert (traces / "traces.parquet").read_bytes() == before
     assert not (tmp_path / "out").exists()

@@ -57,3 +57,16 @@ def test_the_help_names_every_format():
     from workloads.readers import READERS
 
     assert set(FORMATS.removeprefix("One of ").removesuffix(".").split(", ")) == set(READERS)
+
+
+@pytest.mark.parametrize("command", [["describe"], ["convert", "--format", "planetlab", "{out}"]])
+def test_figures_take_the_place_of_no_traces(tmp_path: Path, command: list[str]):
+    """Neither of a file of the directory that is read, nor in it."""
+    day = tmp_path / "source"
+    day.mkdir()
+    (day / "host").write_text("10\n" * 288)
+    words = [word.format(out=tmp_path / "out") for word in command]
+    run = plb("traces", words[0], day, *words[1:], "--json", day / "host")
+    assert run.exit_code == 2
+    assert "is in a directory that is read; give another file to write to" in run.stderr
+    assert (day / "host").read_text() == "10\n" * 288

@@ -215,6 +215,9 @@ def test_a_policy_is_measured_for_each_number_of_machines(config: Path, tmp_path
     assert again.exit_code == 2
     assert "or --force" in again.output
     assert plb("learn", "evaluate", config, *options, "--sequences", 3, "--force").exit_code == 0
+    over = plb("learn", "evaluate", config, *options, "--force", "--json", tmp_path / "out" / "policy.pt")
+    assert over.exit_code == 2
+    assert "is read; give another file to write to" in over.output
 
 
 @pytest.mark.parametrize(

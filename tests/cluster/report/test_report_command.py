@@ -41,3 +41,14 @@ def test_what_is_no_results_directory_is_refused(tmp_path: Path, calm: Path):
         run = report(*arguments)
         assert run.exit_code == 2
         assert words in run.stderr
+
+
+def test_the_page_takes_the_place_of_nothing_that_is_read(tmp_path: Path, calm: Path):
+    """Not even with --force: of neither the summary nor a table."""
+    folder = Path(shutil.copytree(calm, tmp_path / "out"))
+    for place in (folder / "summary.json", next(folder.glob("runs/*/moves.parquet"))):
+        before = place.read_bytes()
+        run = report(folder, "--out", place, "--force")
+        assert run.exit_code == 2
+        assert "give another file to write to" in run.stderr
+        assert place.read_bytes() == before
