@@ -112,6 +112,6 @@ def test_comparisons_are_made_in_double_precision_on_the_stored_values(
 
 def test_demand_of_another_shape_is_refused() -> None:
     """Each metric of the history has a largest demand; one number does not stand for all."""
-    for demand in (1.0, [1.0], [[1.0, 1.0]]):
+    for demand in (1.0, [1.0], [1.0] * 3, [[1.0, 1.0]]):
         with pytest.raises(ConflictError, match="eligible traces: largest_demand has shape"):
             eligible_traces(HISTORY, tenant_class="gold", role=Role.PRIMARY, age=0.0, largest_demand=demand)
