@@ -17,7 +17,7 @@ class ScenarioProblem:
     Parameters
     ----------
     place
-        Key in the file, such as ``"cluster.nodes"``.
+        Key in the file, such as ``"cluster.nodes"``; empty for the file as a whole.
     message
         What is wrong, and what would be right.
     line
@@ -30,7 +30,7 @@ class ScenarioProblem:
 
     def __str__(self) -> str:
         where = f"line {self.line}, {self.place}" if self.line is not None else self.place
-        return f"{where}: {self.message}"
+        return f"{where}: {self.message}" if where else self.message
 
 
 class ScenarioError(PlbError, ValueError):

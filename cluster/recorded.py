@@ -190,6 +190,8 @@ def _with_workload_of(scenario: Scenario, folder: Path, given: Scenario | None, 
     if given is not None:
         places |= {name: getattr(given.workload, name) or place for name, place in places.items()}
     if traces is not None:
+        if workload.path is None:
+            raise PlbError(f"{folder}: the tenants come from no traces; leave out --traces")
         places["path"] = str(traces)
     for place in places.values():
         if place is not None and not Path(place).exists():

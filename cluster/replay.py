@@ -44,6 +44,10 @@ class Replay:
     def __init__(self, run: RecordedRun, progress: Callable[[float], None] | None = None) -> None:
         self.run = run
         source = read_source(run.scenario)
+        recorded = run.results.summary.get("split")
+        digest = recorded.get("traces_digest") if isinstance(recorded, Mapping) else None
+        if digest is not None and source.split.get("traces_digest") != digest:
+            raise self._other("traces")
         sequence = make_tenants(run.scenario, source, run.repeat)
         check_classes(run.scenario.workload.growth, sequence.traces)
         self.simulation = Simulation(run.scenario, source, sequence, run.policy, run.repeat, progress)

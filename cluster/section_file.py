@@ -29,11 +29,11 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise ScenarioError(str(path), [ScenarioProblem("file", error.strerror or str(error))]) from None
+        raise ScenarioError(str(path), [ScenarioProblem("", error.strerror or str(error))]) from None
     except UnicodeDecodeError as error:
-        raise ScenarioError(str(path), [ScenarioProblem("file", f"is no text in UTF-8 ({error})")]) from None
+        raise ScenarioError(str(path), [ScenarioProblem("", f"is no text in UTF-8 ({error})")]) from None
     except ValueError as error:  # no system has a file of such a name
-        raise ScenarioError(str(path), [ScenarioProblem("file", str(error))]) from None
+        raise ScenarioError(str(path), [ScenarioProblem("", str(error))]) from None
     try:
         return text, tomllib.loads(text)
     except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError

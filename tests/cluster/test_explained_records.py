@@ -22,6 +22,8 @@ from tests.cluster.test_compare_command import summary_of, written
 from tests.cluster.tiny import Tenant, small_region, source_of, traces_of
 from tests.command_line import plb
 
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
 
 @pytest.fixture(scope="module")
 def run(explained: Path) -> RecordedRun:
@@ -202,6 +204,29 @@ def test_a_scenario_may_differ_in_what_the_command_line_says(explained: Path, ru
     text = TWO_CRASHES.replace("days = 0.1", "days = 3.0").replace("seed = 3", "seed = 4\nrepeats = 2")
     file.write_text(text.replace('"modified", "first_fit"', '"original"').replace("density = 1.5", "density = 1.2"))
     assert read_run(explained, given=read_scenario(file)).scenario == run.scenario
+
+
+@pytest.fixture(scope="module")
+def of_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the results directory of an hour with the traces of the examples."""
+    out = tmp_path_factory.mktemp("of_traces") / "out"
+    run = plb("simulate", EXAMPLES / "own_traces.toml", "--days", 0.05, "--policy", "original", "--out", out, "--quiet")
+    assert run.exit_code == 0, run.output
+    return out
+
+
+def test_traces_are_known_by_what_they_say(of_traces: Path, tmp_path: Path):
+    """A copy elsewhere is as good; with another load of one tenant they are refused before anything is played again."""
+    moved = tmp_path / "moved"
+    shutil.copytree(EXAMPLES / "small_traces", moved)
+    Replay(read_run(of_traces, traces=moved))
+    file = moved / "traces.parquet"
+    less = pl.read_parquet(file).with_columns(pl.col("cpu") / 2)
+    less.write_parquet(file, metadata={"plb": pl.read_parquet_metadata(file)["plb"]})
+    with pytest.raises(PlbError, match="traces are not those that were recorded"):
+        Replay(read_run(of_traces, traces=moved))
+    with pytest.raises(PlbError, match="the tenants come from nowhere, which is not there"):
+        read_run(of_traces, traces=Path("nowhere"))
 
 
 READS_FILE = """
