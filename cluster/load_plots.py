@@ -25,7 +25,7 @@ MOST_COLUMNS, MOST_ROWS = 360, 180
 def plot_load_bands(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: float, days: float) -> None:
     """Draw how one metric's load spreads over the nodes: median, middle half, whole range, and the threshold.
 
-    Where there are more meterings than `MOST_COLUMNS`, several that follow each other are drawn at their last.
+    Where there are more meterings than `MOST_COLUMNS`, several that follow each other are drawn as one, at the last.
 
     Parameters
     ----------
@@ -41,10 +41,10 @@ def plot_load_bands(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: f
     share = pl.col("share")
     quantiles = {"low": share.min(), "q25": share.quantile(0.25), "q50": share.median(), "q75": share.quantile(0.75)}
     loads = node_load.filter(pl.col("metric") == metric)
-    count = loads["time_s"].n_unique()
-    column = (pl.col("time_s").rank("dense").cast(pl.Int64) * min(count, MOST_COLUMNS) - 1) // max(count, 1)
-    columns = loads.group_by(column.alias("column")).agg(pl.col("time_s").max(), **quantiles, high=share.max())
-    rows = columns.sort("column")
+    times = loads["time_s"].unique().sort()
+    begins = times.gather(_starts(len(times), MOST_COLUMNS))
+    columns = loads.with_columns(column=begins.search_sorted(loads["time_s"], side="right")).group_by("column")
+    rows = columns.agg(pl.col("time_s").max(), **quantiles, high=share.max()).sort("column")
     time = rows["time_s"].to_numpy() / DAY
     low, q25, q50, q75, high = (100.0 * rows[name].to_numpy() for name in ("low", "q25", "q50", "q75", "high"))
     ax.fill_between(time, low, high, color=COLOURS[1], alpha=0.18, linewidth=0, label="all nodes")
@@ -107,6 +107,6 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
 
 
 def _starts(count: int, most: int) -> NDArray[np.int64]:
-    """Return where the cells begin, (cells,), of which there are at most so many, equally long but for one."""
+    """Return where the cells begin, (cells,): at most so many, whose lengths differ by one at most."""
     cells = min(count, most)
     return np.arange(cells) * count // cells

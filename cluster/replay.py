@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import polars as pl
 
 from cluster.growth import check_classes
-from cluster.pools import read_source
+from cluster.pools import Source, read_source
 from cluster.recorded import RecordedRun
 from cluster.simulation import Simulation
 from cluster.tenants import make_tenants
@@ -44,10 +44,7 @@ class Replay:
     def __init__(self, run: RecordedRun, progress: Callable[[float], None] | None = None) -> None:
         self.run = run
         source = read_source(run.scenario)
-        recorded = run.results.summary.get("split")
-        digest = recorded.get("traces_digest") if isinstance(recorded, Mapping) else None
-        if digest is not None and source.split.get("traces_digest") != digest:
-            raise self._other("traces")
+        self._check_traces(source)
         sequence = make_tenants(run.scenario, source, run.repeat)
         check_classes(run.scenario.workload.growth, sequence.traces)
         self.simulation = Simulation(run.scenario, source, sequence, run.policy, run.repeat, progress)
@@ -95,6 +92,12 @@ class Replay:
         made = self.simulation.recorder.result(run.policy, run.repeat, run.seconds, {}, complete=False)
         if not run.table("tenants").select(STAYS).equals(made.tables["tenants"].select(STAYS)):
             raise self._other("tenants")
+
+    def _check_traces(self, source: Source) -> None:
+        split = self.run.results.summary.get("split")
+        recorded = split.get("traces_digest") if isinstance(split, Mapping) else None
+        if recorded is not None and source.split.get("traces_digest") != recorded:
+            raise self._other("traces")
 
     def _other(self, what: str) -> PlbError:
         message = f"{what} are not those that were recorded; the results come from other sources, so simulate anew"
