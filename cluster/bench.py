@@ -30,7 +30,7 @@ from plb.search.budget import Budget
 from plb.search.drawing import Choice
 from plb.search.proposal import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE
 from plb.testing import configuration_of
-from plb.uniform import Stream
+from plb.compiler import Stream
 
 SIZES = (40, 400, 4_000, 10_000)
 """Numbers of nodes."""

@@ -8,7 +8,7 @@ from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL
 from plb.energy.failovers import violations_left
 from plb.energy.score import energy_of
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.search.drawing import Choice, draw_proposal
 from plb.search.proposal import judge, refusal_in_place
 from plb.search.transition import (
@@ -18,7 +18,7 @@ from plb.search.transition import (
     present_energy,
     violations_at_target,
 )
-from plb.uniform import Stream, uniform
+from plb.compiler import Stream, uniform
 
 
 @kernel(inline=True)

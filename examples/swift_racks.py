@@ -9,7 +9,7 @@ from racks import BusyRacks, plan_of, rack_of
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.configuration import Configuration
 from plb.energy.compiled import CompiledTerm
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.registry import register_term
 from plb.testing import counterexample
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from plb.kernel import by_pointer
+from plb.compiler import by_pointer
 
 Int = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

@@ -100,3 +100,39 @@ class ConflictError(PlbError, ValueError):
 
 class CheckFailedError(PlbError, AssertionError):
     """A self-check found incremental state that differs from a computation from scratch."""
+
+
+class KernelError(PlbError):
+    """A kernel cannot be compiled.
+
+    Parameters
+    ----------
+    name
+        The function.
+    reason
+        What the compiler says.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+        self._message = f"kernel {name} cannot be compiled: {reason}"
+
+
+class UnsupportedNumbaError(PlbError, ImportError):
+    """The installed version of Numba lacks something that kernels need.
+
+    Parameters
+    ----------
+    installed
+        Its version.
+    missing
+        What it lacks.
+    supported
+        The versions that are supported.
+    """
+
+    def __init__(self, installed: str, missing: str, supported: str) -> None:
+        super().__init__(installed, missing, supported)
+        self.installed, self.missing, self.supported = installed, missing, supported
+        self._message = f"Numba {installed} is not supported: it has no {missing}; install {supported}"

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Int
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.model import Role
 from plb.search.dropping import Surplus
 from plb.search.upgrading import Handover

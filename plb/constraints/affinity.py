@@ -8,7 +8,7 @@ needs one beside every replica of the parent. Standbys and replicas on their way
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.model import Role
 
 FREE, FOLLOWS, STRANDED = 0, 1, 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plb.arrays import NOWHERE, TENTHS, Problem, Solution
 from plb.constraints import NO_REFUSAL, Rule
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 _MOVES = int(Rule.MOVES)
 _NODE_MOVES = int(Rule.NODE_MOVES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 
 @kernel(inline=True)

@@ -10,7 +10,7 @@ from plb.constraints.domains import breaks_spread
 from plb.constraints.exclusion import is_excluded, swap_is_excluded
 from plb.constraints.range import exceeds_range
 from plb.constraints.throttling import is_throttled
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 # Numba freezes plain module integers, not enum members, into machine code.
 _NODE = int(Rule.NODE)

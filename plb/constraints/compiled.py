@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from plb.arrays import Problem, Solution
-from plb.kernel import Kernel
+from plb.compiler import Kernel
 
 if TYPE_CHECKING:
     from plb.configuration import Configuration, Proposal

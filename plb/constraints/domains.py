@@ -7,7 +7,7 @@ at every level of the tree. Replicas that are leaving, or in a domain without a 
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Bool, Int, Int32, Problem, Solution
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 EVEN, ANY = 0, -1
 """What `Problem.most_in_domain` says where the spread is to be even, and where anything goes."""

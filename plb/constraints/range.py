@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plb.arrays import Int
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 LARGEST_SUM = 2**31 - 2
 """Largest sum of peaks, in steps, that a node may reach; a coarser step leaves more room."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plb.arrays import Bool, Int
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 from plb.arrays import Int, Problem, Solution
 from plb.errors import InvalidValueError
-from plb.kernel import Kernel
+from plb.compiler import Kernel
 
 if TYPE_CHECKING:
     from plb.configuration import Configuration, Proposal

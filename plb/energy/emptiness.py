@@ -9,7 +9,7 @@ over all of them. With p the share of its capacity by which a picked node is abo
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Problem, Solution
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 _REWARD = 2.0
 """What an empty node is worth; half of it for being so quite, not almost."""

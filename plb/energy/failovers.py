@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.arrays import Int, Int32, UInt8
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 
 @kernel(inline=True)

@@ -7,7 +7,7 @@ held-out node changes, so that no rounding error can gather.
 from __future__ import annotations
 
 from plb.arrays import Float, Int
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 
 @kernel(inline=True)

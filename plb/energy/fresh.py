@@ -26,7 +26,7 @@ from plb.energy.peaks import PeakSums, peak_sums
 from plb.energy.score import PLAIN_SPREAD
 from plb.energy.spread import change_domains, counted_as, local_score, spread
 from plb.energy.timeline import count_lasting, stand_in_list
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.model import Role
 
 _PRIMARY = int(Role.PRIMARY)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from plb.arrays import NOWHERE, Bool, Float, Int
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 
 @kernel(inline=True)

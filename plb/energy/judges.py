@@ -6,7 +6,7 @@ The columns stand where `plb.energy.failovers` has the peaks of K repetitions, s
 from __future__ import annotations
 
 from plb.arrays import Float, Int, Int32, Problem, Solution
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.risk.judges import judge_node
 
 

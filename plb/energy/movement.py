@@ -7,7 +7,7 @@ other's node count as one swap of roles.
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.model import Role
 
 _PRIMARY = int(Role.PRIMARY)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.arrays import Int, Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 UNITS = 2**20
 """An overload of 1 in one repetition: as much again as the threshold."""

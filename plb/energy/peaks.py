@@ -13,7 +13,7 @@ from plb.energy.failovers import count_violations
 from plb.energy.judges import judge_nodes
 from plb.energy.overload import overload_of
 from plb.energy.score import W_OVERLOAD
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 
 @attrs.frozen(eq=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.risk.anchoring import GROWTH, INITIAL, LEVEL
 
 

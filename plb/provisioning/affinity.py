@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from plb.arrays import Int, Int32
 from plb.errors import ConflictError
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.whole_numbers import array_of, whole_numbers
 
 ANY_NUMBER = 2**31 - 1

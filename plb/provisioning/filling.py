@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import Float, Int, Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.packing import Packing, note_place, take

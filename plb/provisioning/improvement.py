@@ -15,7 +15,7 @@ from plb.provisioning.neighbourhood import MOST_CLEARED, Clearing, Site, no_clea
 from plb.provisioning.packing import Packing
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.workbench import Tell, Workbench
-from plb.uniform import Stream
+from plb.compiler import Stream
 
 NAME = "Improved"
 TEMPERATURE = 1e-3

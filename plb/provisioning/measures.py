@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import Float, Int, Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 EPSILON = 0.01
 """ε of the exponential weights: "a small number" in [3], this in its authors' programs."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import Bool, Float, Int, Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.homes import Homes, note_away, vacant

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import Bool, Int, UInt8
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import FULL_NODES, Wanted, place_first
 from plb.provisioning.packing import NO_ROOM, STOPPED, Packing, count_full, drop_full, fitting

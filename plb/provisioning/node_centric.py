@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.filling import Filling, count_node, drop_done, leave_node, place_on_node, score_of, set_weights

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import Float, Float32, Int, Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
 
 NO_ROOM = -1

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import Float, Float32, Int, Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import FULL_NODES, Wanted
 from plb.provisioning.measures import EPSILON, EXPONENTIAL, EXTENDED_SUM, MAX, SURROGATE

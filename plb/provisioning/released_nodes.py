@@ -12,7 +12,7 @@ L applications, D dimensions.
 
 from __future__ import annotations
 
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.filling import Filling, count_node, leave_node, place_on_node, score_of, set_weights

@@ -27,7 +27,7 @@ from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
 from plb.provisioning.settling import place_missing, stay
 from plb.provisioning.standing import NOTHING, nobody_standing
 from plb.provisioning.workbench import Tell, Workbench, order_of, say_nothing
-from plb.uniform import Stream
+from plb.compiler import Stream
 from plb.validation import check_count, check_kind
 
 NAME = "Replanned"

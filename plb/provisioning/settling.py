@@ -6,7 +6,7 @@ L applications, N nodes, P rows of a plan.
 from __future__ import annotations
 
 from plb.arrays import Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.neighbourhood import (
     Clearing,
     Site,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.provisioning.packing import Packing, take
 
 NOTHING = -1

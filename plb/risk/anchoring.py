@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from plb.arrays import Float, Float32, Int, Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.risk.demand import LARGEST_LEVEL
 
 # Positions in curves

@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from plb.arrays import Float, Int
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.risk.estimators import Gaussian, samples_needed
 from plb.risk.judges import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
 from plb.risk.peaks.predictors import (

@@ -11,7 +11,7 @@ import hashlib
 
 import numpy as np
 
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.validation import check_count, check_name
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

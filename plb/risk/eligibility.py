@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from plb.arrays import Float, Float32, Int
 from plb.errors import ConflictError
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.model import Role
 from plb.risk.demand import DemandHistory
 

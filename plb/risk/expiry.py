@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from plb.arrays import Bool, Float, Int
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.risk.sampling import NONE, Array
 
 

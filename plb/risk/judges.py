@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from plb.arrays import Float, Int, Int32
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 GAUSSIAN, POINT, N_SIGMA, PERCENTILE = range(4)
 KIND, FIRST, LAST, PARAMETER, CAP = range(5)

@@ -17,7 +17,7 @@ import numpy as np
 
 from plb.arrays import Float, Float32, Int, Int32
 from plb.errors import ConflictError
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.risk.demand import DemandHistory
 from plb.risk.interface import ReplicaOutlook
 from plb.risk.sampling import TraceDraws, TraceSampler

@@ -39,7 +39,7 @@ from plb.search.schedule import (
     Settings,
     end_reason_of,
 )
-from plb.uniform import Stream
+from plb.compiler import Stream
 
 THREADED_PROPOSALS = 20_000
 """Below this many proposals a chain, threads cost more than they gain."""

@@ -8,10 +8,10 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal
-from plb.uniform import Stream, uniform
+from plb.compiler import Stream, uniform
 
 QUICK_DRAWS = 8
 """Random targets tried before all are looked at."""

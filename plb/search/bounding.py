@@ -8,7 +8,7 @@ import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
 from plb.constraints import BUDGETS, JOINING, RULES, Rule
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.proposal import refusal
 

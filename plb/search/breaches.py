@@ -9,7 +9,7 @@ from plb.arrays import NOWHERE, Bool, Problem, Solution
 from plb.constraints import Rule
 from plb.constraints.affinity import parts_from_parent
 from plb.constraints.domains import stands_wrongly
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 _CAPACITY = int(Rule.CAPACITY)
 _PLACEMENT = int(Rule.PLACEMENT)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Float, Int, Problem, Solution
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.check import are_siblings
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.search.attempts import Attempt, try_move, undo_attempt
 from plb.search.correcting import SPREADING, siblings_correct
 from plb.search.drawing import Choice, draw_proposal
@@ -48,7 +48,7 @@ from plb.search.schedule import (
     first_temperature,
 )
 from plb.search.transition import apply_proposal, present_energy
-from plb.uniform import Stream, uniform
+from plb.compiler import Stream, uniform
 
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from plb.arrays import NOWHERE, Problem, Solution
 from plb.constraints import Rule
 from plb.constraints.domains import excess_in_domain, stands_wrongly
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.search.attempts import Attempt, random_target, try_move
-from plb.uniform import Stream
+from plb.compiler import Stream
 
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)

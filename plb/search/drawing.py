@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from plb.arrays import DISPLACED, NOWHERE, Int, Problem, Solution
 from plb.constraints.check import are_siblings
-from plb.kernel import kernel
-from plb.prefetch import fetch
+from plb.compiler import kernel
+from plb.compiler import fetch
 from plb.search.guiding import draw_worth_moving, draw_worth_reaching, is_worth_swapping
-from plb.uniform import Coming, Stream, uniform
+from plb.compiler import Coming, Stream, uniform
 
 ROWS_IN_CACHE = 10_000
 """Up to this many rows, the arrays of a search stay in the cache."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.energy.spread import counted_as
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.model import Role
-from plb.uniform import Stream, uniform
+from plb.compiler import Stream, uniform
 
 GUIDED_DRAWS = 16
 """Draws of a replica or a node after which a guided step gives up."""

@@ -16,7 +16,7 @@ from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
 from plb.constraints import Rule
 from plb.constraints.affinity import FREE, parts_from_parent
 from plb.constraints.domains import ANY, EVEN
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.model import Role
 from plb.search.siblings import siblings_of
 from plb.state import ClusterState

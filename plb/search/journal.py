@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from plb.arrays import Float, Int, Problem, Solution
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.search.own.compiled import Carried, carry_out, copy_values
 from plb.search.schedule import BEST_ENERGY, ENERGY, JOURNAL
 

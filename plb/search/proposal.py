@@ -28,7 +28,7 @@ from plb.energy.score import (
     TERM_NAMES,
     energy_of,
 )
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.search.transition import (
     apply_proposal,
     evaluates_risk,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.constraints import Rule
 from plb.constraints.domains import breaks_spread
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.search.proposal import refusal
 
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)

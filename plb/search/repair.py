@@ -25,7 +25,7 @@ from plb.search.own.policy import repair_by_policy
 from plb.search.own.repair import mend
 from plb.search.siblings import siblings_of
 from plb.search.transition import present_energy
-from plb.uniform import Stream
+from plb.compiler import Stream
 
 
 def repair(

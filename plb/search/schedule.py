@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from plb.arrays import Float
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.search.budget import EndReason
 
 # Positions in a schedule: where a chain stands

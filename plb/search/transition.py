@@ -34,7 +34,7 @@ from plb.energy.overload import overload_with
 from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, W_OVERLOAD, energy_of
 from plb.energy.spread import change_spread, spread
 from plb.energy.timeline import count_lasting, leave_list, stand_in_list
-from plb.kernel import kernel
+from plb.compiler import kernel
 
 
 @kernel(inline=True)

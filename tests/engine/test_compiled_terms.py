@@ -13,7 +13,7 @@ from plb import CheckFailedError, InvalidValueError
 from plb.arrays import NOWHERE
 from plb.constraints.compiled import CompiledConstraint
 from plb.energy.compiled import CompiledTerm
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.registry import register_constraint, register_term
 from plb.testing import Invariant, busy_clusters, machine_of
 
@@ -200,7 +200,7 @@ def test_plan_tells_what_compiled_terms_and_constraints_did():
 
 def test_kernel_that_is_none_is_refused():
     """The message names the term."""
-    with pytest.raises(InvalidValueError, match=r"plain_function: keep = .*plb.kernel.kernel"):
+    with pytest.raises(InvalidValueError, match=r"plain_function: keep = .*plb.compiler.kernel"):
         four_nodes(own_terms={"plain_function": 1.0}).balance()
 
 

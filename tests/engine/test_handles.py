@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.kernel import by_pointer, kernel
+from plb.compiler import by_pointer, kernel
 
 from .strategies import examples
 

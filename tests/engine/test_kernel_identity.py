@@ -11,8 +11,8 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from plb.kernel import _cache_directory, kernel
-from plb.kernel_identity import identity_of
+from plb.compiler import _cache_directory, kernel
+from plb.compiler.identity import identity_of
 from plb.search.transition import present_energy
 
 
@@ -80,7 +80,7 @@ def test_kernels_of_plb_are_known_by_its_sources():
 
 SCRIPT = """
 import sys
-from plb.kernel import kernel
+from plb.compiler import kernel
 STEP = int(sys.argv[1])
 def made(number):
     inner = kernel(lambda x: x * number)

@@ -18,7 +18,7 @@ from plb.provisioning.neighbourhood import Site, no_clearing
 from plb.provisioning.packing import Packing
 from plb.provisioning.running import first_fit_plan
 from plb.provisioning.workbench import Workbench
-from plb.uniform import Stream
+from plb.compiler import Stream
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
 

@@ -9,7 +9,7 @@ by the same kernels in the same order. Shapes: N samples, S steps; `bounds` (S +
 from __future__ import annotations
 
 from plb.arrays import Float, Int
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.risk.peaks.windows import (
     interpolated,
     mean_and_deviations,

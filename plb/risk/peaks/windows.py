@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from plb.arrays import Float, Int
-from plb.kernel import kernel
+from plb.compiler import kernel
 from plb.risk.peaks.predictors import MachinePercentile, NSigma
 
 MEAN_AND_DEVIATIONS, PERCENTILE = 0, 1

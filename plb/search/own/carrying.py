@@ -10,8 +10,8 @@ import numpy as np
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.constraints.compiled import CompiledConstraint
 from plb.energy.compiled import NO_SUMS, CompiledTerm
-from plb.errors import CheckFailedError, InvalidValueError
-from plb.kernel import Kernel
+from plb.errors import CheckFailedError, InvalidValueError, KernelError
+from plb.compiler import Kernel
 from plb.search.annealed import new_tally
 from plb.search.own.additions import Additions
 from plb.search.own.compiled import NO_KERNEL, Carried, carried_by_none
@@ -92,18 +92,9 @@ def _addresses(
         if kernel is None:
             continue
         if not isinstance(kernel, Kernel):
-            raise InvalidValueError(one.name, verb, kernel, "a function decorated with `plb.kernel.kernel`")
+            raise InvalidValueError(one.name, verb, kernel, "a function decorated with `plb.compiler.kernel`")
         try:
             found[index] = kernel.address(returning, *arguments)
-        except Exception as error:
-            if not _is_from_numba(error):
-                raise
-            reason = " ".join(str(error).splitlines()[:2])
-            raise InvalidValueError(one.name, verb, kernel, f"a kernel that Numba compiles: {reason}") from error
+        except KernelError as error:
+            raise InvalidValueError(one.name, verb, kernel, f"a kernel that Numba compiles: {error.reason}") from error
     return found
-
-
-def _is_from_numba(error: Exception) -> bool:
-    from numba.core.errors import NumbaError
-
-    return isinstance(error, NumbaError)

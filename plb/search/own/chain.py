@@ -42,7 +42,7 @@ from plb.search.schedule import (
     first_temperature,
 )
 from plb.search.transition import present_energy
-from plb.uniform import Stream
+from plb.compiler import Stream
 
 PROPOSALS_BETWEEN_LOOKS = 64
 """Proposals between two looks at the clock."""

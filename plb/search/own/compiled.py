@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import NOWHERE, Float, Int, Problem, Solution
-from plb.kernel import CallByAddress, by_pointer, kernel
+from plb.compiler import CallByAddress, by_pointer, kernel
 from plb.search.transition import apply_proposal
 
 NO_KERNEL = 0

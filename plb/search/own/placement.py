@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from plb.arrays import NOWHERE, Int, Problem, Solution
 from plb.configuration import Configuration, Proposal
 from plb.search.own.additions import Additions
-from plb.uniform import Stream
+from plb.compiler import Stream
 
 Place = Callable[[int], Sequence[Proposal]]
 """Places a row and returns what undoes that, to be carried out from the last to the first; none: it has no place."""

@@ -21,7 +21,7 @@ from plb.search.own.placement import place_in_turn
 from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, SCORED
 from plb.search.streams import stream_of
 from plb.search.transition import present_energy
-from plb.uniform import Stream
+from plb.compiler import Stream
 
 
 class Decisions:

@@ -9,7 +9,7 @@ from plb.search.annealed import Annealed
 from plb.search.own.additions import Additions
 from plb.search.own.placement import find_target
 from plb.search.transition import present_energy
-from plb.uniform import Stream
+from plb.compiler import Stream
 
 
 def mend(

@@ -18,16 +18,16 @@ import numba.extending
 import numpy as np
 from llvmlite import ir
 from numba import typeof
-from numba._dispatcher import compute_fingerprint
-from numba.core import types
-from numba.core.datamodel import models
-from numba.core.typing.templates import AttributeTemplate
+
+from plb.compiler.numba_api import AttributeTemplate, OpaqueModel, compute_fingerprint
+
+types: Any = numba.types  # without types of its own
 
 WORDS_PER_FIELD = 16
 """Room for an array of up to four dimensions: data, sizes, shape and strides."""
 
 
-class HandleType(types.Type):
+class HandleType(types.Type):  # type: ignore[misc]
     """The type of a handle to a named tuple of arrays, numbers and switches."""
 
     def __init__(self, members: types.NamedTuple) -> None:
@@ -39,7 +39,7 @@ class Handle:
     """A pointer to the members of a named tuple, which has to live as long."""
 
     def __init__(self, members: Any) -> None:
-        from plb.handle_packing import packer_of
+        from plb.compiler.handle_packing import packer_of
 
         self._numba_type_ = _type_of(members)
         self._words = _words_of(len(members))()
@@ -65,7 +65,7 @@ def _type_of(members: Any) -> HandleType:
 
 
 @numba.extending.register_model(HandleType)
-class _HandleModel(models.OpaqueModel):
+class _HandleModel(OpaqueModel):  # type: ignore[misc]
     """One untyped pointer."""
 
 
@@ -79,10 +79,10 @@ def unbox_address(_: types.Type, handle: Any, c: Any) -> Any:
 
 
 @numba.extending.infer_getattr
-class _HandleAttributes(AttributeTemplate):
+class _HandleAttributes(AttributeTemplate):  # type: ignore[misc]
     key = HandleType
 
-    def generic_resolve(self, kind: HandleType, name: str) -> Any:  # type: ignore[override]  # declared as a value
+    def generic_resolve(self, kind: HandleType, name: str) -> Any:
         fields = kind.members.fields
         return kind.members.types[fields.index(name)] if name in fields else None
 

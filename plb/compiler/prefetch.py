@@ -20,7 +20,7 @@ class Fetch:
 
     @property
     def _numba_type_(self) -> Any:
-        from plb.prefetching import type_of_fetch
+        from plb.compiler.prefetching import type_of_fetch
 
         return type_of_fetch()
 

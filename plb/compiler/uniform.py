@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from plb.kernel import ByPointer
+from plb.compiler.kernels import ByPointer
 
 _pointer_of = pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = c_void_p, (py_object, c_char_p)
@@ -48,7 +48,7 @@ class StreamHandle:
 
     @property
     def _numba_type_(self) -> Any:
-        from plb.pcg64 import STREAM
+        from plb.compiler.pcg64 import STREAM
 
         return STREAM
 
@@ -62,7 +62,7 @@ class Uniform:
 
     @property
     def _numba_type_(self) -> Any:
-        from plb.pcg64 import type_of_uniform
+        from plb.compiler.pcg64 import type_of_uniform
 
         return type_of_uniform()
 
@@ -87,7 +87,7 @@ class Coming:
 
     @property
     def _numba_type_(self) -> Any:
-        from plb.pcg64 import type_of_coming
+        from plb.compiler.pcg64 import type_of_coming
 
         return type_of_coming(self.others)
 

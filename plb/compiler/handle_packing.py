@@ -1,4 +1,4 @@
-"""The kernels that take a named tuple member by member: they write it down for `plb.handles.Handle`."""
+"""The kernels that take a named tuple member by member: they write it down for `plb.compiler.handles.Handle`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from plb.handles import write_members
-from plb.kernel import Kernel
+from plb.compiler.handles import write_members
+from plb.compiler.kernels import Kernel
 
 _write: Any = write_members  # an intrinsic takes fewer arguments than its definition
 

@@ -1,4 +1,4 @@
-"""The machine instruction behind `plb.prefetch`.
+"""The machine instruction behind `plb.compiler.prefetch`.
 
 Only imported once something is compiled, since ``import plb`` must load no Numba.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numba
 from llvmlite import ir
-from numba.core import cgutils as code
-from numba.core import types as numba_types
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-cgutils: Any = code  # without types of its own
-types: Any = numba_types
+from plb.compiler.numba_api import cgutils, cpu_target
+
+types: Any = numba.types  # without types of its own
 READ, KEEP_NEAR, DATA = 0, 3, 1
 """Arguments of LLVM's prefetch: for reading, into the nearest cache, of data."""
 
@@ -37,7 +36,7 @@ def _fetch(_: Any, array: Any, row: Any) -> Any:  # noqa: ARG001  # Numba looks 
 
 @cache
 def type_of_fetch() -> Any:
-    """Return what kernels take `plb.prefetch.fetch` for."""
+    """Return what kernels take `plb.compiler.fetch` for."""
     context = cpu_target.typing_context
     context.refresh()
     return context.resolve_value_type(_fetch)

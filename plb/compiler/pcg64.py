@@ -1,4 +1,4 @@
-"""NumPy's PCG64 as machine code, for `plb.uniform`: a 128-bit linear congruential generator with output XSL-RR.
+"""NumPy's PCG64 as machine code, for `plb.compiler.uniform`: a 128-bit linear congruential generator with output XSL-RR.
 
 Source: O'Neill, "PCG: A family of simple fast space-efficient statistically good algorithms for random number
 generation", 2014, sections 6.3 and 4.3.1 (jumping ahead).
@@ -14,15 +14,13 @@ from typing import Any
 
 import numba.extending
 from llvmlite import ir
-from numba.core import types as numba_types
-from numba.core.datamodel import models
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic, register_model
 
-from plb.handles import unbox_address
-from plb.uniform import Stream
+from plb.compiler.handles import unbox_address
+from plb.compiler.numba_api import OpaqueModel, cpu_target
+from plb.compiler.uniform import Stream
 
-types: Any = numba_types  # without types of its own
+types: Any = numba.types  # without types of its own
 
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 UNIT = 2.0**-53
@@ -33,8 +31,8 @@ _NEXT_DOUBLE = 3
 """Place of the function that draws from [0, 1) in NumPy's ``bitgen_t``, after the state and two other functions."""
 
 
-class StreamType(numba_types.Type):
-    """The type of a `plb.uniform.StreamHandle`."""
+class StreamType(types.Type):
+    """The type of a `plb.compiler.StreamHandle`."""
 
     def __init__(self) -> None:
         super().__init__("Stream")
@@ -44,7 +42,7 @@ STREAM = StreamType()
 
 
 @register_model(StreamType)
-class _StreamModel(models.OpaqueModel):
+class _StreamModel(OpaqueModel):
     """A pointer to NumPy's ``bitgen_t``."""
 
 
@@ -53,13 +51,13 @@ numba.extending.unbox(StreamType)(unbox_address)
 
 @cache
 def type_of_uniform() -> Any:
-    """Return what kernels take `plb.uniform.uniform` for."""
+    """Return what kernels take `plb.compiler.uniform` for."""
     return _type_of(_uniform_in_place() if _is_laid_out_as_known() else _uniform_by_call)
 
 
 @cache
 def type_of_coming(others: int) -> Any:
-    """Return what kernels take a `plb.uniform.Coming` for; where the state cannot be read it always says 0."""
+    """Return what kernels take a `plb.compiler.Coming` for; where the state cannot be read it always says 0."""
     return _type_of(_coming(others) if _is_laid_out_as_known() else _unknown)
 
 

@@ -10,24 +10,32 @@ from functools import cache
 from typing import Any
 
 import numba
-from numba.core import cgutils as code
-from numba.core import types as numba_types
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-cgutils: Any = code  # without types of its own
-types: Any = numba_types
+from plb.compiler.compilation import machine_code
+from plb.compiler.numba_api import NumbaError, cgutils, cpu_target
+from plb.errors import KernelError
+
+types: Any = numba.types  # without types of its own
 typeof: Any = numba.typeof
 _RESULTS: dict[type | None, Any] = {float: types.float64, bool: types.boolean, None: types.none}
 
 
-def compiled_address(dispatcher: Any, returning: type | None, arguments: tuple[object, ...]) -> int:
-    """Return the address of a kernel, compiled for arguments of these kinds and for that kind of result."""
-    signature = _RESULTS[returning](*(typeof(argument) for argument in arguments))
-    dispatcher.compile(signature)
-    compiled = dispatcher.overloads[signature.args]
-    address: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
-    return address
+def compiled_address(
+    function: Callable[..., object], returning: type | None, arguments: tuple[object, ...]
+) -> int:
+    """Return the address of a kernel, compiled for arguments of these kinds and for that kind of result.
+
+    Raises
+    ------
+    KernelError
+        If Numba cannot compile it.
+    """
+    kinds = tuple(typeof(argument) for argument in arguments)
+    try:
+        return machine_code(function, kinds, _RESULTS[returning]).address
+    except NumbaError as error:
+        raise KernelError(f"{function.__module__}.{function.__qualname__}", " ".join(str(error).splitlines()[:2])) from error
 
 
 @cache

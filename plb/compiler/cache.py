@@ -1,0 +1,151 @@
+"""Machine code on disk: one file an entry, under a key that says all that the code was made of.
+
+Files are written whole and then renamed, and carry a checksum, so that a reader finds an entry or none: processes that
+write the same entry at once, a full disk and a damaged file are all harmless.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows has none; processes there may compile the same kernel twice
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger("plb")
+
+SUFFIX = ".kernel"
+FORMAT = b"plb kernel 1\n"
+"""What an entry begins with; its checksum follows."""
+UNUSED_DAYS = 90.0
+"""An entry that nobody has read for so long is removed when another one is written."""
+_CHECKSUM = hashlib.sha256().digest_size
+
+
+class KernelCache:
+    """The entries of one directory.
+
+    Parameters
+    ----------
+    directory
+        Where they lie; None keeps nothing. It need not be writable: what it holds is read all the same.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+        self._can_write = directory is not None
+        self._locks: int | None = None
+
+    def load(self, name: str, key: str) -> bytes | None:
+        """Return an entry, or None where there is none, or none that is whole."""
+        if self.directory is None:
+            return None
+        path = self._path(name, key)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        checksum, data = content[len(FORMAT) : len(FORMAT) + _CHECKSUM], content[len(FORMAT) + _CHECKSUM :]
+        if not content.startswith(FORMAT) or hashlib.sha256(data).digest() != checksum:
+            logger.info("%s is damaged and is made again", path)
+            return None
+        with suppress(OSError):  # such as in a directory that is only readable
+            os.utime(path)
+        return data
+
+    def store(self, name: str, key: str, data: bytes) -> None:
+        """Write an entry; where that is not possible, say so once in this process."""
+        if self.directory is None or not self._can_write:
+            return
+        try:
+            self._remove_unused()
+            self._write(self._path(name, key), FORMAT + hashlib.sha256(data).digest() + data)
+        except OSError as error:
+            self._can_write = False
+            logger.warning(
+                "Compiled kernels cannot be kept in %s (%s); each new process compiles them again. "
+                "Set PLB_CACHE_DIR to a directory with room.",
+                self.directory,
+                error.strerror or error,
+            )
+
+    @contextmanager
+    def alone(self, key: str) -> Iterator[None]:
+        """Wait until no other process makes the entry of a key, and keep others from making it meanwhile.
+
+        Where files cannot be locked nobody waits: two processes may then make the same entry.
+        """
+        place = int(key[:12], 16)
+        file = self._lock_file()
+        locked = False
+        if file is not None:
+            with suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+                locked = True
+        try:
+            yield
+        finally:
+            if file is not None and locked:
+                fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
+
+    def _lock_file(self) -> int | None:
+        """Return the file whose bytes stand for keys; it stays open, as closing it would release every lock."""
+        if self._locks is None and self._can_write and self.directory is not None and fcntl is not None:
+            with suppress(OSError):
+                self.directory.mkdir(parents=True, exist_ok=True)
+                self._locks = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        return self._locks
+
+    def _path(self, name: str, key: str) -> Path:
+        assert self.directory is not None
+        readable = re.sub(r"[^A-Za-z0-9_.]", "_", name)[-80:]
+        return self.directory / f"{readable}-{key[:32]}{SUFFIX}"
+
+    def _write(self, path: Path, content: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.stem}-{os.getpid()}.part")  # one thread of a process writes at a time
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
+
+    @cache  # noqa: B019  # once in a process
+    def _remove_unused(self) -> None:
+        """Remove entries that nobody has read for long, and what processes that were killed left behind."""
+        assert self.directory is not None
+        before = time.time() - UNUSED_DAYS * 86_400.0
+        for pattern in (f"*{SUFFIX}", "*.part"):
+            for path in self.directory.glob(pattern):
+                with suppress(OSError):
+                    if path.stat().st_mtime < before:
+                        path.unlink()
+
+
+def cache_directory() -> Path | None:
+    """Return where machine code is kept: ``PLB_CACHE_DIR``, or below the user's cache; None where there is no home."""
+    chosen = os.environ.get("PLB_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        return Path(caches).expanduser() / "plb"
+    except RuntimeError:  # there is no home
+        return None
+
+
+@cache
+def kernel_cache() -> KernelCache:
+    """Return the cache of this process."""
+    return KernelCache(cache_directory())

@@ -1,0 +1,328 @@
+"""From Python functions to machine code: parts, entries and the module that is optimised.
+
+Numba translates each kernel to LLVM once and leaves it at that: a *part*. A kernel that Python calls, or that is called
+by its address, is an *entry*: its module takes in the parts that it calls, directly or not, and is optimised and
+translated as a whole. So no function is optimised more than once an entry, and small ones are inlined where they are
+used. The machine code of an entry is kept on disk under `key_of` (`plb.compiler.cache`).
+
+Only imported once a kernel is needed, since ``import plb`` must load no Numba.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import attrs
+import llvmlite
+import numba
+import numpy as np
+from llvmlite.binding import Linkage, ObjectFileRef
+
+from plb.compiler.cache import kernel_cache
+from plb.compiler.clock import COMPILATION
+from plb.compiler.identity import code_of_modules, compiled_with, identity_of
+from plb.compiler.notice import NOTICE
+from plb.compiler.numba_api import (
+    Compiler,
+    CPUDispatcher,
+    JITCodeLibrary,
+    cpu_target,
+    create_pass_builder,
+    global_compiler_lock,
+    make_function,
+    normalize_signature,
+)
+
+OPTIONS = {
+    "nopython": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
+"""Options of Numba for every kernel; the last one turns reference counting off."""
+LEVEL = 2
+"""Level of LLVM's optimisation: at 3 kernels are as fast, at 1 loops are not vectorised."""
+MAKES_CODE = tuple(
+    f"{__package__}.{name}" for name in ("addresses", "compilation", "handles", "handle_packing", "pcg64", "prefetching")
+)
+"""Modules of which every entry is made."""
+
+_settings: Any = numba.config
+_types: Any = numba.types
+
+
+@attrs.frozen(eq=False)
+class MachineCode:
+    """An entry that can be called.
+
+    Parameters
+    ----------
+    entry_point
+        The function that Python calls.
+    address
+        Where kernels find it.
+    """
+
+    entry_point: Any
+    address: int
+
+
+@attrs.frozen(eq=False)
+class Stored:
+    """What is kept of an entry: its object file, and what a process needs to use it."""
+
+    object_file: bytes
+    function: str
+    """Symbol that kernels call."""
+    wrapper: str
+    """Symbol that Python calls."""
+    environments: tuple[Any, ...]
+    """Constants of Python objects that the code refers to; that of the entry comes first."""
+    preparations: tuple[Callable[[], None], ...]
+    """What Numba has to do before the code runs."""
+
+
+@cache
+def entry_of(function: Callable[..., Any]) -> Any:
+    """Return what compiles a function for calls from Python; where nothing is compiled, the function."""
+    return function if _settings.DISABLE_JIT else Entry(function)
+
+
+@cache
+def part_of(function: Callable[..., Any], inline: bool) -> Any:
+    """Return what translates a function for calls from other kernels."""
+    return Part(function, inline)
+
+
+class Entry(CPUDispatcher):  # type: ignore[misc]  # Numba is untyped
+    """A kernel as Python calls it: for new types of arguments its machine code is loaded or made."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, targetoptions=OPTIONS, pipeline_class=_EntryPasses)
+
+    def _compilation_chain_init_hook(self) -> None:
+        """Do nothing: extensions of Numba are loaded for a compilation, not for code from the cache."""
+
+    def compile(self, signature: Any) -> Any:
+        """Return the function for these types of arguments."""
+        arguments, _ = normalize_signature(signature)
+        with global_compiler_lock:
+            if arguments not in self.overloads:
+                code = machine_code(self.py_func, arguments)
+                self._insert([kind._code for kind in arguments], code.entry_point, False)
+                self.overloads[arguments] = code
+            return self.overloads[arguments].entry_point
+
+
+class Part(CPUDispatcher):  # type: ignore[misc]
+    """A kernel as other kernels call it: it has a signature and a module, and no machine code."""
+
+    def __init__(self, function: Callable[..., Any], inline: bool) -> None:
+        options = OPTIONS | {"forceinline": inline, "no_cpython_wrapper": True}
+        super().__init__(function, targetoptions=options, pipeline_class=_PartPasses)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Resolve a call; constants count by their type, or each would be translated for itself."""
+        plain = _types.unliteral
+        return super().get_call_template([plain(kind) for kind in args], {name: plain(kws[name]) for name in kws})
+
+    def compile(self, signature: Any) -> Any:
+        """Translate the function for these types of arguments."""
+        arguments, _ = normalize_signature(signature)
+        if arguments not in self.overloads:
+            self.overloads[arguments] = self._compiler.compile(arguments, None)
+        return self.overloads[arguments].entry_point
+
+
+def machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any = None) -> MachineCode:
+    """Load or make the code of a function for these types of arguments, and for a type of result where one is given."""
+    with global_compiler_lock, COMPILATION.running():
+        key = key_of(function, arguments, returning)
+        if key not in _READY:
+            _READY[key] = _load(function, key) or _make(function, arguments, returning, key)
+        return _READY[key]
+
+
+_READY: dict[str, MachineCode] = {}
+"""The entries of this process by key."""
+
+
+def key_of(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any) -> str:
+    """Return what the machine code of an entry is made of: code, frozen values, types, versions and processor."""
+    parts = (identity_of(function), *map(str, arguments), str(returning), _surroundings())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@cache
+def _surroundings() -> str:
+    """Return versions, processor and what makes code of a kernel."""
+    for module in MAKES_CODE:
+        __import__(module)
+    versions = (platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__)
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    return repr((versions, processor, bool(_settings.BOUNDSCHECK), code_of_modules(MAKES_CODE)))
+
+
+def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
+    """Return an entry from the cache, or None."""
+    data = kernel_cache().load(_name_of(function), key)
+    if data is None:
+        return None
+    stored: Stored = pickle.loads(data)
+    for prepare in stored.preparations:
+        prepare()
+    engine = cpu_target.target_context.codegen()._engine._ee
+    engine.add_object_file(ObjectFileRef.from_data(stored.object_file))
+    engine.finalize_object()
+    return _callable(function, stored, keep=None)
+
+
+def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any, key: str) -> MachineCode:
+    """Compile an entry and keep it; where another process does so at this moment, wait for it."""
+    with kernel_cache().alone(key):
+        loaded = _load(function, key)
+        if loaded is not None:
+            return loaded
+        NOTICE.tell(_name_of(function), len(compiled_with(function)))
+        CPUDispatcher._compilation_chain_init_hook(entry_of(function))
+        result = entry_of(function)._compiler.compile(arguments, returning)
+        library = result.library
+        others = result._find_referenced_environments()
+        stored = Stored(
+            library._compiled_object,
+            result.fndesc.llvm_func_name,
+            result.fndesc.llvm_cpython_wrapper_name,
+            (result.environment, *(one for one in others if one is not result.environment)),
+            tuple(library._reload_init),
+        )
+        if not library._dynamic_globals:
+            kernel_cache().store(_name_of(function), key, pickle.dumps(stored))
+    return _callable(function, stored, keep=library)
+
+
+def _callable(function: Callable[..., Any], stored: Stored, keep: object) -> MachineCode:
+    """Return an entry whose code is in memory."""
+    codegen = cpu_target.target_context.codegen()
+    for environment in stored.environments:
+        codegen.set_env(environment.env_name, environment)
+    pointer = codegen._engine.get_function_address(stored.wrapper)
+    module = sys.modules.get(function.__module__, sys.modules[__name__])
+    environment = stored.environments[0]
+    entry_point = make_function(module, function.__name__, function.__doc__ or "", pointer, environment, (keep,))
+    return MachineCode(entry_point, codegen._engine.get_function_address(stored.function))
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+class _Module(JITCodeLibrary):  # type: ignore[misc]
+    """The LLVM module of one function, and which others it calls."""
+
+    def add_llvm_module(self, module: Any) -> None:
+        """Take in what Numba made of the function, as it is."""
+        self._final_module.link_in(module)
+
+    def add_linking_library(self, library: Any) -> None:
+        """Note that the function calls another one."""
+        self._linking_libraries.append(library)
+
+    def called(self) -> Iterator[Any]:
+        """Yield the modules of all that is called, directly or not, each once."""
+        found = dict.fromkeys(self._linking_libraries)
+        waiting = list(found)
+        while waiting:
+            library = waiting.pop()
+            yield library
+            if isinstance(library, _Module):
+                new = dict.fromkeys(one for one in library._linking_libraries if one not in found)
+                found |= new
+                waiting += new
+
+
+class _PartModule(_Module):
+    """The module of a part; it stays as Numba made it."""
+
+    def finalize(self) -> None:
+        """Leave the module to the entries that take it in."""
+        self._raise_if_finalized()
+        self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        return self._final_module
+
+
+class _EntryModule(_Module):
+    """The module of an entry, with those of all parts that it calls."""
+
+    def finalize(self) -> None:
+        """Take in the parts, optimise, and translate."""
+        self._raise_if_finalized()
+        module = self._final_module
+        exported = {function.name for function in module.functions if not function.is_declaration}
+        for library in self.called():
+            self._reload_init.update(library._reload_init)
+            module.link_in(library._get_module_for_linking(), preserve=True)
+        for function in module.functions:
+            # what only this module calls may be changed freely, and shares no name with another module
+            if not function.is_declaration and function.name not in exported:
+                function.linkage = Linkage.internal
+        _optimise(module, self._codegen._tm)
+        module.verify()
+        self._finalize_final_module()
+
+
+def _optimise(module: Any, target_machine: Any) -> None:
+    """Inline and simplify a module: first cheaply, which brings loops into the form that can be vectorised."""
+    builder = create_pass_builder(target_machine, opt=0)
+    passes = builder.getModulePassManager()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_jump_threading_pass()
+    passes.run(module, builder)
+    builder = create_pass_builder(target_machine, opt=LEVEL, loop_vectorize=True)
+    builder.getModulePassManager().run(module, builder)
+
+
+class _Passes(Compiler):  # type: ignore[misc]
+    """Numba's passes, with our kind of module and names of symbols that are the same in every process."""
+
+    module: type[_Module]
+
+    def _compile_bytecode(self) -> Any:
+        identity = self.state.func_id
+        identity.unique_id = self.tag(identity.func)
+        identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
+        self.state.library = self.module(self.state.targetctx.codegen(), identity.func_qualname)
+        self.state.library.enable_object_caching()
+        return super()._compile_bytecode()
+
+    def tag(self, function: Callable[..., Any]) -> str:
+        """Return what tells the function apart from others of its name."""
+        raise NotImplementedError
+
+
+class _EntryPasses(_Passes):
+    module = _EntryModule
+
+    def tag(self, function: Callable[..., Any]) -> str:
+        return key_of(function, self.state.args, self.state.return_type)[:32]
+
+
+class _PartPasses(_Passes):
+    module = _PartModule
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # a part cannot be called from Python; Numba only needs something that stands for it
+        self.state.targetctx.get_executable = lambda *_: object()
+
+    def tag(self, function: Callable[..., Any]) -> str:
+        return identity_of(function)[:32]

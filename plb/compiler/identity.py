@@ -1,0 +1,176 @@
+"""Which machine code a kernel needs: its own code, the code of what it calls, and the values that it freezes.
+
+Numba freezes everything that a function takes from around it. So a kernel is known by its instructions and constants,
+by the values of the names that it reads of its module and of the functions around it, and by the same of every function
+that it calls. Docstrings, comments, annotations and line numbers do not count. The rule is one for the kernels of plb
+and for those of users.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import opcode
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_IS_FUNCTION = 0x0001
+"""Flag of the code of functions; the code of modules and classes does not have it."""
+_HAS_DOCSTRING = 0x4000000
+"""Flag of code with a docstring, from Python 3.13 on."""
+_CONSTANT = frozenset(opcode.hasconst)
+
+
+class Reading(NamedTuple):
+    """A function without what it calls."""
+
+    digest: bytes
+    """Of its name, its instructions, and the values that it freezes."""
+    calls: tuple[Callable[..., object], ...]
+    """The functions that it calls and that are compiled with it."""
+
+
+def identity_of(function: Callable[..., object]) -> str:
+    """Return a text that differs for functions of which other machine code is made."""
+    digest = hashlib.sha256()
+    for one in compiled_with(function):
+        digest.update(reading_of(one).digest)
+    return digest.hexdigest()
+
+
+def compiled_with(function: Callable[..., object]) -> Sequence[Callable[..., object]]:
+    """Return a function and all that it calls, directly or not, each once and in the order of the calls."""
+    found = [function]
+    for one in found:
+        found += [called for called in reading_of(one).calls if called not in found]
+    return found
+
+
+@cache
+def reading_of(function: Any) -> Reading:
+    """Return what a function is by itself, and which functions it calls."""
+    calls: list[Callable[..., object]] = []
+    digest = hashlib.sha256(f"{function.__module__}.{function.__qualname__}".encode())
+    codes = list(_codes(function.__code__))
+    for code in codes:
+        digest.update(_instructions(code))
+    names = sorted({name for code in codes for name in code.co_names})
+    seen: set[int] = set()
+    for name, value in _read_around(function, names):
+        digest.update(name.encode())
+        for part in _value(value, names, calls, seen):
+            digest.update(hashlib.sha256(part).digest())
+    return Reading(digest.digest(), tuple(dict.fromkeys(calls)))
+
+
+def code_of_modules(names: Iterable[str]) -> str:
+    """Return a text that differs where a function of these modules does something else, or a constant has changed.
+
+    Parameters
+    ----------
+    names
+        Modules that are loaded.
+    """
+    digest = hashlib.sha256()
+    for name in names:
+        module = sys.modules[name]
+        for part in _codes(_code_of_module(module)):
+            if part.co_flags & _IS_FUNCTION:
+                digest.update(_instructions(part))
+        for key, value in sorted(vars(module).items(), key=lambda item: item[0]):
+            if key.isupper() and isinstance(value, int | float | str | bytes | tuple | frozenset):
+                digest.update(f"{key}={_constant(value)}".encode())
+    return digest.hexdigest()
+
+
+def _code_of_module(module: ModuleType) -> CodeType:
+    loader: Any = module.__spec__.loader if module.__spec__ else None
+    code: CodeType = loader.get_code(module.__name__)
+    return code
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and those within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _instructions(code: CodeType) -> bytes:
+    """Return what a code object does.
+
+    Constants are written out where they are used, so a docstring neither counts nor shifts the constants behind it.
+    """
+    raw = code.co_code
+    constants: list[str] = []
+    others = bytearray(raw)
+    for position in range(0, len(raw), 2):
+        if raw[position] in _CONSTANT:
+            number = raw[position + 1]
+            if position and raw[position - 2] == opcode.EXTENDED_ARG:
+                number |= raw[position - 1] << 8
+            constants.append(_constant(code.co_consts[number]))
+            others[position + 1] = 0
+    names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    shape = (code.co_argcount, code.co_kwonlyargcount, code.co_flags & ~_HAS_DOCSTRING)
+    return repr((bytes(others), constants, names, shape)).encode()
+
+
+def _is_of_library(function: Callable[..., object]) -> bool:
+    """Tell whether a function belongs to what is known by its version: Python, NumPy or Numba."""
+    package = function.__module__.partition(".")[0]
+    return package in ("numpy", "numba") or package in sys.stdlib_module_names - {"__main__"}
+
+
+def _constant(value: object) -> str:
+    """Return a constant as a text that is the same in every process."""
+    if isinstance(value, CodeType):
+        return "code"
+    if isinstance(value, frozenset):
+        return f"{{{sorted(map(_constant, value))}}}"
+    if isinstance(value, tuple):
+        return f"({[_constant(item) for item in value]})"
+    return f"{type(value).__qualname__}:{value!r}"
+
+
+def _read_around(function: Any, names: Sequence[str]) -> Iterator[tuple[str, object]]:
+    """Yield what a function finds around it by name: in its module, and in the functions that it stands in."""
+    for name in names:
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield name, cell.cell_contents
+    yield "", function.__defaults__
+
+
+def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]], seen: set[int]) -> Iterator[bytes]:
+    """Yield what is frozen of a value, and note the functions in it; of a module or class, what `names` take from it."""
+    kind = type(value)
+    yield kind.__qualname__.encode()
+    if isinstance(value, ModuleType | type):
+        yield value.__name__.encode()
+        yield repr(getattr(value, "_fields", None)).encode()
+        if id(value) not in seen:
+            seen.add(id(value))
+            found = vars(value).get if isinstance(value, ModuleType) else partial(getattr, value)
+            for name in names:
+                yield from _value(found(name, None), names, calls, seen)
+    elif isinstance(function := getattr(value, "py_func", value), FunctionType):
+        yield f"{function.__module__}.{function.__qualname__} {getattr(value, 'inline', None)}".encode()
+        if not _is_of_library(function):
+            calls.append(function)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _value(item, names, calls, seen)
+    elif isinstance(value, np.ndarray):
+        yield repr((value.dtype, value.shape)).encode()
+        yield value.tobytes()
+    elif kind.__repr__ is object.__repr__:  # which would tell where it lies in memory
+        yield f"{kind.__module__}.{sorted(getattr(value, '__dict__', {}).items())!r}".encode()
+    else:
+        yield getattr(value, "__qualname__", repr(value)).encode()

@@ -1,0 +1,156 @@
+"""The decorator for compiled functions, and what kernels can take as arguments.
+
+``import plb`` must load no Numba, so a kernel is compiled when it is first called: see `plb.compiler.compilation`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Members = TypeVar("Members")
+
+
+@overload
+def kernel(function: Callable[Arguments, Result], /) -> Kernel[Arguments, Result]: ...
+@overload
+def kernel(*, inline: bool) -> Callable[[Callable[Arguments, Result]], Kernel[Arguments, Result]]: ...
+def kernel(function: Any = None, /, *, inline: bool = False) -> Any:
+    """Compile a function with Numba on its first call, without the interpreter lock, and keep the machine code.
+
+    Kernels may call kernels. They allocate nothing and return numbers: Numba's reference counting is off, because it
+    would cost more than the arithmetic. A kernel is compiled again where its own code, the code of a kernel that it
+    calls, a value that it froze, a version or the processor changed. Set ``PLB_CACHE_DIR`` to choose where the machine
+    code is kept. With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python.
+
+    Parameters
+    ----------
+    inline
+        True for a small function of the innermost loop: it is compiled into its callers, since handing over the many
+        arrays of a search would cost more than the function itself.
+    """
+    if function is None:
+        return lambda decorated: Kernel(decorated, inline)
+    return Kernel(function, inline)
+
+
+class ByPointer:
+    """What kernels take by one pointer: a named tuple of arrays, see `plb.compiler.handles`, or a `Stream`."""
+
+    @cached_property
+    def handle(self) -> Any:
+        """The pointer that kernels get."""
+        from plb.compiler.handles import Handle
+
+        return Handle(self)
+
+
+def by_pointer(kind: type[Members]) -> type[Members]:
+    """Let kernels take a named tuple of arrays by one pointer; its members must not be replaced."""
+    return cast(
+        "type[Members]",
+        type(kind.__name__, (ByPointer, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__}),
+    )
+
+
+class Kernel(Generic[Arguments, Result]):
+    """A function that is compiled when first needed; `py_func` is the plain Python one."""
+
+    def __init__(self, function: Callable[Arguments, Result], inline: bool) -> None:
+        self.py_func = function
+        self.inline = inline
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        """Call the compiled function; arguments that go by pointer are handed over so."""
+        dispatcher = self.dispatcher
+        handed: Sequence[Any] = args
+        if dispatcher is not self.py_func:
+            handed = [value.handle if isinstance(value, ByPointer) else value for value in args]
+        return cast("Result", dispatcher(*handed, **kwargs))
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.py_func.__qualname__}>"
+
+    def __deepcopy__(self, _: object) -> Kernel[Arguments, Result]:
+        """Return the kernel itself: like a function, it is the same wherever it is."""
+        return self
+
+    def __reduce__(self) -> str:
+        """Be pickled by name, like a function."""
+        return self.py_func.__qualname__
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """What compiles the kernel for calls from Python; where nothing is compiled, the plain function."""
+        if _is_disabled():
+            return self.py_func
+        from plb.compiler.compilation import entry_of
+
+        return entry_of(self.py_func)
+
+    def address(self, returning: type | None, *arguments: object) -> int:
+        """Return the address under which a `CallByAddress` finds the kernel, compiled for these arguments.
+
+        Parameters
+        ----------
+        returning
+            float, bool or None.
+        arguments
+            Values of the kinds that the kernel will get.
+
+        Raises
+        ------
+        KernelError
+            If the kernel cannot be compiled for such arguments.
+        """
+        if self.dispatcher is self.py_func:
+            _UNCOMPILED[id(self)] = self
+            return id(self)
+        from plb.compiler.addresses import compiled_address
+
+        handed = tuple(value.handle if isinstance(value, ByPointer) else value for value in arguments)
+        return compiled_address(self.py_func, returning, handed)
+
+    @property
+    def _numba_type_(self) -> Any:
+        # Numba asks a global for this attribute, so that one kernel can call another before either is compiled.
+        from plb.compiler.compilation import part_of
+
+        return part_of(self.py_func, self.inline)._numba_type_
+
+
+_UNCOMPILED: dict[int, Kernel[..., Any]] = {}
+"""What stands for addresses where nothing is compiled."""
+
+
+class CallByAddress:
+    """A call, within a kernel, of a kernel that is known by its address only.
+
+    Parameters
+    ----------
+    returning
+        float, bool or None.
+    """
+
+    def __init__(self, returning: type | None) -> None:
+        self.returning = returning
+
+    def __call__(self, address: int, *arguments: object) -> Any:
+        """Call the kernel where nothing is compiled."""
+        return _UNCOMPILED[int(address)](*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        from plb.compiler.addresses import type_of_call
+
+        return type_of_call(self.returning)
+
+
+def _is_disabled() -> bool:
+    """Tell whether kernels run as plain Python, by the variable of Numba."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")

@@ -1,0 +1,42 @@
+"""Telling those who wait for a compilation what happens, once a process."""
+
+from __future__ import annotations
+
+import logging
+
+logger = logging.getLogger("plb")
+
+SECONDS_A_KERNEL = 0.1
+"""About how long one kernel takes to compile, with its share of the optimisation."""
+
+
+class CompilationNotice:
+    """Says what is compiled: first as a warning, which reaches standard error by default, then as information."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    def tell(self, name: str, kernels: int) -> None:
+        """Say that a kernel is compiled.
+
+        Parameters
+        ----------
+        name
+            The kernel.
+        kernels
+            How many kernels are compiled into it, itself included.
+        """
+        seconds = max(1.0, kernels * SECONDS_A_KERNEL)
+        if self._is_told:
+            logger.info("Compiling %s, about %.0f s", name, seconds)
+            return
+        self._is_told = True
+        logger.warning(
+            "Compiling kernels, which happens once for this version of plb and this processor. The first one is %s, "
+            "about %.0f s; others follow when they are first called. `plb warmup` compiles all of them ahead.",
+            name,
+            seconds,
+        )
+
+
+NOTICE = CompilationNotice()
