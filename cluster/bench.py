@@ -22,6 +22,7 @@ from cluster.bench_first_plan import cold_first_plan_seconds, first_plan_seconds
 from cluster.bench_kernels import arithmetic, score_fully, score_only
 from cluster.timing import fastest
 from plb.arrays import Problem, Solution
+from plb.compiler import Stream
 from plb.constraints import ALL_RULES
 from plb.engine import PlacementAndLoadBalancing
 from plb.problem import start_solution
@@ -30,7 +31,6 @@ from plb.search.budget import Budget
 from plb.search.drawing import Choice
 from plb.search.proposal import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE
 from plb.testing import configuration_of
-from plb.compiler import Stream
 
 SIZES = (40, 400, 4_000, 10_000)
 """Numbers of nodes."""

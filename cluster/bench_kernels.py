@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.compiler import Stream, kernel, uniform
 from plb.constraints import NO_REFUSAL
 from plb.energy.failovers import violations_left
 from plb.energy.score import energy_of
-from plb.compiler import kernel
 from plb.search.drawing import Choice, draw_proposal
-from plb.search.proposal import judge, refusal_in_place
+from plb.search.proposal import judge_in_place, refusal_in_place
 from plb.search.transition import (
     fragmentation_of_proposal,
     imbalance_of_proposal,
@@ -18,7 +18,6 @@ from plb.search.transition import (
     present_energy,
     violations_at_target,
 )
-from plb.compiler import Stream, uniform
 
 
 @kernel(inline=True)
@@ -50,7 +49,7 @@ def score_only(
         if row == NOWHERE:
             continue
         highest = energy - temperature * math.log(1.0 - uniform(rng))
-        accepted += judge(problem, solution, highest, row, target, partner, tally) < math.inf
+        accepted += judge_in_place(problem, solution, highest, row, target, partner, tally) < math.inf
     return accepted
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from racks import BusyRacks, plan_of, rack_of
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.compiler import kernel
 from plb.configuration import Configuration
 from plb.energy.compiled import CompiledTerm
-from plb.compiler import kernel
 from plb.registry import register_term
 from plb.testing import counterexample
 

@@ -21,9 +21,7 @@ typeof: Any = numba.typeof
 _RESULTS: dict[type | None, Any] = {float: types.float64, bool: types.boolean, None: types.none}
 
 
-def compiled_address(
-    function: Callable[..., object], returning: type | None, arguments: tuple[object, ...]
-) -> int:
+def compiled_address(function: Callable[..., object], returning: type | None, arguments: tuple[object, ...]) -> int:
     """Return the address of a kernel, compiled for arguments of these kinds and for that kind of result.
 
     Raises
@@ -35,7 +33,9 @@ def compiled_address(
     try:
         return machine_code(function, kinds, _RESULTS[returning]).address
     except NumbaError as error:
-        raise KernelError(f"{function.__module__}.{function.__qualname__}", " ".join(str(error).splitlines()[:2])) from error
+        raise KernelError(
+            f"{function.__module__}.{function.__qualname__}", " ".join(str(error).splitlines()[:2])
+        ) from error
 
 
 @cache

@@ -3,7 +3,8 @@
 Numba translates each kernel to LLVM once and leaves it at that: a *part*. A kernel that Python calls, or that is called
 by its address, is an *entry*: its module takes in the parts that it calls, directly or not, and is optimised and
 translated as a whole. So no function is optimised more than once an entry, and small ones are inlined where they are
-used. The machine code of an entry is kept on disk under `key_of` (`plb.compiler.cache`).
+used. A shared kernel is an entry, too: other entries call it by its symbol. The machine code of an entry is kept on disk
+under `key_of` (`plb.compiler.cache`).
 
 Only imported once a kernel is needed, since ``import plb`` must load no Numba.
 """
@@ -16,6 +17,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import attrs
@@ -27,6 +29,7 @@ from llvmlite.binding import Linkage, ObjectFileRef
 from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
 from plb.compiler.identity import code_of_modules, compiled_with, identity_of
+from plb.compiler.kernels import SHARED
 from plb.compiler.notice import NOTICE
 from plb.compiler.numba_api import (
     Compiler,
@@ -50,12 +53,53 @@ OPTIONS = {
 LEVEL = 2
 """Level of LLVM's optimisation: at 3 kernels are as fast, at 1 loops are not vectorised."""
 MAKES_CODE = tuple(
-    f"{__package__}.{name}" for name in ("addresses", "compilation", "handles", "handle_packing", "pcg64", "prefetching")
+    f"{__package__}.{name}"
+    for name in ("addresses", "compilation", "handles", "handle_packing", "pcg64", "prefetching")
 )
 """Modules of which every entry is made."""
 
 _settings: Any = numba.config
 _types: Any = numba.types
+
+
+@attrs.frozen(eq=False)
+class SharedCall:
+    """A shared kernel that an entry calls: enough to find its code, and to make it where there is none."""
+
+    module: str
+    name: str
+    kinds: tuple[str, ...]
+    """Types of its arguments."""
+    returning: str
+    """Type of its result; where that has changed, the caller is compiled again."""
+    arguments: bytes
+    """The types of its arguments, pickled; only read where the kernel has to be compiled."""
+
+    def function(self) -> Callable[..., Any]:
+        """Return the function of the kernel."""
+        found: Callable[..., Any] = getattr(import_module(self.module), self.name).py_func
+        return found
+
+
+@attrs.frozen(eq=False)
+class Stored:
+    """What is kept of an entry: its object file, and what a process needs to use it."""
+
+    object_file: bytes
+    function: str
+    """Symbol that kernels call."""
+    wrapper: str
+    """Symbol that Python calls."""
+    returning: str
+    """Type of its result."""
+    descriptor: bytes
+    """How kernels call it, pickled."""
+    environments: tuple[Any, ...]
+    """Constants of Python objects that the code refers to; that of the entry comes first."""
+    preparations: tuple[Callable[[], None], ...]
+    """What Numba has to do before the code runs."""
+    calls: tuple[SharedCall, ...]
+    """Shared kernels that have to be in memory before the code is."""
 
 
 @attrs.frozen(eq=False)
@@ -68,25 +112,13 @@ class MachineCode:
         The function that Python calls.
     address
         Where kernels find it.
+    stored
+        What is kept of it.
     """
 
     entry_point: Any
     address: int
-
-
-@attrs.frozen(eq=False)
-class Stored:
-    """What is kept of an entry: its object file, and what a process needs to use it."""
-
-    object_file: bytes
-    function: str
-    """Symbol that kernels call."""
-    wrapper: str
-    """Symbol that Python calls."""
-    environments: tuple[Any, ...]
-    """Constants of Python objects that the code refers to; that of the entry comes first."""
-    preparations: tuple[Callable[[], None], ...]
-    """What Numba has to do before the code runs."""
+    stored: Stored
 
 
 @cache
@@ -98,7 +130,7 @@ def entry_of(function: Callable[..., Any]) -> Any:
 @cache
 def part_of(function: Callable[..., Any], inline: bool) -> Any:
     """Return what translates a function for calls from other kernels."""
-    return Part(function, inline)
+    return SharedPart(function) if function in SHARED else Part(function, inline)
 
 
 class Entry(CPUDispatcher):  # type: ignore[misc]  # Numba is untyped
@@ -137,14 +169,49 @@ class Part(CPUDispatcher):  # type: ignore[misc]
         """Translate the function for these types of arguments."""
         arguments, _ = normalize_signature(signature)
         if arguments not in self.overloads:
-            self.overloads[arguments] = self._compiler.compile(arguments, None)
+            self.overloads[arguments] = self.translated(arguments)
         return self.overloads[arguments].entry_point
+
+    def translated(self, arguments: tuple[Any, ...]) -> Any:
+        """Return the signature and the module for types of arguments, as Numba keeps them."""
+        return self._compiler.compile(arguments, None)
+
+
+class SharedPart(Part):
+    """A shared kernel as other kernels call it: its machine code is that of an entry, found by its symbol."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, inline=False)
+
+    def translated(self, arguments: tuple[Any, ...]) -> Any:
+        """Make the entry, and tell Numba by which symbol it is called."""
+        stored = machine_code(self.py_func, arguments).stored
+        descriptor = pickle.loads(stored.descriptor)
+        call = SharedCall(
+            self.py_func.__module__,
+            self.py_func.__qualname__,
+            tuple(map(str, arguments)),
+            stored.returning,
+            pickle.dumps(arguments),
+        )
+        stand_in = object()
+        cpu_target.target_context.insert_user_function(stand_in, descriptor, [_SharedModule(call)])
+        return _SharedSignature(stand_in, descriptor.restype(*descriptor.argtypes))
+
+
+@attrs.frozen(eq=False)
+class _SharedSignature:
+    """What Numba asks of a function that has been compiled."""
+
+    entry_point: object
+    signature: Any
+    objectmode: bool = False
 
 
 def machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any = None) -> MachineCode:
     """Load or make the code of a function for these types of arguments, and for a type of result where one is given."""
     with global_compiler_lock, COMPILATION.running():
-        key = key_of(function, arguments, returning)
+        key = key_of(function, tuple(map(str, arguments)), str(returning))
         if key not in _READY:
             _READY[key] = _load(function, key) or _make(function, arguments, returning, key)
         return _READY[key]
@@ -154,17 +221,17 @@ _READY: dict[str, MachineCode] = {}
 """The entries of this process by key."""
 
 
-def key_of(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any) -> str:
+def key_of(function: Callable[..., Any], kinds: tuple[str, ...], returning: str) -> str:
     """Return what the machine code of an entry is made of: code, frozen values, types, versions and processor."""
-    parts = (identity_of(function), *map(str, arguments), str(returning), _surroundings())
+    parts = (identity_of(function), *kinds, returning, _surroundings())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 @cache
 def _surroundings() -> str:
-    """Return versions, processor and what makes code of a kernel."""
+    """Return versions, processor and what makes the code of a kernel."""
     for module in MAKES_CODE:
-        __import__(module)
+        import_module(module)
     versions = (platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__)
     processor = cpu_target.target_context.codegen().magic_tuple()
     return repr((versions, processor, bool(_settings.BOUNDSCHECK), code_of_modules(MAKES_CODE)))
@@ -176,12 +243,23 @@ def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
     if data is None:
         return None
     stored: Stored = pickle.loads(data)
+    if not all(map(_is_at_hand, stored.calls)):
+        return None
     for prepare in stored.preparations:
         prepare()
     engine = cpu_target.target_context.codegen()._engine._ee
     engine.add_object_file(ObjectFileRef.from_data(stored.object_file))
     engine.finalize_object()
     return _callable(function, stored, keep=None)
+
+
+def _is_at_hand(call: SharedCall) -> bool:
+    """Load or make the shared kernel of a call; tell whether it still is what the caller was compiled for."""
+    function = call.function()
+    key = key_of(function, call.kinds, str(None))
+    if key not in _READY:
+        _READY[key] = _load(function, key) or _make(function, pickle.loads(call.arguments), None, key)
+    return _READY[key].stored.returning == call.returning
 
 
 def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any, key: str) -> MachineCode:
@@ -193,14 +271,18 @@ def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: A
         NOTICE.tell(_name_of(function), len(compiled_with(function)))
         CPUDispatcher._compilation_chain_init_hook(entry_of(function))
         result = entry_of(function)._compiler.compile(arguments, returning)
-        library = result.library
+        library, descriptor = result.library, result.fndesc
+        descriptor.typemap = descriptor.calltypes = None  # types of local names, which only the translation needs
         others = result._find_referenced_environments()
         stored = Stored(
-            library._compiled_object,
-            result.fndesc.llvm_func_name,
-            result.fndesc.llvm_cpython_wrapper_name,
+            library._get_compiled_object(),
+            descriptor.llvm_func_name,
+            descriptor.llvm_cpython_wrapper_name,
+            str(descriptor.restype),
+            pickle.dumps(descriptor),
             (result.environment, *(one for one in others if one is not result.environment)),
             tuple(library._reload_init),
+            tuple(library.shared_calls()),
         )
         if not library._dynamic_globals:
             kernel_cache().store(_name_of(function), key, pickle.dumps(stored))
@@ -216,11 +298,18 @@ def _callable(function: Callable[..., Any], stored: Stored, keep: object) -> Mac
     module = sys.modules.get(function.__module__, sys.modules[__name__])
     environment = stored.environments[0]
     entry_point = make_function(module, function.__name__, function.__doc__ or "", pointer, environment, (keep,))
-    return MachineCode(entry_point, codegen._engine.get_function_address(stored.function))
+    return MachineCode(entry_point, codegen._engine.get_function_address(stored.function), stored)
 
 
 def _name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
+
+
+@attrs.frozen
+class _SharedModule:
+    """What stands for the module of a shared kernel in its callers: they only know its symbol."""
+
+    call: SharedCall
 
 
 class _Module(JITCodeLibrary):  # type: ignore[misc]
@@ -233,6 +322,14 @@ class _Module(JITCodeLibrary):  # type: ignore[misc]
     def add_linking_library(self, library: Any) -> None:
         """Note that the function calls another one."""
         self._linking_libraries.append(library)
+
+    def parts(self) -> Iterator[Any]:
+        """Yield the modules of all that becomes part of an entry."""
+        return (library for library in self.called() if not isinstance(library, _SharedModule))
+
+    def shared_calls(self) -> Iterator[SharedCall]:
+        """Yield the calls of shared kernels."""
+        return (library.call for library in self.called() if isinstance(library, _SharedModule))
 
     def called(self) -> Iterator[Any]:
         """Yield the modules of all that is called, directly or not, each once."""
@@ -267,7 +364,7 @@ class _EntryModule(_Module):
         self._raise_if_finalized()
         module = self._final_module
         exported = {function.name for function in module.functions if not function.is_declaration}
-        for library in self.called():
+        for library in self.parts():
             self._reload_init.update(library._reload_init)
             module.link_in(library._get_module_for_linking(), preserve=True)
         for function in module.functions:
@@ -313,7 +410,9 @@ class _EntryPasses(_Passes):
     module = _EntryModule
 
     def tag(self, function: Callable[..., Any]) -> str:
-        return key_of(function, self.state.args, self.state.return_type)[:32]
+        if function in SHARED:
+            return "shared"  # callers are compiled for any version of it
+        return key_of(function, tuple(map(str, self.state.args)), str(self.state.return_type))[:32]
 
 
 class _PartPasses(_Passes):

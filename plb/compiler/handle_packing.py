@@ -27,4 +27,4 @@ def packer_of(kind: type) -> Any:
     """
     function = FunctionType(_pack.__code__, _pack.__globals__, f"pack_{kind.__qualname__}")
     function.__module__ = kind.__module__
-    return Kernel(function, inline=False).dispatcher
+    return Kernel(function).dispatcher

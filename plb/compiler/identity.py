@@ -2,8 +2,8 @@
 
 Numba freezes everything that a function takes from around it. So a kernel is known by its instructions and constants,
 by the values of the names that it reads of its module and of the functions around it, and by the same of every function
-that it calls. Docstrings, comments, annotations and line numbers do not count. The rule is one for the kernels of plb
-and for those of users.
+that it calls, shared kernels aside, which are compiled by themselves. Docstrings, comments, annotations and line
+numbers do not count. The rule is one for the kernels of plb and for those of users.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
                 yield from _value(found(name, None), names, calls, seen)
     elif isinstance(function := getattr(value, "py_func", value), FunctionType):
         yield f"{function.__module__}.{function.__qualname__} {getattr(value, 'inline', None)}".encode()
-        if not _is_of_library(function):
+        if not _is_of_library(function) and not getattr(value, "shared", False):
             calls.append(function)
     elif isinstance(value, tuple):
         for item in value:

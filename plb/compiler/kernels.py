@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from plb.errors import InvalidValueError
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -18,8 +19,10 @@ Members = TypeVar("Members")
 @overload
 def kernel(function: Callable[Arguments, Result], /) -> Kernel[Arguments, Result]: ...
 @overload
-def kernel(*, inline: bool) -> Callable[[Callable[Arguments, Result]], Kernel[Arguments, Result]]: ...
-def kernel(function: Any = None, /, *, inline: bool = False) -> Any:
+def kernel(
+    *, inline: bool = False, shared: bool = False
+) -> Callable[[Callable[Arguments, Result]], Kernel[Arguments, Result]]: ...
+def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = False) -> Any:
     """Compile a function with Numba on its first call, without the interpreter lock, and keep the machine code.
 
     Kernels may call kernels. They allocate nothing and return numbers: Numba's reference counting is off, because it
@@ -32,10 +35,14 @@ def kernel(function: Any = None, /, *, inline: bool = False) -> Any:
     inline
         True for a small function of the innermost loop: it is compiled into its callers, since handing over the many
         arrays of a search would cost more than the function itself.
+    shared
+        True for a larger function at the top level of a module that several kernels call: it is compiled once, by
+        itself, and a change in it compiles none of its callers again. Others become part of every kernel that Python
+        calls and that needs them.
     """
     if function is None:
-        return lambda decorated: Kernel(decorated, inline)
-    return Kernel(function, inline)
+        return lambda decorated: Kernel(decorated, inline=inline, shared=shared)
+    return Kernel(function, inline=inline, shared=shared)
 
 
 class ByPointer:
@@ -60,10 +67,15 @@ def by_pointer(kind: type[Members]) -> type[Members]:
 class Kernel(Generic[Arguments, Result]):
     """A function that is compiled when first needed; `py_func` is the plain Python one."""
 
-    def __init__(self, function: Callable[Arguments, Result], inline: bool) -> None:
+    def __init__(self, function: Callable[Arguments, Result], *, inline: bool = False, shared: bool = False) -> None:
+        update_wrapper(self, function)
         self.py_func = function
         self.inline = inline
-        update_wrapper(self, function)
+        self.shared = shared
+        if shared:
+            if function.__qualname__ != function.__name__:
+                raise InvalidValueError(f"kernel {function.__qualname__}", "shared", shared, "False within a function")
+            SHARED.add(function)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call the compiled function; arguments that go by pointer are handed over so."""
@@ -87,8 +99,6 @@ class Kernel(Generic[Arguments, Result]):
     @cached_property
     def dispatcher(self) -> Any:
         """What compiles the kernel for calls from Python; where nothing is compiled, the plain function."""
-        if _is_disabled():
-            return self.py_func
         from plb.compiler.compilation import entry_of
 
         return entry_of(self.py_func)
@@ -124,6 +134,8 @@ class Kernel(Generic[Arguments, Result]):
         return part_of(self.py_func, self.inline)._numba_type_
 
 
+SHARED: set[Callable[..., object]] = set()
+"""The functions of shared kernels."""
 _UNCOMPILED: dict[int, Kernel[..., Any]] = {}
 """What stands for addresses where nothing is compiled."""
 
@@ -149,8 +161,3 @@ class CallByAddress:
         from plb.compiler.addresses import type_of_call
 
         return type_of_call(self.returning)
-
-
-def _is_disabled() -> bool:
-    """Tell whether kernels run as plain Python, by the variable of Numba."""
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")

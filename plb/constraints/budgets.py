@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, TENTHS, Problem, Solution
-from plb.constraints import NO_REFUSAL, Rule
 from plb.compiler import kernel
+from plb.constraints import NO_REFUSAL, Rule
 
 _MOVES = int(Rule.MOVES)
 _NODE_MOVES = int(Rule.NODE_MOVES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Problem, Solution
+from plb.compiler import kernel
 from plb.constraints import JOINING, NO_REFUSAL, Rule
 from plb.constraints.affinity import FREE, parts_from_parent, was_apart
 from plb.constraints.capacity import overfills
@@ -10,7 +11,6 @@ from plb.constraints.domains import breaks_spread
 from plb.constraints.exclusion import is_excluded, swap_is_excluded
 from plb.constraints.range import exceeds_range
 from plb.constraints.throttling import is_throttled
-from plb.compiler import kernel
 
 # Numba freezes plain module integers, not enum members, into machine code.
 _NODE = int(Rule.NODE)

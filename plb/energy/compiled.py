@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from plb.arrays import Int, Problem, Solution
-from plb.errors import InvalidValueError
 from plb.compiler import Kernel
+from plb.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from plb.configuration import Configuration, Proposal

@@ -18,6 +18,7 @@ from plb.arrays import (
     Problem,
     Solution,
 )
+from plb.compiler import kernel
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy.failovers import mark_violations
@@ -26,7 +27,6 @@ from plb.energy.peaks import PeakSums, peak_sums
 from plb.energy.score import PLAIN_SPREAD
 from plb.energy.spread import change_domains, counted_as, local_score, spread
 from plb.energy.timeline import count_lasting, stand_in_list
-from plb.compiler import kernel
 from plb.model import Role
 
 _PRIMARY = int(Role.PRIMARY)

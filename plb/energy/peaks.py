@@ -9,11 +9,11 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Int, Int32, Problem
+from plb.compiler import kernel
 from plb.energy.failovers import count_violations
 from plb.energy.judges import judge_nodes
 from plb.energy.overload import overload_of
 from plb.energy.score import W_OVERLOAD
-from plb.compiler import kernel
 
 
 @attrs.frozen(eq=False)

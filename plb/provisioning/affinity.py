@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.arrays import Int, Int32
-from plb.errors import ConflictError
 from plb.compiler import kernel
+from plb.errors import ConflictError
 from plb.provisioning.whole_numbers import array_of, whole_numbers
 
 ANY_NUMBER = 2**31 - 1

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.compiler import kernel
+from plb.compiler import Stream, kernel, uniform
 from plb.provisioning.neighbourhood import (
     MOST_CLEARED,
     Clearing,
@@ -27,7 +27,6 @@ from plb.provisioning.neighbourhood import (
 )
 from plb.provisioning.packing import Packing, sort_by
 from plb.provisioning.standing import NOTHING, Standing
-from plb.compiler import Stream, uniform
 
 MOST_OPEN, MOST_OPEN_IN_TURN = 256, 4096
 """Nodes that are looked through for a place, at the most, in the search and where nodes are emptied in turn."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
+from plb.compiler import Stream
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.emptying import MOST_OPEN, Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
@@ -15,7 +16,6 @@ from plb.provisioning.neighbourhood import MOST_CLEARED, Clearing, Site, no_clea
 from plb.provisioning.packing import Packing
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.workbench import Tell, Workbench
-from plb.compiler import Stream
 
 NAME = "Improved"
 TEMPERATURE = 1e-3

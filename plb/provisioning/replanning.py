@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from plb.arrays import Float, Int
+from plb.compiler import Stream
 from plb.errors import ConflictError
 from plb.provisioning.application_centric import Wanted
 from plb.provisioning.emptying import Annealing, empty_in_turn
@@ -27,7 +28,6 @@ from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
 from plb.provisioning.settling import place_missing, stay
 from plb.provisioning.standing import NOTHING, nobody_standing
 from plb.provisioning.workbench import Tell, Workbench, order_of, say_nothing
-from plb.compiler import Stream
 from plb.validation import check_count, check_kind
 
 NAME = "Replanned"

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.arrays import Float, Float32, Int
-from plb.errors import ConflictError
 from plb.compiler import kernel
+from plb.errors import ConflictError
 from plb.model import Role
 from plb.risk.demand import DemandHistory
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import Float, Float32, Int, Int32
-from plb.errors import ConflictError
 from plb.compiler import kernel
+from plb.errors import ConflictError
 from plb.risk.demand import DemandHistory
 from plb.risk.interface import ReplicaOutlook
 from plb.risk.sampling import TraceDraws, TraceSampler

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.arrays import Float, Int8, Int32
-from plb.errors import ConflictError, InvalidValueError
 from plb.compiler import kernel
+from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.risk.counter import repetition_stream, replica_stream, row_hash, row_stream, uniform_index
 from plb.risk.demand import DemandHistory

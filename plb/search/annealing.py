@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Float, Int, Problem, Solution
+from plb.compiler import Stream
 from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed, new_tally
 from plb.search.attempts import new_attempt
@@ -39,7 +40,6 @@ from plb.search.schedule import (
     Settings,
     end_reason_of,
 )
-from plb.compiler import Stream
 
 THREADED_PROPOSALS = 20_000
 """Below this many proposals a chain, threads cost more than they gain."""

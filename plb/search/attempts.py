@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.compiler import Stream, kernel, uniform
 from plb.constraints import NO_REFUSAL
-from plb.compiler import kernel
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal
-from plb.compiler import Stream, uniform
 
 QUICK_DRAWS = 8
 """Random targets tried before all are looked at."""

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
-from plb.constraints import BUDGETS, JOINING, RULES, Rule
 from plb.compiler import kernel
+from plb.constraints import BUDGETS, JOINING, RULES, Rule
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.proposal import refusal
 

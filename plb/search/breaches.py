@@ -6,10 +6,10 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.compiler import kernel
 from plb.constraints import Rule
 from plb.constraints.affinity import parts_from_parent
 from plb.constraints.domains import stands_wrongly
-from plb.compiler import kernel
 
 _CAPACITY = int(Rule.CAPACITY)
 _PLACEMENT = int(Rule.PLACEMENT)

@@ -10,9 +10,9 @@ import math
 from typing import NamedTuple
 
 from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Float, Int, Problem, Solution
+from plb.compiler import Stream, kernel, uniform
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.check import are_siblings
-from plb.compiler import kernel
 from plb.search.attempts import Attempt, try_move, undo_attempt
 from plb.search.correcting import SPREADING, siblings_correct
 from plb.search.drawing import Choice, draw_proposal
@@ -27,6 +27,7 @@ from plb.search.proposal import (
     REJECTED,
     SCORED,
     judge,
+    judge_in_place,
     refusal,
     refusal_in_place,
 )
@@ -48,7 +49,6 @@ from plb.search.schedule import (
     first_temperature,
 )
 from plb.search.transition import apply_proposal, present_energy
-from plb.compiler import Stream, uniform
 
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)
@@ -106,7 +106,7 @@ def anneal(
             end_round(settings, schedule)
 
 
-@kernel
+@kernel(shared=True)
 def _start(
     problem: Problem,
     solution: Solution,
@@ -170,7 +170,7 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
         _step_with_additions(problem, solution, course, carried, Step(row, target, partner, corrects, highest))
         return
     movement = solution.counts[MOVEMENT]
-    after = judge(problem, solution, highest, row, target, partner, tally)
+    after = judge_in_place(problem, solution, highest, row, target, partner, tally)
     if after == REJECTED:
         return
     source = solution.node[row]
@@ -189,7 +189,7 @@ def _has_children(problem: Problem, row: int, partner: int) -> bool:
     return bool(problem.first_child[row] != NOWHERE or (partner != NOWHERE and problem.first_child[partner] != NOWHERE))
 
 
-@kernel
+@kernel(shared=True)
 def _step_with_additions(problem: Problem, solution: Solution, course: Course, carried: Carried, step: Step) -> None:
     """Take a proposal or leave it, by the constraints and terms of users besides the built-in ones."""
     schedule, tally = course.schedule, course.tally
@@ -224,7 +224,7 @@ def _step_with_additions(problem: Problem, solution: Solution, course: Course, c
     _remember(solution, schedule, carried, present_energy(problem, solution) + own)
 
 
-@kernel
+@kernel(shared=True)
 def _compound_step(
     problem: Problem,
     solution: Solution,

@@ -7,11 +7,10 @@ a random node that the rules so far allow. If there is none, the step fails.
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Problem, Solution
+from plb.compiler import Stream, kernel
 from plb.constraints import Rule
 from plb.constraints.domains import excess_in_domain, stands_wrongly
-from plb.compiler import kernel
 from plb.search.attempts import Attempt, random_target, try_move
-from plb.compiler import Stream
 
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)

@@ -6,11 +6,9 @@ import math
 from typing import NamedTuple
 
 from plb.arrays import DISPLACED, NOWHERE, Int, Problem, Solution
+from plb.compiler import Coming, Stream, fetch, kernel, uniform
 from plb.constraints.check import are_siblings
-from plb.compiler import kernel
-from plb.compiler import fetch
 from plb.search.guiding import draw_worth_moving, draw_worth_reaching, is_worth_swapping
-from plb.compiler import Coming, Stream, uniform
 
 ROWS_IN_CACHE = 10_000
 """Up to this many rows, the arrays of a search stay in the cache."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Problem, Solution
+from plb.compiler import Stream, kernel
 from plb.constraints import JOINING, NO_REFUSAL, Rule
 from plb.constraints.affinity import has_company, parts_from_parent, was_apart
-from plb.compiler import kernel
 from plb.model import Role
 from plb.search.attempts import Attempt, random_target, try_move, undo_attempt
 from plb.search.proposal import refusal
-from plb.compiler import Stream
 
 _PRIMARY = int(Role.PRIMARY)
 _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))

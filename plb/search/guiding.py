@@ -9,10 +9,9 @@ mean, those that are to become empty are as well.
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.compiler import Stream, kernel, uniform
 from plb.energy.spread import counted_as
-from plb.compiler import kernel
 from plb.model import Role
-from plb.compiler import Stream, uniform
 
 GUIDED_DRAWS = 16
 """Draws of a replica or a node after which a guided step gives up."""

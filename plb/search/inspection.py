@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 
 from plb.arrays import NOWHERE, Bool, Int, Problem, Solution
+from plb.compiler import kernel
 from plb.constraints import Rule
 from plb.constraints.affinity import FREE, parts_from_parent
 from plb.constraints.domains import ANY, EVEN
-from plb.compiler import kernel
 from plb.model import Role
 from plb.search.siblings import siblings_of
 from plb.state import ClusterState

@@ -7,15 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.compiler import Stream, kernel, uniform
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.domains import stands_wrongly
-from plb.compiler import kernel
 from plb.search.attempts import Attempt, has_room, keep_attempt, redo_attempt, try_move, undo_attempt
 from plb.search.breaches import is_astray, remaining_breaches
 from plb.search.following import bring_parent, children_follow, move_with_children, rejoin
 from plb.search.proposal import refusal
 from plb.search.transition import present_energy
-from plb.compiler import Stream, uniform
 
 _CAPACITY = int(Rule.CAPACITY)
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.compiler import Stream, kernel
 from plb.config import PlbConfig
-from plb.compiler import kernel
 from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
 from plb.search.attempts import Attempt, new_attempt, place_in_turn, undo_attempt
@@ -25,7 +25,6 @@ from plb.search.own.policy import place_by_policy
 from plb.search.room import make_room
 from plb.search.streams import stream_of
 from plb.search.transition import apply_proposal, present_energy
-from plb.compiler import Stream
 
 
 def place_rows(

@@ -15,6 +15,7 @@ from plb.arrays import (
     Problem,
     Solution,
 )
+from plb.compiler import kernel
 from plb.constraints import NO_REFUSAL, RULES
 from plb.constraints.budgets import refusal_of_budget
 from plb.constraints.check import refusal_of_exchange, refusal_of_move
@@ -28,7 +29,6 @@ from plb.energy.score import (
     TERM_NAMES,
     energy_of,
 )
-from plb.compiler import kernel
 from plb.search.transition import (
     apply_proposal,
     evaluates_risk,
@@ -53,15 +53,15 @@ REJECTED = math.inf
 """Energy of a proposal that is not taken."""
 
 
-@kernel
+@kernel(shared=True)
 def refusal(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
-    """Return the rule that refuses the proposal, or NO_REFUSAL."""
+    """Return what `refusal_in_place` does; for callers outside the innermost loop."""
     return refusal_in_place(problem, solution, enforced, row, target, partner)
 
 
 @kernel(inline=True)
 def refusal_in_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
-    """Return what `refusal` does, compiled into the caller: for the innermost loop."""
+    """Return the rule that refuses the proposal, or NO_REFUSAL; compiled into the caller, for the innermost loop."""
     if partner == NOWHERE:
         refused = refusal_of_move(problem, solution, enforced, row, target)
     else:
@@ -72,8 +72,22 @@ def refusal_in_place(problem: Problem, solution: Solution, enforced: int, row: i
     return refusal_of_budget(problem, solution, moves, row, target, partner)
 
 
-@kernel(inline=True)
+@kernel(shared=True)
 def judge(
+    problem: Problem,
+    solution: Solution,
+    highest: float,
+    row: int,
+    target: int,
+    partner: int,
+    tally: Int,
+) -> float:
+    """Return what `judge_in_place` does; for callers outside the innermost loop."""
+    return judge_in_place(problem, solution, highest, row, target, partner, tally)
+
+
+@kernel(inline=True)
+def judge_in_place(
     problem: Problem,
     solution: Solution,
     highest: float,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.compiler import kernel
 from plb.constraints import Rule
 from plb.constraints.domains import breaks_spread
-from plb.compiler import kernel
 from plb.search.proposal import refusal
 
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from plb.arrays import DISPLACED, MOVES, NOWHERE, Bool, Int, Problem, Solution
+from plb.compiler import Stream
 from plb.config import PlbConfig
 from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
@@ -25,7 +26,6 @@ from plb.search.own.policy import repair_by_policy
 from plb.search.own.repair import mend
 from plb.search.siblings import siblings_of
 from plb.search.transition import present_energy
-from plb.compiler import Stream
 
 
 def repair(

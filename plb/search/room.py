@@ -12,11 +12,11 @@ from operator import itemgetter
 import numpy as np
 
 from plb.arrays import DISPLACED, NOWHERE, Int, Problem, Solution
+from plb.compiler import Stream, kernel, uniform
 from plb.constraints import NO_REFUSAL
 from plb.constraints.affinity import FOLLOWS
 from plb.constraints.capacity import exceeds_capacity
 from plb.constraints.check import refusal_of_place
-from plb.compiler import kernel
 from plb.search.attempts import (
     Attempt,
     has_room,
@@ -30,7 +30,6 @@ from plb.search.attempts import (
 from plb.search.following import move_with_children
 from plb.search.proposal import refusal
 from plb.search.transition import apply_proposal, present_energy
-from plb.compiler import Stream, uniform
 
 MOST_SHIFTS = 3
 """Moves of relatives that are tried before new replicas are placed beside them."""

@@ -21,6 +21,7 @@ from plb.arrays import (
     Problem,
     Solution,
 )
+from plb.compiler import kernel
 from plb.constraints.capacity import change_departed
 from plb.constraints.check import are_siblings
 from plb.constraints.throttling import change_arrivals
@@ -34,7 +35,6 @@ from plb.energy.overload import overload_with
 from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, W_OVERLOAD, energy_of
 from plb.energy.spread import change_spread, spread
 from plb.energy.timeline import count_lasting, leave_list, stand_in_list
-from plb.compiler import kernel
 
 
 @kernel(inline=True)
@@ -234,7 +234,7 @@ def overload_of_proposal(problem: Problem, solution: Solution, row: int, target:
     return int(elsewhere + at_source + overload_at_target(problem, solution, row, target, partner))
 
 
-@kernel
+@kernel(shared=True)
 def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
     """Carry the proposal out; the same call with the old node as target undoes it exactly.
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from plb import CheckFailedError, InvalidValueError
 from plb.arrays import NOWHERE
+from plb.compiler import kernel
 from plb.constraints.compiled import CompiledConstraint
 from plb.energy.compiled import CompiledTerm
-from plb.compiler import kernel
 from plb.registry import register_constraint, register_term
 from plb.testing import Invariant, busy_clusters, machine_of
 

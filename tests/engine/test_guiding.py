@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.compiler import Stream
 from plb.search.guiding import draw_worth_moving, draw_worth_reaching, is_worth_swapping
 from plb.testing import Cluster, busy_clusters, configuration_of
-from plb.compiler import Stream
 
 from .stories import stand
 from .strategies import examples

@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.bench_cluster import bench_cluster
-from plb.compiler import pcg64
 from plb.arrays import Float
+from plb.compiler import Coming, Stream, kernel, pcg64, uniform
 from plb.constraints import ALL_RULES
-from plb.compiler import kernel
 from plb.search.drawing import ROWS_IN_CACHE, Choice, draw_proposal
 from plb.testing import configuration_of
-from plb.compiler import Coming, Stream, uniform
 
 from .strategies import examples
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plb.compiler import Stream
 from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
 from plb.provisioning.affinity import ANY_NUMBER
 from plb.provisioning.application_centric import Wanted
@@ -18,7 +19,6 @@ from plb.provisioning.neighbourhood import Site, no_clearing
 from plb.provisioning.packing import Packing
 from plb.provisioning.running import first_fit_plan
 from plb.provisioning.workbench import Workbench
-from plb.compiler import Stream
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
 

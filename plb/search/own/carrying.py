@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.compiler import Kernel
 from plb.constraints.compiled import CompiledConstraint
 from plb.energy.compiled import NO_SUMS, CompiledTerm
 from plb.errors import CheckFailedError, InvalidValueError, KernelError
-from plb.compiler import Kernel
 from plb.search.annealed import new_tally
 from plb.search.own.additions import Additions
 from plb.search.own.compiled import NO_KERNEL, Carried, carried_by_none

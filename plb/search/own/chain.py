@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Int, Problem, Solution
+from plb.compiler import Stream
 from plb.config import Checks
 from plb.configuration import Proposal
 from plb.constraints import Rule
@@ -42,7 +43,6 @@ from plb.search.schedule import (
     first_temperature,
 )
 from plb.search.transition import present_energy
-from plb.compiler import Stream
 
 PROPOSALS_BETWEEN_LOOKS = 64
 """Proposals between two looks at the clock."""

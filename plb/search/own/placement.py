@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.compiler import Stream
 from plb.configuration import Configuration, Proposal
 from plb.search.own.additions import Additions
-from plb.compiler import Stream
 
 Place = Callable[[int], Sequence[Proposal]]
 """Places a row and returns what undoes that, to be carried out from the last to the first; none: it has no place."""

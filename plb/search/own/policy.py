@@ -8,6 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from plb.arrays import DISPLACED, NOWHERE, Bool, Int, Problem, Solution
+from plb.compiler import Stream
 from plb.configuration import Proposal
 from plb.constraints import JOINING, NO_REFUSAL, RULES
 from plb.policies.interface import choose, leaving_order, moves_for, prepares, repacks
@@ -21,7 +22,6 @@ from plb.search.own.placement import place_in_turn
 from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, SCORED
 from plb.search.streams import stream_of
 from plb.search.transition import present_energy
-from plb.compiler import Stream
 
 
 class Decisions:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 
 from plb.arrays import Problem, Solution
+from plb.compiler import Stream
 from plb.search.annealed import Annealed
 from plb.search.own.additions import Additions
 from plb.search.own.placement import find_target
 from plb.search.transition import present_energy
-from plb.compiler import Stream
 
 
 def mend(
