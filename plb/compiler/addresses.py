@@ -13,11 +13,11 @@ import numba
 from numba.extending import intrinsic
 
 from plb.compiler.compilation import machine_code
+from plb.compiler.handles import kind_of
 from plb.compiler.numba_api import NumbaError, cgutils, cpu_target
 from plb.errors import KernelError
 
 types: Any = numba.types  # without types of its own
-typeof: Any = numba.typeof
 _RESULTS: dict[type | None, Any] = {float: types.float64, bool: types.boolean, None: types.none}
 
 
@@ -29,13 +29,12 @@ def compiled_address(function: Callable[..., object], returning: type | None, ar
     KernelError
         If Numba cannot compile it.
     """
-    kinds = tuple(typeof(argument) for argument in arguments)
+    kinds = tuple(map(kind_of, arguments))
     try:
         return machine_code(function, kinds, _RESULTS[returning]).address
     except NumbaError as error:
-        raise KernelError(
-            f"{function.__module__}.{function.__qualname__}", " ".join(str(error).splitlines()[:2])
-        ) from error
+        reason = " ".join(str(error).splitlines()[:2])
+        raise KernelError(f"{function.__module__}.{function.__qualname__}", reason) from error
 
 
 @cache

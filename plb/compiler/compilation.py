@@ -3,8 +3,8 @@
 Numba translates each kernel to LLVM once and leaves it at that: a *part*. A kernel that Python calls, or that is called
 by its address, is an *entry*: its module takes in the parts that it calls, directly or not, and is optimised and
 translated as a whole. So no function is optimised more than once an entry, and small ones are inlined where they are
-used. A shared kernel is an entry, too: other entries call it by its symbol. The machine code of an entry is kept on disk
-under `key_of` (`plb.compiler.cache`).
+used. A shared kernel is an entry, too: other entries call it by its symbol. The machine code of an entry is kept on
+disk under `key_of` (`plb.compiler.cache`).
 
 Only imported once a kernel is needed, since ``import plb`` must load no Numba.
 """
@@ -133,7 +133,7 @@ def part_of(function: Callable[..., Any], inline: bool) -> Any:
     return SharedPart(function) if function in SHARED else Part(function, inline)
 
 
-class Entry(CPUDispatcher):  # type: ignore[misc]  # Numba is untyped
+class Entry(CPUDispatcher):
     """A kernel as Python calls it: for new types of arguments its machine code is loaded or made."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -153,7 +153,7 @@ class Entry(CPUDispatcher):  # type: ignore[misc]  # Numba is untyped
             return self.overloads[arguments].entry_point
 
 
-class Part(CPUDispatcher):  # type: ignore[misc]
+class Part(CPUDispatcher):
     """A kernel as other kernels call it: it has a signature and a module, and no machine code."""
 
     def __init__(self, function: Callable[..., Any], inline: bool) -> None:
@@ -208,6 +208,7 @@ class _SharedSignature:
     objectmode: bool = False
 
 
+@cache
 def machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any = None) -> MachineCode:
     """Load or make the code of a function for these types of arguments, and for a type of result where one is given."""
     with global_compiler_lock, COMPILATION.running():
@@ -312,7 +313,7 @@ class _SharedModule:
     call: SharedCall
 
 
-class _Module(JITCodeLibrary):  # type: ignore[misc]
+class _Module(JITCodeLibrary):
     """The LLVM module of one function, and which others it calls."""
 
     def add_llvm_module(self, module: Any) -> None:
@@ -388,7 +389,7 @@ def _optimise(module: Any, target_machine: Any) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-class _Passes(Compiler):  # type: ignore[misc]
+class _Passes(Compiler):
     """Numba's passes, with our kind of module and names of symbols that are the same in every process."""
 
     module: type[_Module]

@@ -27,7 +27,7 @@ WORDS_PER_FIELD = 16
 """Room for an array of up to four dimensions: data, sizes, shape and strides."""
 
 
-class HandleType(types.Type):  # type: ignore[misc]
+class HandleType(types.Type):
     """The type of a handle to a named tuple of arrays, numbers and switches."""
 
     def __init__(self, members: types.NamedTuple) -> None:
@@ -41,7 +41,7 @@ class Handle:
     def __init__(self, members: Any) -> None:
         from plb.compiler.handle_packing import packer_of
 
-        self._numba_type_ = _type_of(members)
+        self._numba_type_ = _handle_kind_of(members)
         self._words = _words_of(len(members))()
         self.address = addressof(self._words)
         kind: Any = type(members)
@@ -54,18 +54,29 @@ def _words_of(fields: int) -> type[Array[c_int64]]:
     return c_int64 * (WORDS_PER_FIELD * fields)
 
 
-_TYPES: dict[bytes, HandleType] = {}
+_KINDS: dict[bytes, Any] = {}
+_HANDLE_KINDS: dict[bytes, HandleType] = {}
 
 
-def _type_of(members: Any) -> HandleType:
+def kind_of(value: Any) -> Any:
+    """Return the type of a value as Numba sees it; values of one fingerprint have one type."""
+    if hasattr(value, "_numba_type_"):
+        return value._numba_type_
+    fingerprint = compute_fingerprint(value)
+    if fingerprint not in _KINDS:
+        _KINDS[fingerprint] = typeof(value)
+    return _KINDS[fingerprint]
+
+
+def _handle_kind_of(members: Any) -> HandleType:
     fingerprint = compute_fingerprint(members)
-    if fingerprint not in _TYPES:
-        _TYPES[fingerprint] = HandleType(typeof(members))
-    return _TYPES[fingerprint]
+    if fingerprint not in _HANDLE_KINDS:
+        _HANDLE_KINDS[fingerprint] = HandleType(typeof(members))
+    return _HANDLE_KINDS[fingerprint]
 
 
 @numba.extending.register_model(HandleType)
-class _HandleModel(OpaqueModel):  # type: ignore[misc]
+class _HandleModel(OpaqueModel):
     """One untyped pointer."""
 
 
@@ -79,7 +90,7 @@ def unbox_address(_: types.Type, handle: Any, c: Any) -> Any:
 
 
 @numba.extending.infer_getattr
-class _HandleAttributes(AttributeTemplate):  # type: ignore[misc]
+class _HandleAttributes(AttributeTemplate):
     key = HandleType
 
     def generic_resolve(self, kind: HandleType, name: str) -> Any:

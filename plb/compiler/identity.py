@@ -121,6 +121,12 @@ def _instructions(code: CodeType) -> bytes:
     return repr((bytes(others), constants, names, shape)).encode()
 
 
+def _shows_its_place(kind: type[Any]) -> bool:
+    """Tell whether `repr` of an object of this kind says where it lies in memory."""
+    shown: object = kind.__repr__
+    return shown is object.__repr__
+
+
 def _is_of_library(function: Callable[..., object]) -> bool:
     """Tell whether a function belongs to what is known by its version: Python, NumPy or Numba."""
     package = function.__module__.partition(".")[0]
@@ -149,8 +155,14 @@ def _read_around(function: Any, names: Sequence[str]) -> Iterator[tuple[str, obj
 
 
 def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]], seen: set[int]) -> Iterator[bytes]:
-    """Yield what is frozen of a value, and note the functions in it; of a module or class, what `names` take from it."""
-    kind = type(value)
+    """Yield what is frozen of a value, and note the functions in it.
+
+    Parameters
+    ----------
+    names
+        What is taken from a module or a class.
+    """
+    kind: type[Any] = type(value)
     yield kind.__qualname__.encode()
     if isinstance(value, ModuleType | type):
         yield value.__name__.encode()
@@ -170,7 +182,7 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
     elif isinstance(value, np.ndarray):
         yield repr((value.dtype, value.shape)).encode()
         yield value.tobytes()
-    elif kind.__repr__ is object.__repr__:  # which would tell where it lies in memory
+    elif _shows_its_place(kind):
         yield f"{kind.__module__}.{sorted(getattr(value, '__dict__', {}).items())!r}".encode()
     else:
         yield getattr(value, "__qualname__", repr(value)).encode()

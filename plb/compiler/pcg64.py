@@ -1,4 +1,4 @@
-"""NumPy's PCG64 as machine code, for `plb.compiler.uniform`: a 128-bit linear congruential generator with output XSL-RR.
+"""NumPy's PCG64 as machine code, for `plb.compiler.uniform`: a 128-bit congruential generator with output XSL-RR.
 
 Source: O'Neill, "PCG: A family of simple fast space-efficient statistically good algorithms for random number
 generation", 2014, sections 6.3 and 4.3.1 (jumping ahead).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -11,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from plb.arrays import Float, Int
+from plb.compiler import working_time
 from plb.provisioning.affinity import degrees
 from plb.provisioning.instance import Instance
 from plb.provisioning.lower_bound import lower_bound
@@ -53,7 +53,7 @@ class Workbench:
         self.lower_bound = lower_bound(instance)
         self.stop = np.zeros(1, np.int64)
         self.seconds = seconds
-        self._began = time.perf_counter()
+        self._began = working_time()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -79,7 +79,7 @@ class Workbench:
 
     def elapsed(self) -> float:
         """Return the seconds since the workbench was made."""
-        return time.perf_counter() - self._began
+        return working_time() - self._began
 
     @cached_property
     def shares(self) -> Float:

@@ -7,7 +7,6 @@ wins, ties go to fewer moves and then to the first chain, so the result does not
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,19 +14,19 @@ import attrs
 import numpy as np
 
 from plb.arrays import NOWHERE, Float, Int, Problem, Solution
-from plb.compiler import Stream
+from plb.compiler import Stream, working_time
 from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed, new_tally
 from plb.search.attempts import new_attempt
 from plb.search.budget import ENDLESS, Budget, EndReason
-from plb.search.chain import Course, anneal
+from plb.search.chain import Course, Step, anneal, compound_step, extended_step
 from plb.search.checks import compare_with_fresh
 from plb.search.drawing import Choice
 from plb.search.journal import Journal, return_to_best
 from plb.search.own.additions import Additions, energy_with
 from plb.search.own.annealing import anneal_own_chains
 from plb.search.own.carrying import carry_along, compare_carried, note_refusals
-from plb.search.own.compiled import Carried
+from plb.search.own.compiled import NO_KERNEL, Carried
 from plb.search.proposal import DRAWN
 from plb.search.schedule import (
     BEST_ENERGY,
@@ -75,7 +74,7 @@ def anneal_chains(
     if additions is not None and not additions.run_compiled(compound=room > 0):
         return anneal_own_chains(additions, problem, start, choice, settings, config, seed, budget, room)
     threads = _threads(config, settings)
-    begun = time.perf_counter()
+    begun = working_time()
 
     carried = [carry_along(additions, problem, start) for _ in range(config.chains)]
 
@@ -84,19 +83,22 @@ def anneal_chains(
         if additions is not None:
             compare_carried(additions, problem, chain.solution, chain.carried, moment)
 
-    def run(chain: int, stream: np.random.SeedSequence) -> _Chain:
-        share = 1.0 if threads > 1 else (chain + 1) / config.chains
-        deadline = budget.deadline(begun, share)
-        begun_chain = _new_chain(start, carried[chain], stream, settings, room)
-        after_each = check if config.checks is Checks.STEP else None
-        return _run_chain(begun_chain, problem, choice, settings, deadline, after_each)
-
     streams = seed.spawn(config.chains)
+    new = [_new_chain(start, one, stream, settings, room) for one, stream in zip(carried, streams, strict=True)]
+    compound, extended = _addresses_of_steps(new[0], problem, choice, room > 0, additions is not None)
+
+    def run(number: int, chain: _Chain) -> _Chain:
+        share = 1.0 if threads > 1 else (number + 1) / config.chains
+        deadline = budget.deadline(begun, share)
+        chain.course = chain.course._replace(compound=compound, extended=extended)
+        after_each = check if config.checks is Checks.STEP else None
+        return _run_chain(chain, problem, choice, settings, deadline, after_each)
+
     if threads > 1:
         with ThreadPoolExecutor(threads) as pool:
-            chains = list(pool.map(run, range(config.chains), streams))
+            chains = list(pool.map(run, range(config.chains), new))
     else:
-        chains = [run(chain, stream) for chain, stream in enumerate(streams)]
+        chains = [run(number, chain) for number, chain in enumerate(new)]
     best = min(chains, key=lambda chain: (chain.schedule[BEST_ENERGY], chain.schedule[BEST_MOVEMENT]))
     return_to_best(problem, best.solution, best.schedule, best.course.journal, best.carried)
     if config.checks is not Checks.OFF:
@@ -155,6 +157,20 @@ def _new_chain(
     return _Chain(start.copy(), carried, course, Stream(stream))
 
 
+def _addresses_of_steps(
+    chain: _Chain, problem: Problem, choice: Choice, has_compound: bool, has_additions: bool
+) -> tuple[int, int]:
+    """Return the addresses of the kernels for seldom kinds of steps, or NO_KERNEL where a chain has no such steps."""
+    compound = extended = NO_KERNEL
+    solution, course, carried = chain.solution, chain.course, chain.carried
+    step = Step(0, 0, NOWHERE, False, 0.0)
+    if has_compound:
+        compound = compound_step.address(None, problem, solution, choice, course, carried, chain.rng, step)
+    if has_additions:
+        extended = extended_step.address(None, problem, solution, course, carried, step)
+    return compound, extended
+
+
 def _run_chain(
     chain: _Chain,
     problem: Problem,
@@ -176,7 +192,7 @@ def _run_chain(
         anneal(*arguments, 1 if check else stretch)
         if check:
             check(chain, f"proposal {chain.tally[DRAWN]}")
-        chain.timed_out = deadline is not None and time.perf_counter() >= deadline
+        chain.timed_out = deadline is not None and working_time() >= deadline
     chain.timed_out &= bool(chain.schedule[END] == RUNNING)
     return chain
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from enum import Enum
 
 import attrs
 
+from plb.compiler import working_time
 from plb.errors import InvalidValueError
 from plb.validation import check_count, check_number
 
@@ -38,8 +38,8 @@ class Budget:
     seconds
         Wall time; a plan that it cut short is marked as not reproducible.
     until
-        Reading of `time.perf_counter` at which annealing ends, however few rounds it has done. Set from the search
-        timeouts of the configuration.
+        Reading of `plb.compiler.working_time` at which annealing ends, however few rounds it has done. Set from the
+        search timeouts of the configuration.
     """
 
     proposals: int | None = None
@@ -65,18 +65,18 @@ class Budget:
 
     def within(self, timeout: float | None) -> Budget:
         """Return this budget with an end in `timeout` seconds from now; None: without."""
-        return self if timeout is None else attrs.evolve(self, until=time.perf_counter() + timeout)
+        return self if timeout is None else attrs.evolve(self, until=working_time() + timeout)
 
     @property
     def is_up(self) -> bool:
         """Whether `until` has passed."""
-        return self.until is not None and time.perf_counter() >= self.until
+        return self.until is not None and working_time() >= self.until
 
     def share(self, searches: int) -> Budget:
         """Return the budget of the next of so many searches, which divide the time until the end among them."""
         if self.until is None:
             return self
-        now = time.perf_counter()
+        now = working_time()
         return attrs.evolve(self, until=now + (self.until - now) / searches)
 
     def deadline(self, begun: float, share: float) -> float | None:

@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Float, Int, Problem, Solution
-from plb.compiler import Stream, kernel, uniform
+from plb.compiler import CallByAddress, Stream, kernel, uniform
 from plb.constraints import NO_REFUSAL, Rule
 from plb.constraints.check import are_siblings
 from plb.search.attempts import Attempt, try_move, undo_attempt
@@ -18,7 +18,17 @@ from plb.search.correcting import SPREADING, siblings_correct
 from plb.search.drawing import Choice, draw_proposal
 from plb.search.following import children_follow
 from plb.search.journal import Journal, note_accepted, return_to_best
-from plb.search.own.compiled import ALLOWED, Carried, carry_out, copy_values, foresee, refusing, weighed, worst_of
+from plb.search.own.compiled import (
+    ALLOWED,
+    NO_KERNEL,
+    Carried,
+    carry_out,
+    copy_values,
+    foresee,
+    refusing,
+    weighed,
+    worst_of,
+)
 from plb.search.proposal import (
     ACCEPTED,
     DRAWN,
@@ -55,6 +65,8 @@ _MOVES = int(Rule.MOVES)
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
 _WITHOUT_SPREADING = ~SPREADING
+_call_compound_step = CallByAddress(None)
+_call_extended_step = CallByAddress(None)
 
 
 class Course(NamedTuple):
@@ -68,6 +80,10 @@ class Course(NamedTuple):
     """(TALLY_SIZE,) what became of the proposals."""
     attempt: Attempt
     """Scratch for steps of several moves; without room where there are none."""
+    compound: int = NO_KERNEL
+    """Address of `compound_step` where steps of several moves are possible; it is only compiled for these."""
+    extended: int = NO_KERNEL
+    """Address of `extended_step` where users have terms or constraints; it is only compiled for these."""
 
 
 class Step(NamedTuple):
@@ -164,10 +180,12 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
     energy = schedule[ENERGY]
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - uniform(rng))
     if corrects or (problem.related and _has_children(problem, row, partner)):
-        _compound_step(problem, solution, choice, course, carried, rng, Step(row, target, partner, corrects, highest))
+        step = Step(row, target, partner, corrects, highest)
+        _call_compound_step(course.compound, problem, solution, choice, course, carried, rng, step)
         return
     if carried.change.shape[0] + carried.test.shape[0] > 0:
-        _step_with_additions(problem, solution, course, carried, Step(row, target, partner, corrects, highest))
+        step = Step(row, target, partner, corrects, highest)
+        _call_extended_step(course.extended, problem, solution, course, carried, step)
         return
     movement = solution.counts[MOVEMENT]
     after = judge_in_place(problem, solution, highest, row, target, partner, tally)
@@ -189,8 +207,8 @@ def _has_children(problem: Problem, row: int, partner: int) -> bool:
     return bool(problem.first_child[row] != NOWHERE or (partner != NOWHERE and problem.first_child[partner] != NOWHERE))
 
 
-@kernel(shared=True)
-def _step_with_additions(problem: Problem, solution: Solution, course: Course, carried: Carried, step: Step) -> None:
+@kernel
+def extended_step(problem: Problem, solution: Solution, course: Course, carried: Carried, step: Step) -> None:
     """Take a proposal or leave it, by the constraints and terms of users besides the built-in ones."""
     schedule, tally = course.schedule, course.tally
     row, target, partner = step.row, step.target, step.partner
@@ -224,8 +242,8 @@ def _step_with_additions(problem: Problem, solution: Solution, course: Course, c
     _remember(solution, schedule, carried, present_energy(problem, solution) + own)
 
 
-@kernel(shared=True)
-def _compound_step(
+@kernel
+def compound_step(
     problem: Problem,
     solution: Solution,
     choice: Choice,

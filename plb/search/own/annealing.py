@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from plb.arrays import MOVEMENT, Problem, Solution
+from plb.compiler import working_time
 from plb.config import Checks, PlbConfig
 from plb.search.annealed import Annealed
 from plb.search.budget import Budget
@@ -36,7 +35,7 @@ def anneal_own_chains(
     room
         Moves that one proposal may call for; 0 where none calls for others.
     """
-    begun = time.perf_counter()
+    begun = working_time()
     chains, late = [], False
     for index, stream in enumerate(seed.spawn(config.chains)):
         chain = OwnChain(additions, problem, start, choice, settings, stream, room)

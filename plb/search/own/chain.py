@@ -6,13 +6,12 @@ The same rule as in `plb.search.chain`, whose kernels draw and judge the built-i
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 
 import numpy as np
 
 from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Int, Problem, Solution
-from plb.compiler import Stream
+from plb.compiler import Stream, working_time
 from plb.config import Checks
 from plb.configuration import Proposal
 from plb.constraints import Rule
@@ -94,7 +93,7 @@ class OwnChain:
             if self.schedule[STEP] >= self.settings.simulated_annealing_iterations_per_round:
                 end_round(self.settings, self.schedule)
             looks = self.tally[DRAWN] % PROPOSALS_BETWEEN_LOOKS == 0
-            if looks and deadline is not None and time.perf_counter() >= deadline:
+            if looks and deadline is not None and working_time() >= deadline:
                 return bool(self.schedule[END] == RUNNING)
         return False
 
