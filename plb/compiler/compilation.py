@@ -274,14 +274,14 @@ def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: A
         result = entry_of(function)._compiler.compile(arguments, returning)
         library, descriptor = result.library, result.fndesc
         descriptor.typemap = descriptor.calltypes = None  # types of local names, which only the translation needs
-        others = result._find_referenced_environments()
+        others = [one for one in result._find_referenced_environments() if one is not result.environment and one.consts]
         stored = Stored(
             library._get_compiled_object(),
             descriptor.llvm_func_name,
             descriptor.llvm_cpython_wrapper_name,
             str(descriptor.restype),
             pickle.dumps(descriptor),
-            (result.environment, *(one for one in others if one is not result.environment)),
+            (result.environment, *others),
             tuple(library._reload_init),
             tuple(library.shared_calls()),
         )
