@@ -43,6 +43,7 @@ class KernelCache:
     def __init__(self, directory: Path | None) -> None:
         self.directory = directory
         self._can_write = directory is not None
+        self._is_swept = False
         self._locks: int | None = None
 
     def load(self, name: str, key: str) -> bytes | None:
@@ -67,7 +68,9 @@ class KernelCache:
         if self.directory is None or not self._can_write:
             return
         try:
-            self._remove_unused()
+            if not self._is_swept:
+                self._is_swept = True
+                self._remove_unused()
             self._write(self._path(name, key), FORMAT + hashlib.sha256(data).digest() + data)
         except OSError as error:
             self._can_write = False
@@ -121,7 +124,6 @@ class KernelCache:
                 partial.unlink()
             raise
 
-    @cache  # noqa: B019  # once in a process
     def _remove_unused(self) -> None:
         """Remove entries that nobody has read for long, and what processes that were killed left behind."""
         assert self.directory is not None

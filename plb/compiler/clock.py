@@ -18,7 +18,7 @@ class CompilationClock:
     def running(self) -> Iterator[None]:
         """Count the seconds of a block; a block within another one counts once.
 
-        Only entered by the thread that holds the compiler's lock, so that no second is counted twice.
+        A thread that waits for another one to compile adds nothing, so no second is counted twice.
         """
         if self._is_running:
             yield

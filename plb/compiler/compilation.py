@@ -12,6 +12,7 @@ Only imported once a kernel is needed, since ``import plb`` must load no Numba.
 from __future__ import annotations
 
 import hashlib
+import logging
 import pickle
 import platform
 import sys
@@ -57,6 +58,8 @@ MAKES_CODE = tuple(
     for name in ("addresses", "compilation", "handles", "handle_packing", "pcg64", "prefetching")
 )
 """Modules of which every entry is made."""
+
+logger = logging.getLogger("plb")
 
 _settings: Any = numba.config
 _types: Any = numba.types
@@ -241,10 +244,8 @@ def _surroundings() -> str:
 def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
     """Return an entry from the cache, or None."""
     data = kernel_cache().load(_name_of(function), key)
-    if data is None:
-        return None
-    stored: Stored = pickle.loads(data)
-    if not all(map(_is_at_hand, stored.calls)):
+    stored = None if data is None else _read(data, _name_of(function))
+    if stored is None or not all(map(_is_at_hand, stored.calls)):
         return None
     for prepare in stored.preparations:
         prepare()
@@ -254,9 +255,22 @@ def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
     return _callable(function, stored, keep=None)
 
 
+def _read(data: bytes, name: str) -> Stored | None:
+    """Return what is kept of an entry, or None where this process cannot read it."""
+    try:
+        stored = pickle.loads(data)
+    except Exception as error:  # anything can come of names that are gone and of bytes that are no pickle
+        logger.info("the machine code of %s cannot be read (%s) and is made again", name, error)
+        return None
+    return stored if isinstance(stored, Stored) else None
+
+
 def _is_at_hand(call: SharedCall) -> bool:
     """Load or make the shared kernel of a call; tell whether it still is what the caller was compiled for."""
-    function = call.function()
+    try:
+        function = call.function()
+    except (ImportError, AttributeError):
+        return False
     key = key_of(function, call.kinds, str(None))
     if key not in _READY:
         _READY[key] = _load(function, key) or _make(function, pickle.loads(call.arguments), None, key)
@@ -285,9 +299,21 @@ def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: A
             tuple(library._reload_init),
             tuple(library.shared_calls()),
         )
-        if not library._dynamic_globals:
-            kernel_cache().store(_name_of(function), key, pickle.dumps(stored))
+        _keep(stored, library, _name_of(function), key)
     return _callable(function, stored, keep=library)
+
+
+def _keep(stored: Stored, library: Any, name: str, key: str) -> None:
+    """Write an entry to the cache, if another process can use it."""
+    if library._dynamic_globals:
+        logger.info("the machine code of %s is not kept: it has addresses of this process, as of a large array", name)
+        return
+    try:
+        data = pickle.dumps(stored)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        logger.info("the machine code of %s is not kept: %s", name, error)
+        return
+    kernel_cache().store(name, key, data)
 
 
 def _callable(function: Callable[..., Any], stored: Stored, keep: object) -> MachineCode:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from plb.compiler.clock import COMPILATION
 from plb.errors import InvalidValueError
 
 Arguments = ParamSpec("Arguments")
@@ -99,7 +100,8 @@ class Kernel(Generic[Arguments, Result]):
     @cached_property
     def dispatcher(self) -> Any:
         """What compiles the kernel for calls from Python; where nothing is compiled, the plain function."""
-        from plb.compiler.compilation import entry_of
+        with COMPILATION.running():  # importing Numba takes longer than most calls
+            from plb.compiler.compilation import entry_of
 
         return entry_of(self.py_func)
 

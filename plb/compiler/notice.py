@@ -8,6 +8,8 @@ logger = logging.getLogger("plb")
 
 SECONDS_A_KERNEL = 0.1
 """About how long one kernel takes to compile, with its share of the optimisation."""
+SECONDS_TO_FIRST_PLAN = 30
+"""About how long a process at most compiles until its first plan."""
 
 
 class CompilationNotice:
@@ -28,12 +30,14 @@ class CompilationNotice:
         """
         seconds = max(1.0, kernels * SECONDS_A_KERNEL)
         if self._is_told:
-            logger.info("Compiling %s, about %.0f s", name, seconds)
+            logger.info("compiling %s, about %.0f s", name, seconds)
             return
         self._is_told = True
+        if name.startswith("plb."):
+            seconds = SECONDS_TO_FIRST_PLAN
         logger.warning(
-            "Compiling kernels, which happens once for this version of plb and this processor. The first one is %s, "
-            "about %.0f s; others follow when they are first called. `plb warmup` compiles all of them ahead.",
+            "plb is compiling %s and other kernels, which takes up to about %.0f s. This happens once for this version "
+            "and this processor; `plb warmup` does it ahead.",
             name,
             seconds,
         )

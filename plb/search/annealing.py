@@ -76,21 +76,16 @@ def anneal_chains(
     threads = _threads(config, settings)
     begun = working_time()
 
-    carried = [carry_along(additions, problem, start) for _ in range(config.chains)]
-
     def check(chain: _Chain, moment: str) -> None:
         compare_with_fresh(problem, chain.solution, moment)
         if additions is not None:
             compare_carried(additions, problem, chain.solution, chain.carried, moment)
 
-    streams = seed.spawn(config.chains)
-    new = [_new_chain(start, one, stream, settings, room) for one, stream in zip(carried, streams, strict=True)]
-    compound, extended = _addresses_of_steps(new[0], problem, choice, room > 0, additions is not None)
+    new = _new_chains(problem, start, choice, config, seed, settings, room, additions)
 
     def run(number: int, chain: _Chain) -> _Chain:
         share = 1.0 if threads > 1 else (number + 1) / config.chains
         deadline = budget.deadline(begun, share)
-        chain.course = chain.course._replace(compound=compound, extended=extended)
         after_each = check if config.checks is Checks.STEP else None
         return _run_chain(chain, problem, choice, settings, deadline, after_each)
 
@@ -137,6 +132,26 @@ class _Chain:
     def tally(self) -> Int:
         """What became of its proposals."""
         return self.course.tally
+
+
+def _new_chains(
+    problem: Problem,
+    start: Solution,
+    choice: Choice,
+    config: PlbConfig,
+    seed: np.random.SeedSequence,
+    settings: Settings,
+    room: int,
+    additions: Additions | None,
+) -> list[_Chain]:
+    """Return the chains at their start, with what they carry along and the kinds of steps that they may need."""
+    carried = (carry_along(additions, problem, start) for _ in range(config.chains))
+    streams = seed.spawn(config.chains)
+    chains = [_new_chain(start, one, stream, settings, room) for one, stream in zip(carried, streams, strict=True)]
+    compound, extended = _addresses_of_steps(chains[0], problem, choice, room > 0, additions is not None)
+    for chain in chains:
+        chain.course = chain.course._replace(compound=compound, extended=extended)
+    return chains
 
 
 def _new_chain(

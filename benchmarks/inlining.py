@@ -1,0 +1,74 @@
+"""What forced inlining earns: proposals scored a second without it, kernel by kernel.
+
+Run it with `.venv/bin/python benchmarks/inlining.py`: each kernel that is compiled into its callers by force is left to
+the compiler once, in a process of its own, and the search of forty nodes is measured against one as it is. `--all`
+leaves all of them to the compiler at once; `--kernel NAME` (repeated) those alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+import plb
+from cluster.bench import SizeBench
+from cluster.bench_cluster import bench_cluster
+from plb.compiler import Kernel
+
+PROPOSALS = 200_000
+RUNS = 8
+"""The fastest of so many runs counts."""
+
+
+def inlined_kernels() -> Iterator[tuple[str, Kernel[..., object]]]:
+    """Yield the kernels that are inlined by force, by name."""
+    for module in pkgutil.walk_packages(plb.__path__, "plb."):
+        if ".learning" in module.name:
+            continue
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Kernel) and value.inline and value.__module__ == module.name:
+                yield f"{module.name}.{value.__name__}", value
+
+
+def measured(left: Sequence[str]) -> tuple[float, float]:
+    """Return proposals a second at 5 % acceptance and fully evaluated, with these kernels left to the compiler."""
+    for name, kernel in inlined_kernels():
+        kernel.inline = name not in left
+    bench = SizeBench(bench_cluster(40, seed=0), PROPOSALS, 0)
+    cold = bench.temperature_for(0.05)
+    early = max(bench.early(cold)[0] for _ in range(RUNS))
+    return early, max(bench.full() for _ in range(RUNS // 2))
+
+
+def _in_new_process(left: Sequence[str]) -> tuple[float, float]:
+    arguments = [part for name in left for part in ("--kernel", name)] or ["--kernel", ""]
+    run = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=True)
+    early, full = map(float, run.stdout.split())
+    return early, full
+
+
+def main() -> None:
+    """Measure and print a line a kernel."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--kernel", action="append", default=[])
+    options = parser.parse_args()
+    if options.kernel:
+        print(*measured(options.kernel))
+        return
+    names = [name for name, _ in inlined_kernels()]
+    sets = [names] if options.all else [[name] for name in names]
+    base = _in_new_process([])
+    print(f"{base[0] / 1e6:.2f} and {base[1] / 1e6:.2f} million proposals a second with all {len(names)}")
+    for left in sets:
+        now, found = _in_new_process([]), _in_new_process(left)
+        shares = [100 * (one / other - 1) for one, other in zip(found, now, strict=True)]
+        print(f"{shares[0]:+6.1f} % {shares[1]:+6.1f} %  {left[0] if len(left) == 1 else 'all'}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
