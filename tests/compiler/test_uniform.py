@@ -15,8 +15,7 @@ from plb.compiler import Coming, Stream, kernel, pcg64, uniform
 from plb.constraints import ALL_RULES
 from plb.search.drawing import ROWS_IN_CACHE, Choice, draw_proposal
 from plb.testing import configuration_of
-
-from .strategies import examples
+from tests.engine.strategies import examples
 
 _next, _third = Coming(0), Coming(2)
 seeds = st.integers(0, 2**64 - 1)

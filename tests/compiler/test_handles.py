@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.compiler import by_pointer, kernel
-
-from .strategies import examples
+from tests.engine.strategies import examples
 
 
 @by_pointer

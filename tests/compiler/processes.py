@@ -1,0 +1,161 @@
+"""Processes of their own at the price of a fork, each with its cache directory and its version of some modules."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import dedent
+from types import TracebackType
+from typing import Any
+
+import attrs
+
+ROOT = Path(__file__).parents[2]
+COMPILING = "Compiling "
+DRIVER = """
+import logging, sys
+
+class Told(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.names, self.warnings = [], []
+    def emit(self, record):
+        text = record.getMessage()
+        if text.startswith("Compiling kernels"):
+            self.names.append(text.partition("The first one is ")[2].partition(", about")[0])
+        elif text.startswith("Compiling "):
+            self.names.append(text[len("Compiling "):].partition(", about")[0])
+        elif record.levelno >= logging.WARNING:
+            self.warnings.append(text)
+
+def told(module, function, *arguments):
+    handler = Told()
+    logger = logging.getLogger("plb")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    __import__(module)
+    result = getattr(sys.modules[module], function)(*arguments)
+    return result, sorted(handler.names), handler.warnings
+"""
+
+
+@attrs.frozen
+class Ran:
+    """What a process did."""
+
+    result: Any
+    compiled: list[str]
+    """Names of the kernels that it compiled, in alphabetical order."""
+    warnings: list[str]
+    """Other warnings on plb's logger."""
+
+
+class FailedError(Exception):
+    """A process ended otherwise than by itself."""
+
+
+@attrs.define
+class Started:
+    """A process that runs."""
+
+    server: Server
+    number: int
+    out: Path
+
+    def wait(self) -> Ran:
+        """Return what the process did once it is over."""
+        status = self.server.ask(wait=self.number)
+        if status:
+            raise FailedError(f"{status}: {(self.out / 'stderr').read_text()}")
+        return Ran(*json.loads((self.out / "result.json").read_text()))
+
+
+class Server:
+    """Starts processes in which Numba is loaded, and plb is not.
+
+    Parameters
+    ----------
+    folder
+        For what they print.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started = 0
+        (folder / "driver.py").write_text(DRIVER)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("PLB_", "NUMBA_"))}
+        self.process = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("server.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.communicate()
+
+    def ask(self, **request: Any) -> int:
+        """Send a request and return the answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def start(
+        self,
+        call: str,
+        *arguments: Any,
+        cache: Path | str | None,
+        path: Sequence[Path] = (),
+        plb: Path = ROOT,
+        **environment: str | None,
+    ) -> Started:
+        """Start a process.
+
+        Parameters
+        ----------
+        call
+            A function of a module, ``module:function``, whose result is what JSON can hold.
+        cache
+            The directory of the compiled kernels; None for the one below the user's home.
+        path
+            Where modules are found.
+        plb
+            Where plb is found.
+        environment
+            Variables; None for none.
+        """
+        out = self.folder / str(self.started)
+        out.mkdir()
+        self.started += 1
+        number = self.ask(
+            call="driver:told",
+            arguments=[*call.split(":"), *arguments],
+            path=[*map(str, path), str(plb), str(self.folder)],
+            environment={"PLB_CACHE_DIR": None if cache is None else str(cache), **environment},
+            out=str(out),
+        )
+        return Started(self, number, out)
+
+    def run(self, call: str, *arguments: Any, **settings: Any) -> Ran:
+        """Run a process to its end: see `start`."""
+        return self.start(call, *arguments, **settings).wait()
+
+
+def write(folder: Path, **modules: str) -> Path:
+    """Write modules into a folder, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, source in modules.items():
+        (folder / f"{name}.py").write_text(dedent(source))
+    return folder

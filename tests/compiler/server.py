@@ -1,0 +1,68 @@
+"""The process of `tests.compiler.processes` in which Numba is loaded: it forks one process for each request.
+
+Requests and answers are lines of JSON. plb is not loaded here, so that each process may load a copy of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import attrs  # noqa: F401  # loaded ahead, as it takes time
+import numba
+import numpy as np
+
+
+def load_compiler() -> None:
+    """Compile something, for which Numba loads most of itself."""
+    numba.njit(nogil=True)(lambda numbers: numbers[0] + 1)(np.zeros(1, np.int64))
+
+
+def run(request: dict[str, Any]) -> None:
+    """Call a function with this process in the state that the request describes, and write down what it returns."""
+    out = Path(request["out"])
+    for stream, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(out / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+    for name, value in request["environment"].items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+    sys.path[:0] = request["path"]
+    module, _, function = request["call"].partition(":")
+    result = getattr(import_module(module), function)(*request["arguments"])
+    (out / "result.json").write_text(json.dumps(result))
+
+
+def start(request: dict[str, Any]) -> int:
+    """Fork a process, and return its number."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        run(request)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    sys.dont_write_bytecode = True  # modules that are rewritten within a second would be taken for the same
+    load_compiler()
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1]) if "wait" in request else start(request)
+        print(answer, flush=True)
+
+
+if __name__ == "__main__":
+    main()

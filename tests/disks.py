@@ -1,0 +1,33 @@
+"""Disks with little room, or ones that may only be read, for tests that need the system's own refusals."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Disk = Callable[[str], Path]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """Return what mounts a small disk with these options, where this process may; again, with others, if it is one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = []
+
+    def mount(options: str) -> Path:
+        wanted = f"remount,{options}" if mounted else options
+        command = ["mount", "-t", "tmpfs", "-o", wanted, "tmpfs", place]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("a disk cannot be mounted here")
+        mounted[:] = [place]
+        return place
+
+    try:
+        yield mount
+    finally:
+        for one in mounted:
+            subprocess.run(["umount", one], check=True)
