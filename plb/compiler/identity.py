@@ -11,18 +11,23 @@ from __future__ import annotations
 import hashlib
 import opcode
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+_COUNTED = (int, float, str, bytes, tuple, frozenset, dict)
+"""Kinds of constants at the top level of a module that count with its code."""
 _IS_FUNCTION = 0x0001
 """Flag of the code of functions; the code of modules and classes does not have it."""
 _HAS_DOCSTRING = 0x4000000
 """Flag of code with a docstring, from Python 3.13 on."""
 _CONSTANT = frozenset(opcode.hasconst)
+_READS_NAME = {opcode.opmap["LOAD_GLOBAL"]: 1, opcode.opmap["LOAD_NAME"]: 0}
+"""Instructions that read a name around a function, and how many bits their argument has besides the name's number."""
 
 
 class Reading(NamedTuple):
@@ -55,14 +60,17 @@ def reading_of(function: Any) -> Reading:
     """Return what a function is by itself, and which functions it calls."""
     calls: list[Callable[..., object]] = []
     digest = hashlib.sha256(f"{function.__module__}.{function.__qualname__}".encode())
-    codes = list(_codes(function.__code__))
-    for code in codes:
+    around: set[str] = set()
+    attributes: set[str] = set()
+    for code in _codes(function.__code__):
         digest.update(_instructions(code))
-    names = sorted({name for code in codes for name in code.co_names})
+        read = _names_read(code)
+        around |= read
+        attributes |= set(code.co_names) - read
     seen: set[int] = set()
-    for name, value in _read_around(function, names):
+    for name, value in _read_around(function, sorted(around)):
         digest.update(name.encode())
-        for part in _value(value, names, calls, seen):
+        for part in _value(value, sorted(attributes), calls, seen):
             digest.update(hashlib.sha256(part).digest())
     return Reading(digest.digest(), tuple(dict.fromkeys(calls)))
 
@@ -82,7 +90,7 @@ def code_of_modules(names: Iterable[str]) -> str:
             if part.co_flags & _IS_FUNCTION:
                 digest.update(_instructions(part))
         for key, value in sorted(vars(module).items(), key=lambda item: item[0]):
-            if key.isupper() and isinstance(value, int | float | str | bytes | tuple | frozenset):
+            if key.isupper() and isinstance(value, _COUNTED):
                 digest.update(f"{key}={_constant(value)}".encode())
     return digest.hexdigest()
 
@@ -127,16 +135,37 @@ def _shows_its_place(kind: type[Any]) -> bool:
     return shown is object.__repr__
 
 
+def _settings_of(function: Any) -> str:
+    """Return what a function that Numba's own decorator made is compiled for: options, and types if they are fixed."""
+    signatures = () if getattr(function, "_can_compile", True) else function.signatures
+    return repr((getattr(function, "targetoptions", None), getattr(function, "locals", None), signatures))
+
+
 def _is_of_library(function: Callable[..., object]) -> bool:
     """Tell whether a function belongs to what is known by its version: Python, NumPy or Numba."""
     package = function.__module__.partition(".")[0]
     return package in ("numpy", "numba") or package in sys.stdlib_module_names - {"__main__"}
 
 
+def _names_read(code: CodeType) -> set[str]:
+    """Return the names that a code object reads of what is around it; its other names are of attributes."""
+    raw = code.co_code
+    found = set()
+    for position in range(0, len(raw), 2):
+        if raw[position] in _READS_NAME:
+            number = raw[position + 1]
+            if position and raw[position - 2] == opcode.EXTENDED_ARG:
+                number |= raw[position - 1] << 8
+            found.add(code.co_names[number >> _READS_NAME[raw[position]]])
+    return found
+
+
 def _constant(value: object) -> str:
     """Return a constant as a text that is the same in every process."""
     if isinstance(value, CodeType):
         return "code"
+    if isinstance(value, Mapping):
+        return f"{{{sorted(f'{_constant(key)}: {_constant(item)}' for key, item in value.items())}}}"
     if isinstance(value, frozenset):
         return f"{{{sorted(map(_constant, value))}}}"
     if isinstance(value, tuple):
@@ -174,9 +203,14 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
                 yield from _value(found(name, None), names, calls, seen)
     elif isinstance(function := getattr(value, "py_func", value), FunctionType):
         yield f"{function.__module__}.{function.__qualname__} {getattr(value, 'inline', None)}".encode()
+        yield _settings_of(value).encode()
         if not _is_of_library(function) and not getattr(value, "shared", False):
             calls.append(function)
+    elif isinstance(value, Enum):
+        yield value.name.encode()
+        yield from _value(value.value, names, calls, seen)
     elif isinstance(value, tuple):
+        yield repr(getattr(value, "_fields", None)).encode()
         for item in value:
             yield from _value(item, names, calls, seen)
     elif isinstance(value, np.ndarray):

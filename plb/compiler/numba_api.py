@@ -43,6 +43,7 @@ MEMBERS = {
         "_dynamic_globals": "addresses of this process in the code, which forbid keeping it",
     },
     "CPUDispatcher": {
+        "_can_compile": "whether the types of arguments are still open",
         "_compilation_chain_init_hook": "loading extensions of Numba, which only a compilation needs",
         "_compiler": "what compiles the function for types of arguments",
         "_insert": "adding code for types of arguments to those that a call finds",

@@ -395,9 +395,6 @@ class OtherSides(NamedTuple):
 OtherSides.__qualname__ = OtherSides.__name__ = "Sides"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="BUG in plb.compiler.identity: the names of a frozen tuple's members are left out"
-)
 def test_names_of_the_members_of_a_frozen_tuple_count():
     """A function reads them by name."""
     source = "def f(x):\n    return x + SIDES.left\n"
@@ -411,9 +408,6 @@ class Quiet(enum.IntEnum):
         return self.name
 
 
-@pytest.mark.xfail(
-    strict=True, reason="BUG in plb.compiler.identity: members of enumerations count by their `repr` only"
-)
 def test_members_of_enumerations_count_by_their_numbers():
     """However they are shown."""
     source = "def f(x):\n    return x + Colour.RED\n"
@@ -421,9 +415,6 @@ def test_members_of_enumerations_count_by_their_numbers():
     assert identity_in(source, Colour=one) != identity_in(source, Colour=other)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="BUG in plb.compiler.identity: signatures and options of numba.njit are left out"
-)
 def test_functions_of_numba_count_with_what_they_are_compiled_for():
     """A function that kernels call may be one of Numba's own, with options and types that it was given."""
     import numba
@@ -436,7 +427,6 @@ def test_functions_of_numba_count_with_what_they_are_compiled_for():
     assert len({identity_in(source, g=one) for one in made}) == len(made)
 
 
-@pytest.mark.xfail(strict=True, reason="plb.compiler.identity takes names of attributes for names of the module, too")
 def test_names_of_attributes_are_no_names_of_the_module():
     """A kernel that reads a member `left` does not call the function `left` beside it."""
     source = "@kernel\ndef left(x):\n    return x + {0}\n@kernel\ndef f(x):\n    return x.left\n"

@@ -68,12 +68,7 @@ class OtherTarget:
         (numba.config, "BOUNDSCHECK", 1),
         (compilation, "cpu_target", OtherTarget),
         (compilation, "LEVEL", 3),
-        pytest.param(
-            *(compilation, "OPTIONS", compilation.OPTIONS | {"error_model": "python"}),
-            marks=pytest.mark.xfail(
-                strict=True, reason="BUG in code_of_modules: constants that are dicts are left out"
-            ),
-        ),
+        (compilation, "OPTIONS", compilation.OPTIONS | {"error_model": "python"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
