@@ -1,4 +1,4 @@
-"""What forced inlining earns: proposals scored a second without it, kernel by kernel.
+"""What forced inlining earns: proposals scored a second of processor time without it, kernel by kernel.
 
 Run it with `.venv/bin/python benchmarks/inlining.py`: each kernel that is compiled into its callers by force is left to
 the compiler once, in a process of its own, and the search of forty nodes is measured against one as it is. `--all`
@@ -12,7 +12,8 @@ import importlib
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import plb
 from cluster.bench import SizeBench
@@ -20,8 +21,10 @@ from cluster.bench_cluster import bench_cluster
 from plb.compiler import Kernel
 
 PROPOSALS = 200_000
-RUNS = 8
+RUNS = 25
 """The fastest of so many runs counts."""
+BETWEEN = 10
+"""Kernels between two measurements with all of them inlined, as the machine may change its speed."""
 
 
 def inlined_kernels() -> Iterator[tuple[str, Kernel[..., object]]]:
@@ -35,13 +38,23 @@ def inlined_kernels() -> Iterator[tuple[str, Kernel[..., object]]]:
 
 
 def measured(left: Sequence[str]) -> tuple[float, float]:
-    """Return proposals a second at 5 % acceptance and fully evaluated, with these kernels left to the compiler."""
+    """Return proposals a second at 5 % and at 50 % acceptance, with these kernels left to the compiler."""
     for name, kernel in inlined_kernels():
         kernel.inline = name not in left
     bench = SizeBench(bench_cluster(40, seed=0), PROPOSALS, 0)
-    cold = bench.temperature_for(0.05)
-    early = max(bench.early(cold)[0] for _ in range(RUNS))
-    return early, max(bench.full() for _ in range(RUNS // 2))
+    cold, warm = bench.temperature_for(0.05), bench.temperature_for(0.5)
+    scored = bench.score(cold)[0]
+    return scored / _fastest(lambda: bench.score(cold)), scored / _fastest(lambda: bench.score(warm))
+
+
+def _fastest(run: Callable[[], object]) -> float:
+    """Return the processor seconds of the fastest run."""
+    taken = []
+    for _ in range(RUNS):
+        begun = time.process_time()
+        run()
+        taken.append(time.process_time() - begun)
+    return min(taken)
 
 
 def _in_new_process(left: Sequence[str]) -> tuple[float, float]:
@@ -62,11 +75,12 @@ def main() -> None:
         return
     names = [name for name, _ in inlined_kernels()]
     sets = [names] if options.all else [[name] for name in names]
-    base = _in_new_process([])
-    print(f"{base[0] / 1e6:.2f} and {base[1] / 1e6:.2f} million proposals a second with all {len(names)}")
-    for left in sets:
-        now, found = _in_new_process([]), _in_new_process(left)
-        shares = [100 * (one / other - 1) for one, other in zip(found, now, strict=True)]
+    for number, left in enumerate(sets):
+        if number % BETWEEN == 0:
+            base = _in_new_process([])
+            print(f"{base[0] / 1e6:.2f} and {base[1] / 1e6:.2f} million proposals a second with all {len(names)}")
+        found = _in_new_process(left)
+        shares = [100 * (one / other - 1) for one, other in zip(found, base, strict=True)]
         print(f"{shares[0]:+6.1f} % {shares[1]:+6.1f} %  {left[0] if len(left) == 1 else 'all'}", flush=True)
 
 

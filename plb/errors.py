@@ -120,19 +120,20 @@ class KernelError(PlbError):
 
 
 class UnsupportedNumbaError(PlbError, ImportError):
-    """The installed version of Numba lacks something that kernels need.
+    """The installed version of Numba is not one that kernels can be compiled with.
 
     Parameters
     ----------
     installed
         Its version.
     missing
-        What it lacks.
+        What it lacks; None where it is only not tested.
     supported
         The versions that are supported.
     """
 
-    def __init__(self, installed: str, missing: str, supported: str) -> None:
+    def __init__(self, installed: str, missing: str | None, supported: str) -> None:
         super().__init__(installed, missing, supported)
         self.installed, self.missing, self.supported = installed, missing, supported
-        self._message = f"Numba {installed} is not supported: it has no {missing}; install {supported}"
+        reason = "" if missing is None else f" (it has no {missing})"
+        self._message = f"Numba {installed} is not supported{reason}; install {supported}"

@@ -8,10 +8,14 @@ documented: ``numba.types``, ``numba.typeof``, ``numba.config``, ``numba.extendi
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import version
 from typing import Any
 
 from plb.errors import UnsupportedNumbaError
+
+SUPPORTED = "numba>=0.68,<0.69"
+"""The versions that are tested, as ``pyproject.toml`` asks for them."""
+_FROM, _BELOW = (0, 68), (0, 69)
 
 NAMES = {
     "numba._dispatcher.compute_fingerprint": "a key of the types of a named tuple's members, without forming the types",
@@ -60,13 +64,11 @@ MEMBERS = {
 """Members of these that are used although they are not documented, and what for."""
 
 
-def supported_versions() -> str:
-    """Return which versions of Numba this project asks for, as its package says."""
-    try:
-        wanted = [line for line in requires("plb") or () if line.startswith("numba")]
-    except PackageNotFoundError:
-        wanted = []
-    return wanted[0] if wanted else "numba"
+def check_version(installed: str) -> None:
+    """Raise `UnsupportedNumbaError` for a version that is not tested."""
+    major, minor, *_ = installed.split(".")
+    if not _FROM <= (int(major), int(minor)) < _BELOW:
+        raise UnsupportedNumbaError(installed, None, SUPPORTED)
 
 
 def look_up(name: str) -> Any:
@@ -84,7 +86,7 @@ def look_up(name: str) -> Any:
         except AttributeError:
             return import_module(name)
     except (ImportError, AttributeError):
-        raise UnsupportedNumbaError(version("numba"), name, supported_versions()) from None
+        raise UnsupportedNumbaError(version("numba"), name, SUPPORTED) from None
 
 
 def _checked(found: Any, members: dict[str, str], name: str) -> Any:
@@ -92,7 +94,7 @@ def _checked(found: Any, members: dict[str, str], name: str) -> Any:
     for member in members:
         # what a method sets is no attribute of the class; the names in its code tell
         if not hasattr(found, member) and not _sets(found, member):
-            raise UnsupportedNumbaError(version("numba"), f"{name}.{member}", supported_versions())
+            raise UnsupportedNumbaError(version("numba"), f"{name}.{member}", SUPPORTED)
     return found
 
 
@@ -101,6 +103,7 @@ def _sets(kind: Any, member: str) -> bool:
     return any(member in method.__code__.co_names for method in methods if hasattr(method, "__code__"))
 
 
+check_version(version("numba"))
 _found = {name: look_up(name) for name in NAMES}
 for _name, _value in _found.items():
     _checked(_value, MEMBERS.get(_name.rpartition(".")[2], {}), _name)
