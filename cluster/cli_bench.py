@@ -51,7 +51,7 @@ def engine_command(
 @bench_app.command("start")
 @clear_errors
 def start_command(json: Json = None) -> None:
-    """Print how long new processes take: to import plb, to a first plan with and without compiled kernels, and to warm up.
+    """Print how long new processes take: to import plb, to a first plan with and without compiled kernels, to warm up.
 
     Takes a minute or two, as everything is compiled twice, into directories of its own.
     """

@@ -45,7 +45,13 @@ def warmup_command(
 
 
 def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
-    """Do all tasks with a progress bar; one that fails ends the command."""
+    """Do all tasks, with a progress bar, and return what came of them.
+
+    Raises
+    ------
+    PlbError
+        If one fails; the others are done all the same.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from cluster.warmup import TASKS, warm_up
@@ -57,11 +63,13 @@ def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
         shown = bar.add_task(_under_way(left, jobs), total=len(left))
         for one in warm_up(jobs):
             log.add(one)
-            if one.error is not None:
-                raise PlbError(f"warmup: {one.task} failed: {one.error.strip().splitlines()[-1]}. {log.where()}")
             done.append(one)
             left.remove(one.task)
             bar.update(shown, advance=1, description=_under_way(left, jobs))
+    for one in done:
+        if one.error is not None:
+            reason = one.error.strip().splitlines()[-1]
+            raise PlbError(f"warmup: the task {one.task!r} failed: {reason}. {log.where()}")
     return done
 
 

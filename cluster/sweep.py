@@ -220,7 +220,7 @@ def sweep(
 def outcomes(
     run: Run, tasks: Sequence[Task], *, jobs: int | None = None, scheduler: str | None = None
 ) -> Iterator[Outcome]:
-    """Do tasks, begun in their order, and yield the outcomes as they come; parameters and errors are those of `sweep`."""
+    """Begin tasks in their order, and yield the outcomes as they come; parameters and errors are those of `sweep`."""
     if not tasks:
         return
     wanted = min(cores() if jobs is None else jobs, len(tasks))

@@ -12,6 +12,7 @@ from plb.compiler import kernel
 from plb.configuration import Configuration
 from plb.energy.compiled import CompiledTerm
 from plb.energy.terms import TERMS
+from plb.model import UpgradeMark
 from plb.registry import register_term
 from plb.risk import DemandHistory
 from plb.testing import verify
@@ -92,7 +93,7 @@ def hand_over_and_drop() -> None:
     """Let a primary hand over its role before an upgrade, and drop replicas that are too many."""
     engine = _tiny_engine()
     _add_service(engine, "beside", 1.0, target_replicas=2, affinity_to="wide")
-    marked = Replica(PRIMARY, "n0", upgrade="swap_out")
+    marked = Replica(PRIMARY, "n0", upgrade=UpgradeMark.SWAP_OUT)
     engine.update_partition(Partition("wide", service="wide", replicas=(marked, Replica(SECONDARY, "n1"))))
     copies = (Replica(PRIMARY, "n0"), *(Replica(SECONDARY, node) for node in ("n1", "n2")))
     engine.update_partition(Partition("beside", service="beside", replicas=copies))
@@ -130,8 +131,8 @@ def _tiny_engine(**settings: Any) -> PlacementAndLoadBalancing:
     config = PlbConfig(metrics=[Metric("cpu")], held_out_nodes=1, checks="phase", **settings)
     engine = PlacementAndLoadBalancing(config, history=history)
     for node in range(NODES):
-        place = {"fault_domain": f"fd:/r{node % 3}", "upgrade_domain": f"u{node % 2}"}
-        engine.update_node(Node(f"n{node}", capacities={"cpu": 100}, **place))
+        rack, upgraded = f"fd:/r{node % 3}", f"u{node % 2}"
+        engine.update_node(Node(f"n{node}", capacities={"cpu": 100}, fault_domain=rack, upgrade_domain=upgraded))
     load = {PRIMARY: {"cpu": 20.0}, SECONDARY: {"cpu": 10.0}}
     engine.update_service(Service("wide", tenant_class="a", target_replicas=2, default_load=load))
     copies = (Replica(PRIMARY, "n0"), Replica(SECONDARY, "n1"))
