@@ -16,7 +16,6 @@ import pytest
 
 from cluster import warmup
 from cluster.console import BAD_INPUT
-from cluster.sweep import Task, outcomes
 from cluster.warmup import TASKS
 from plb.compiler.cache import SUFFIX, kernel_cache
 from plb.compiler.notice import NOTICE, logger
@@ -29,16 +28,16 @@ WITHOUT_COMPILER = ("plb.risk.judges.gaussian_excess",)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder for the log; kernels stay where this process has them."""
-    kernel_cache()
-    monkeypatch.setenv("PLB_CACHE_DIR", str(tmp_path / "cache"))
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of the log."""
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Return what runs the command in this process with tasks of the test's own."""
+    kernel_cache()  # kernels stay where this process has them
+    monkeypatch.setenv("PLB_CACHE_DIR", str(folder))
 
     def run(tasks: Mapping[str, Callable[[], object]], *arguments: Any) -> Any:
         monkeypatch.setattr(warmup, "TASKS", tasks)
@@ -49,7 +48,12 @@ def given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 def announce(*names: str) -> Callable[[], None]:
     """Return a task that has these kernels compiled."""
-    return lambda: [NOTICE.tell(name, 1) for name in names] and None
+
+    def task() -> None:
+        for name in names:
+            NOTICE.tell(name, 1)
+
+    return task
 
 
 def test_it_says_how_much_was_compiled_and_where_the_log_is(given, folder: Path, tmp_path: Path):
@@ -128,16 +132,6 @@ def test_without_a_home_there_is_no_log(given, monkeypatch: pytest.MonkeyPatch):
     """The sentence says how to have one."""
     monkeypatch.setattr("plb.compiler.cache.cache_directory", lambda: None)
     assert "There is no log of it: there is no home directory; set PLB_CACHE_DIR" in given({}).stdout
-
-
-def test_tasks_begin_in_their_order(folder: Path):
-    """So the progress bar knows which are under way."""
-    found = list(outcomes(_name, [Task(name, {"name": name}) for name in "abc"], jobs=1))
-    assert [outcome.values for outcome in found] == [{"name": name} for name in "abc"]
-
-
-def _name(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    return arguments
 
 
 def test_all_tasks_are_done_in_several_processes():
