@@ -18,8 +18,8 @@ import numpy as np
 from cluster.bench_cluster import REPLICAS_A_NODE, bench_cluster
 from cluster.bench_decisions import decision_seconds
 from cluster.bench_figures import EngineFigures, SizeFigures
-from cluster.bench_first_plan import cold_first_plan_seconds, first_plan_seconds
 from cluster.bench_kernels import arithmetic, score_fully, score_only
+from cluster.bench_start import cold_first_plan, warm_first_plan
 from cluster.timing import fastest
 from plb.arrays import Problem, Solution
 from plb.compiler import Stream
@@ -76,10 +76,10 @@ def bench_engine(
         bench = SizeBench(bench_cluster(nodes, seed), proposals, seed, partial(_report_of_size, report, nodes))
         found.append(bench.figures(tuple(seconds)))
     report("first plan of a new process")
-    warm = first_plan_seconds()
+    warm = warm_first_plan().seconds
     if cold:
         report("first plan of a new process that compiles the kernels")
-    return EngineFigures(tuple(found), warm, cold_first_plan_seconds() if cold else None)
+    return EngineFigures(tuple(found), warm, cold_first_plan()[0].seconds if cold else None)
 
 
 def _report_of_size(report: Callable[[str], None], nodes: int, step: str) -> None:

@@ -1,4 +1,4 @@
-"""The figures of `plb bench engine` as a table."""
+"""The figures of `plb bench` as tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Callable
 from rich.table import Column, Table
 
 from cluster.bench_figures import PAPER_PER_SECOND, EngineFigures, SizeFigures
+from cluster.bench_start import StartFigures
+from cluster.processes import cores
+from plb.words import counted
 
 LINES: dict[str, Callable[[SizeFigures], str]] = {
     "(a) all repetitions of both nodes": lambda size: f"{size.full:,.0f}",
@@ -42,6 +45,20 @@ def table_of(figures: EngineFigures) -> Table:
         if policy.startswith("prv"):
             what = f"place by {policy}, `timeline`"
             table.add_row(what, *(_time(size.timeline_decision_seconds[policy]) for size in sizes))
+    return table
+
+
+def start_table(figures: StartFigures) -> Table:
+    """Return what new processes take, a line for each kind."""
+    table = Table(
+        Column("a new process"), Column("seconds", justify="right"), Column("from start to exit", justify="right")
+    )
+    cold = f"first plan that compiles {counted(figures.cold_kernels, 'kernel')}"
+    rows = {"import plb": figures.imported, "first plan, kernels compiled": figures.warm, cold: figures.cold}
+    for what, timed in rows.items():
+        table.add_row(what, f"{timed.seconds:.2f}", f"{timed.process_seconds:.2f}")
+    warmup = f"plb warmup that compiles {counted(figures.warmup_kernels, 'kernel')}, {counted(cores(), 'core')}"
+    table.add_row(warmup, "", f"{figures.warmup_seconds:.2f}")
     return table
 
 

@@ -46,3 +46,22 @@ def engine_command(
     if json is not None:
         configuration = {"sizes": list(sizes), "seconds": list(seconds)}
         write_json(json, stamped(figures.as_json(), configuration, 0))
+
+
+@bench_app.command("start")
+@clear_errors
+def start_command(json: Json = None) -> None:
+    """Print how long new processes take: to import plb, to a first plan with and without compiled kernels, to warm up.
+
+    Takes a minute or two, as everything is compiled twice, into directories of its own.
+    """
+    from cluster.bench_start import bench_start
+    from cluster.bench_table import start_table
+    from cluster.results import check_file, stamped, write_json
+
+    check_file(json)
+    with output().status("") as status:
+        figures = bench_start(report=status.update)
+    output().print(start_table(figures))
+    if json is not None:
+        write_json(json, stamped(figures.as_json(), None, None))

@@ -35,7 +35,7 @@ class SlowPlan:
     plan
         Its row in the run's table of plans, from 0.
     seconds
-        Wall-clock seconds.
+        Wall-clock seconds, without compilation.
     """
 
     plan: int
@@ -55,7 +55,7 @@ class RunResult:
     totals
         Figures of the run, free of timings.
     timings
-        Wall-clock seconds by part; not reproducible.
+        Wall-clock seconds by part, without compilation; not reproducible.
     slowest
         Wall-clock seconds of the plans that took longest, the slowest first, by their row in the table of plans; not
         reproducible either.

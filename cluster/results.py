@@ -3,7 +3,8 @@
 ::
 
     OUT/summary.json      scenario, seed, hash, versions, split of the tenants, totals of every run
-    OUT/timings.json      wall-clock seconds of every run and of its slowest plans; all that differs between equal runs
+    OUT/timings.json      wall-clock seconds of every run and of its slowest plans, without compilation; all that
+                          differs between equal runs
     OUT/columns.json      type and meaning of every column of every table
     OUT/runs/POLICY-REPEAT/TABLE.parquet
     OUT/*.png             plots

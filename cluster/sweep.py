@@ -208,7 +208,7 @@ def sweep(
         raise PlbError(f"sweep: two tasks have the key {twice!r}")
     left = [task for task in tasks if task.key not in journal.finished]
     failed: dict[str, Outcome] = {}
-    for outcome in _outcomes(run, left, jobs, scheduler):
+    for outcome in outcomes(run, left, jobs=jobs, scheduler=scheduler):
         journal.add(outcome)
         if outcome.error is not None:
             failed[outcome.key] = outcome
@@ -217,8 +217,10 @@ def sweep(
     return [failed[key] if key in failed else journal.finished[key] for key in keys]
 
 
-def _outcomes(run: Run, tasks: Sequence[Task], jobs: int | None, scheduler: str | None) -> Iterator[Outcome]:
-    """Yield the outcomes as they come."""
+def outcomes(
+    run: Run, tasks: Sequence[Task], *, jobs: int | None = None, scheduler: str | None = None
+) -> Iterator[Outcome]:
+    """Begin tasks in their order, and yield the outcomes as they come; parameters and errors are those of `sweep`."""
     if not tasks:
         return
     wanted = min(cores() if jobs is None else jobs, len(tasks))
@@ -241,9 +243,7 @@ def _outcomes(run: Run, tasks: Sequence[Task], jobs: int | None, scheduler: str 
         try:
             yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(calls)
         except TerminatedWorkerError:
-            message = (
-                "a process of the sweep ended by itself; was memory short? Try fewer jobs. What is finished is kept"
-            )
+            message = "a process ended by itself; was memory short? Try fewer jobs. What is finished is kept"
             raise PlbError(message) from None
 
 

@@ -1,4 +1,4 @@
-"""`plb bench engine` and `plb warmup`: what they print and write."""
+"""`plb bench engine`: what it prints and writes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,3 @@ def test_bench_prints_a_table_and_writes_its_figures(tmp_path: Path, monkeypatch
     assert size["nodes"] == 12
     assert min(size["full"], size["arithmetic"], size["early_five"], size["early_half"]) > 0
     assert 0 <= size["reached_monte_carlo_five"] <= 1
-
-
-def test_warmup_says_when_it_is_done(tmp_path: Path):
-    """It writes how long it took."""
-    path = tmp_path / "figures.json"
-    run = CliRunner().invoke(app, ["warmup", "--json", str(path)])
-    assert run.exit_code == 0, run.output
-    assert "The kernels are compiled." in run.output
-    assert json.loads(path.read_text())["seconds"] > 0

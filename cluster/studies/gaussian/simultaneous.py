@@ -7,7 +7,6 @@ times.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import polars as pl
 
 from cluster.studies.carrying_out import Row
 from cluster.studies.gaussian.design import GPAS, MEANS, SIMULTANEOUS, samples_of
+from plb.compiler import working_time
 from plb.risk.gaussian import FitTest, Total, observe, overload_by_machine, pack
 
 TESTS: tuple[FitTest, ...] = (*GPAS, *MEANS)
@@ -29,7 +29,7 @@ FIGURES: Mapping[str, Any] = {
 
 def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Pack all tasks of a period; return by test the overload at the same times, and that of independent draws."""
-    began = time.perf_counter()
+    began = working_time()
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], SIMULTANEOUS, arguments["part"]])
     tasks, together = samples.simultaneous(arguments["part"])
@@ -46,7 +46,7 @@ def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
             float(overload_by_machine(packing, usage, capacity=capacity).mean()) for usage in (together, independent)
         )
         found.append([packing.machines, same, drawn, float(ratio.mean())])
-    return {"totals": {"found": found}, "timings": {"seconds": time.perf_counter() - began}}
+    return {"totals": {"found": found}, "timings": {"seconds": working_time() - began}}
 
 
 def simultaneous_frame(rows: Sequence[Row]) -> pl.DataFrame:
