@@ -1,0 +1,143 @@
+"""Which kernels of plb are compiled again after an edit of its sources, tried with a copy of them."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.compiler.processes import ROOT, Ran, Server, write
+
+FEW = """
+import numpy as np
+from plb.energy.imbalance import imbalance
+from plb.energy.score import energy_of
+
+def run():
+    three, weights = np.full(2, 3), np.ones(11)
+    return [imbalance(three, 2 * three, 9 * three, np.ones(2)), energy_of(weights, 1, 0.5, 0.0, 0, 0)]
+"""
+PLAN = """
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service
+
+def run():
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
+    for name in ("n0", "n1"):
+        engine.update_node(Node(name, capacities={"cpu": 10.0}))
+    engine.update_service(Service("web", stateful=False))
+    engine.update_partition(Partition("web/0", service="web"))
+    return len(engine.place().moves)
+"""
+IMBALANCE = "plb/energy/imbalance.py"
+
+
+def with_other_docstrings(source: str) -> str:
+    """Return a source with another text in every docstring, one more line at its top, and a comment at its end."""
+    lines = source.splitlines(keepends=True)
+    places = []
+    for one in ast.walk(ast.parse(source)):
+        if isinstance(one, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(one) is not None:
+            text = one.body[0]
+            assert text.end_lineno is not None
+            assert text.end_col_offset is not None
+            places.append((text.end_lineno - 1, text.end_col_offset - 3))
+    for line, column in sorted(places, reverse=True):
+        encoded = lines[line].encode()
+        lines[line] = (encoded[:column] + b" And more." + encoded[column:]).decode()
+    return "\n" + "".join(lines) + "# The end.\n"
+
+
+class Copy:
+    """A copy of plb's sources, with its own cache, that is warm for some calls."""
+
+    def __init__(self, processes: Server, folder: Path, story: str) -> None:
+        self.processes = processes
+        self.folder = folder
+        write(folder, story=story)
+        self.restore()
+        self.first = self.run()
+
+    def restore(self) -> None:
+        """Bring the sources back as they are."""
+        shutil.rmtree(self.folder / "plb", ignore_errors=True)
+        shutil.copytree(ROOT / "plb", self.folder / "plb", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace a text of a file."""
+        file = self.folder / path
+        source = file.read_text(encoding="utf-8")
+        assert source.count(old) == 1
+        file.write_text(source.replace(old, new), encoding="utf-8")
+
+    def edit_all_docstrings(self, pattern: str) -> int:
+        """Edit every docstring of some files, and return how many files these are."""
+        files = sorted(self.folder.glob(pattern))
+        for file in files:
+            file.write_text(with_other_docstrings(file.read_text(encoding="utf-8")), encoding="utf-8")
+        return len(files)
+
+    def run(self) -> Ran:
+        """Run the story in a new process."""
+        return self.processes.run("story:run", cache=self.folder / "cache", path=[self.folder], plb=self.folder)
+
+
+@pytest.fixture(scope="module")
+def few(processes: Server, tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """Return a copy with a story of two kernels."""
+    return Copy(processes, tmp_path_factory.mktemp("few"), FEW)
+
+
+@pytest.fixture(scope="module")
+def plan(processes: Server, tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """Return a copy whose story is the first plan of a small engine."""
+    return Copy(processes, tmp_path_factory.mktemp("plan"), PLAN)
+
+
+def test_edited_docstrings_of_all_of_plb_compile_nothing_again(few: Copy):
+    """Of modules with kernels, of others, and of the compiler itself."""
+    few.restore()
+    assert few.first.compiled == ["plb.energy.imbalance.imbalance", "plb.energy.score.energy_of"]
+    assert few.edit_all_docstrings("plb/**/*.py") > 200
+    assert few.run() == Ran(few.first.result, [], [])
+
+
+def test_an_edited_term_compiles_again_what_it_is_part_of(few: Copy):
+    """And gives another number."""
+    few.restore()
+    few.edit(IMBALANCE, "mean_square_ratio - 1.0", "mean_square_ratio - 0.5")
+    edited = few.run()
+    assert edited.compiled == ["plb.energy.imbalance.imbalance"]
+    assert edited.result[0] > few.first.result[0]
+    assert edited.result[1] == few.first.result[1]
+
+
+def test_an_edited_compiler_compiles_everything_again(few: Copy):
+    """Where it does something else; what only finds or describes kernels does not."""
+    few.restore()
+    few.edit("plb/compiler/notice.py", "SECONDS_A_KERNEL = 0.1", "SECONDS_A_KERNEL = 0.2")
+    few.edit("plb/compiler/cache.py", "UNUSED_DAYS = 90.0", "UNUSED_DAYS = 91.0")
+    assert few.run().compiled == []
+    few.edit("plb/compiler/compilation.py", "passes.add_jump_threading_pass()", "passes.add_jump_threading_pass(7)")
+    assert few.run().compiled == few.first.compiled
+
+
+@pytest.mark.slow
+def test_edited_docstrings_compile_nothing_of_a_plan_again(plan: Copy):
+    """The same of a whole plan, whose kernels take by far longer than two: see the fast test of this statement."""
+    plan.restore()
+    assert len(plan.first.compiled) > 10
+    plan.edit_all_docstrings("plb/**/*.py")
+    assert plan.run() == Ran(plan.first.result, [], [])
+
+
+@pytest.mark.slow
+def test_an_edited_term_leaves_most_of_a_plan_compiled(plan: Copy):
+    """What forms the energy of a proposal is compiled again; what places and refuses replicas is not."""
+    plan.restore()
+    plan.edit(IMBALANCE, "mean_square_ratio - 1.0", "mean_square_ratio - 0.5")
+    edited = set(plan.run().compiled)
+    assert {"plb.search.proposal.judge", "plb.search.transition.apply_proposal"} <= edited
+    assert edited < set(plan.first.compiled)
+    assert {"plb.search.placement._walk", "plb.search.proposal.refusal"} <= set(plan.first.compiled) - edited

@@ -1,0 +1,199 @@
+"""What is used of Numba beyond its documented interfaces is listed in one place, is there, and is used nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import requires, version
+
+import pytest
+
+from plb.compiler import numba_api
+from plb.compiler.numba_api import MEMBERS, NAMES, look_up
+from plb.errors import UnsupportedNumbaError
+from tests.compiler.processes import ROOT
+
+COMPILER = ROOT / "plb" / "compiler"
+FILES = sorted(path for package in ("plb", "cluster", "workloads") for path in (ROOT / package).rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+INSIDE = {path: tree for path, tree in TREES.items() if path.parent == COMPILER}
+OUTSIDE = {path: tree for path, tree in TREES.items() if path.parent != COMPILER}
+OWN = {"_fields", "_is_told", "_numba_type_"}
+"""Names with an underscore in front that are no private members of Numba: of named tuples, of ours, of its protocol."""
+LISTED = {member for members in MEMBERS.values() for member in members}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield all that a module imports, wherever it does so; of a package also the names."""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Import):
+            yield from (alias.name for alias in one.names)
+        elif isinstance(one, ast.ImportFrom) and one.module:
+            yield from (f"{one.module}.{alias.name}" for alias in one.names)
+
+
+def is_of_numba(name: str) -> bool:
+    """Tell whether a name is of Numba or of llvmlite."""
+    return name.partition(".")[0] in ("numba", "llvmlite")
+
+
+def is_private(name: str) -> bool:
+    """Tell whether a name of Numba belongs to what Numba does not document."""
+    _, *parts = name.split(".")
+    return name.startswith("numba.") and (parts[0] == "core" or any(part.startswith("_") for part in parts))
+
+
+def is_private_member(name: str) -> bool:
+    """Tell whether a member's name says that it is not for others."""
+    return name.startswith("_") and not name.startswith("__")
+
+
+def used_of_others(tree: ast.AST) -> set[str]:
+    """Return the private members of objects other than its own that a module uses."""
+    attributes = (one for one in ast.walk(tree) if isinstance(one, ast.Attribute))
+    of_others = {one.attr for one in attributes if getattr(one.value, "id", "") not in ("self", "cls")}
+    by_name = {
+        argument.value
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ("getattr", "setattr", "hasattr", "delattr")
+        for argument in call.args[1:2]
+        if isinstance(argument, ast.Constant)
+    }
+    return set(filter(is_private_member, of_others | by_name))
+
+
+def used_of_bases(tree: ast.AST) -> set[str]:
+    """Return the private members of Numba's classes that subclasses use on themselves or define anew."""
+    kinds = (numba_api.JITCodeLibrary, numba_api.CPUDispatcher, numba_api.Compiler, numba_api.AttributeTemplate)
+    parts = [part for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and one.bases for part in ast.walk(one)]
+    used = {one.attr for one in parts if isinstance(one, ast.Attribute) and getattr(one.value, "id", "") == "self"}
+    used |= {one.name for one in parts if isinstance(one, ast.FunctionDef)}
+    private = filter(is_private_member, used)
+    return {name for name in private if any(hasattr(kind, name) or numba_api._sets(kind, name) for kind in kinds)}
+
+
+def used_members() -> set[str]:
+    """Return the private members of Numba's objects that the compiler uses."""
+    return set().union(*(used_of_others(tree) | used_of_bases(tree) for tree in INSIDE.values())) - OWN
+
+
+def test_no_module_outside_the_compiler_imports_numba():
+    """Nor llvmlite, at any place."""
+    assert len(OUTSIDE) > 200
+    assert {str(path): name for path, tree in OUTSIDE.items() for name in imported(tree) if is_of_numba(name)} == {}
+
+
+def test_within_the_compiler_private_modules_are_named_once():
+    """In the list of `plb.compiler.numba_api`, by which the others get them."""
+    assert sum(is_of_numba(name) for tree in INSIDE.values() for name in imported(tree)) > 5
+    found = {str(path): name for path, tree in INSIDE.items() for name in imported(tree) if is_private(name)}
+    assert found == {}
+
+
+def test_what_the_others_get_of_the_list_is_all_of_it():
+    """No name is listed that nothing uses."""
+    handed = {
+        name.rpartition(".")[2] for path, tree in INSIDE.items() for name in imported(tree) if "numba_api" in name
+    }
+    assert handed == {name.rpartition(".")[2] for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_listed_names_are_there_and_say_what_for(name):
+    """They are what `plb.compiler.numba_api` hands to the others."""
+    assert is_private(name)
+    assert NAMES[name]
+    assert look_up(name) is getattr(numba_api, name.rpartition(".")[2])
+
+
+def test_listed_members_are_there_and_say_what_for():
+    """Of names that are listed."""
+    assert set(MEMBERS) <= {name.rpartition(".")[2] for name in NAMES}
+    for name, members in MEMBERS.items():
+        numba_api._checked(getattr(numba_api, name), members, name)
+        assert all(members.values())
+
+
+@pytest.mark.xfail(strict=True, reason="plb.compiler.numba_api.MEMBERS lacks some members that are used")
+def test_every_private_member_that_is_used_is_listed():
+    """Of objects of Numba, and of its classes by ours."""
+    assert len(used_members()) > 5
+    assert used_members() - LISTED == set()
+
+
+@pytest.mark.xfail(strict=True, reason="plb.compiler.numba_api.MEMBERS lists `_compiled_object`, which is not used")
+def test_every_private_member_that_is_listed_is_used():
+    """No longer than it is."""
+    assert set(filter(is_private_member, LISTED)) - used_members() == set()
+
+
+def said(error: UnsupportedNumbaError) -> str:
+    """Return the sentence of an error."""
+    assert "\n" not in str(error)
+    return str(error)
+
+
+@pytest.mark.parametrize("name", ["numba.core.registry.no_such", "numba.no_such.thing", "numba._no_such.thing"])
+def test_a_missing_name_ends_in_one_sentence(name):
+    """It says what is installed, what is missing, and what to install."""
+    with pytest.raises(UnsupportedNumbaError) as raised:
+        look_up(name)
+    wanted = next(line for line in requires("plb") or () if line.startswith("numba"))
+    assert said(raised.value) == f"Numba {version('numba')} is not supported: it has no {name}; install {wanted}"
+    assert isinstance(raised.value, ImportError)
+
+
+def test_a_missing_member_ends_in_one_sentence():
+    """It is found before anything is compiled."""
+    with pytest.raises(UnsupportedNumbaError, match=r"it has no Compiler\._no_such; install numba"):
+        numba_api._checked(numba_api.Compiler, {"_no_such": "nothing"}, "Compiler")
+
+
+WITHOUT = """
+import sys
+from importlib import import_module
+from plb.compiler import kernel
+from plb.errors import UnsupportedNumbaError
+
+@kernel
+def f(x):
+    return x
+
+def run():
+    import_module({0!r})
+    holder, missing = eval({1!r}, {{**sys.modules}}), {2!r}
+    delattr(next(one for one in getattr(holder, "__mro__", [holder]) if missing in vars(one)), missing)
+    try:
+        f(1)
+    except UnsupportedNumbaError as error:
+        return str(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("holder", "missing"),
+    [
+        ("numba.core.sigutils", "normalize_signature"),
+        ("numba.core.registry.CPUDispatcher", "get_call_template"),
+        pytest.param(
+            *("numba.core.codegen.JITCodeLibrary", "_raise_if_finalized"),
+            marks=pytest.mark.xfail(strict=True, reason="BUG in numba_api._sets: what methods read passes for set"),
+        ),
+    ],
+)
+def test_kernels_are_refused_where_numba_lacks_something(processes, tmp_path, holder, missing):
+    """The first call says so, for modules and for members."""
+    module = ".".join(part for part in holder.split(".") if part.islower())
+    (tmp_path / "story.py").write_text(WITHOUT.format(module, holder, missing))
+    told = processes.run("story:run", cache=tmp_path / "cache", path=[tmp_path])
+    assert told.result.startswith(f"Numba {version('numba')} is not supported: it has no {holder}.{missing}; install ")
+    assert told.compiled == []
+
+
+def test_supported_versions_of_numba_are_bounded():
+    """Private names may change with any release."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (wanted,) = [line for line in project["dependencies"] if line.startswith("numba")]
+    assert ">=" in wanted
+    assert ",<" in wanted
