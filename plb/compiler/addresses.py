@@ -29,10 +29,10 @@ def compiled_address(function: Callable[..., object], returning: type | None, ar
     KernelError
         If Numba cannot compile it.
     """
-    kinds = tuple(map(kind_of, arguments))
     try:
+        kinds = tuple(map(kind_of, arguments))
         return machine_code(function, kinds, _RESULTS[returning]).address
-    except NumbaError as error:
+    except (NumbaError, TypeError, ValueError) as error:  # the latter for a wrong number or kind of arguments
         reason = " ".join(str(error).splitlines()[:2])
         raise KernelError(f"{function.__module__}.{function.__qualname__}", reason) from error
 

@@ -6,13 +6,27 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import attrs
+
+
+@attrs.frozen(eq=False)
+class _State:
+    """How long this process has compiled, and since when it does so; replaced as a whole, since threads read it."""
+
+    seconds: float = 0.0
+    begun: float | None = None
+
 
 class CompilationClock:
     """Adds up the seconds that this process spends on compiling and loading kernels."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self._is_running = False
+        self._state = _State()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the blocks that have ended."""
+        return self._state.seconds
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -20,16 +34,22 @@ class CompilationClock:
 
         A thread that waits for another one to compile adds nothing, so no second is counted twice.
         """
-        if self._is_running:
+        seconds, begun = self._state.seconds, time.perf_counter()
+        if self._state.begun is not None:
             yield
             return
-        begun = time.perf_counter()
-        self._is_running = True
+        self._state = _State(seconds, begun)
         try:
             yield
         finally:
-            self._is_running = False
-            self.seconds += time.perf_counter() - begun
+            self._state = _State(seconds + time.perf_counter() - begun)
+
+    def working_time(self) -> float:
+        """Return `time.perf_counter` without the seconds of all blocks; it stands still within one."""
+        while True:
+            state, now = self._state, time.perf_counter()
+            if state is self._state:  # or a block of another thread has begun or ended in between
+                return (now if state.begun is None else state.begun) - state.seconds
 
 
 COMPILATION = CompilationClock()
@@ -41,4 +61,4 @@ def working_time() -> float:
     Differences between two readings are durations of the work itself. Every duration that the project reports, and
     every budget of seconds, is measured with this clock.
     """
-    return time.perf_counter() - COMPILATION.seconds
+    return COMPILATION.working_time()

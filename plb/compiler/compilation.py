@@ -17,7 +17,7 @@ import pickle
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -29,8 +29,8 @@ from llvmlite.binding import Linkage, ObjectFileRef
 
 from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
-from plb.compiler.identity import code_of_modules, compiled_with, identity_of
-from plb.compiler.kernels import SHARED
+from plb.compiler.identity import code_of_modules, compiled_with, has_changed, identity_of
+from plb.compiler.kernels import is_shared
 from plb.compiler.notice import NOTICE
 from plb.compiler.numba_api import (
     Compiler,
@@ -42,6 +42,7 @@ from plb.compiler.numba_api import (
     make_function,
     normalize_signature,
 )
+from plb.compiler.type_texts import text_of
 
 OPTIONS = {
     "nopython": True,
@@ -55,7 +56,7 @@ LEVEL = 2
 """Level of LLVM's optimisation: at 3 kernels are as fast, at 1 loops are not vectorised."""
 MAKES_CODE = tuple(
     f"{__package__}.{name}"
-    for name in ("addresses", "compilation", "handles", "handle_packing", "pcg64", "prefetching")
+    for name in ("addresses", "compilation", "handles", "handle_packing", "pcg64", "prefetching", "type_texts")
 )
 """Modules of which every entry is made."""
 
@@ -63,6 +64,20 @@ logger = logging.getLogger("plb")
 
 _settings: Any = numba.config
 _types: Any = numba.types
+
+
+@attrs.frozen(eq=False)
+class Late:
+    """A value that is pickled by itself, and only read back where somebody asks for it."""
+
+    value: Callable[[], Any]
+
+    def __reduce__(self) -> Any:
+        return _read_late, (pickle.dumps(self.value()),)
+
+
+def _read_late(data: bytes) -> Late:
+    return Late(partial(pickle.loads, data))
 
 
 @attrs.frozen(eq=False)
@@ -75,8 +90,8 @@ class SharedCall:
     """Types of its arguments."""
     returning: str
     """Type of its result; where that has changed, the caller is compiled again."""
-    arguments: bytes
-    """The types of its arguments, pickled; only read where the kernel has to be compiled."""
+    arguments: Late
+    """The types of its arguments; only needed where the kernel has to be compiled."""
 
     def function(self) -> Callable[..., Any]:
         """Return the function of the kernel."""
@@ -95,8 +110,8 @@ class Stored:
     """Symbol that Python calls."""
     returning: str
     """Type of its result."""
-    descriptor: bytes
-    """How kernels call it, pickled."""
+    descriptor: Late
+    """How kernels call it; only needed where one of them is compiled."""
     environments: tuple[Any, ...]
     """Constants of Python objects that the code refers to; that of the entry comes first."""
     preparations: tuple[Callable[[], None], ...]
@@ -133,7 +148,7 @@ def entry_of(function: Callable[..., Any]) -> Any:
 @cache
 def part_of(function: Callable[..., Any], inline: bool) -> Any:
     """Return what translates a function for calls from other kernels."""
-    return SharedPart(function) if function in SHARED else Part(function, inline)
+    return SharedPart(function) if is_shared(function) else Part(function, inline)
 
 
 class Entry(CPUDispatcher):
@@ -189,13 +204,13 @@ class SharedPart(Part):
     def translated(self, arguments: tuple[Any, ...]) -> Any:
         """Make the entry, and tell Numba by which symbol it is called."""
         stored = machine_code(self.py_func, arguments).stored
-        descriptor = pickle.loads(stored.descriptor)
+        descriptor = stored.descriptor.value()
         call = SharedCall(
             self.py_func.__module__,
             self.py_func.__qualname__,
-            tuple(map(str, arguments)),
+            tuple(map(text_of, arguments)),
             stored.returning,
-            pickle.dumps(arguments),
+            Late(lambda: arguments),
         )
         stand_in = object()
         cpu_target.target_context.insert_user_function(stand_in, descriptor, [_SharedModule(call)])
@@ -215,7 +230,7 @@ class _SharedSignature:
 def machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any = None) -> MachineCode:
     """Load or make the code of a function for these types of arguments, and for a type of result where one is given."""
     with global_compiler_lock, COMPILATION.running():
-        key = key_of(function, tuple(map(str, arguments)), str(returning))
+        key = key_of(function, tuple(map(text_of, arguments)), str(returning))
         if key not in _READY:
             _READY[key] = _load(function, key) or _make(function, arguments, returning, key)
         return _READY[key]
@@ -271,9 +286,11 @@ def _is_at_hand(call: SharedCall) -> bool:
         function = call.function()
     except (ImportError, AttributeError):
         return False
+    if not is_shared(function):
+        return False
     key = key_of(function, call.kinds, str(None))
     if key not in _READY:
-        _READY[key] = _load(function, key) or _make(function, pickle.loads(call.arguments), None, key)
+        _READY[key] = _load(function, key) or _make(function, call.arguments.value(), None, key)
     return _READY[key].stored.returning == call.returning
 
 
@@ -293,13 +310,16 @@ def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: A
             library._get_compiled_object(),
             descriptor.llvm_func_name,
             descriptor.llvm_cpython_wrapper_name,
-            str(descriptor.restype),
-            pickle.dumps(descriptor),
+            text_of(descriptor.restype),
+            Late(lambda: descriptor),
             (result.environment, *others),
             tuple(library._reload_init),
             tuple(library.shared_calls()),
         )
-        _keep(stored, library, _name_of(function), key)
+        if has_changed(function):
+            logger.info("the machine code of %s is not kept: a value that it froze has changed", _name_of(function))
+        else:
+            _keep(stored, library, _name_of(function), key)
     return _callable(function, stored, keep=library)
 
 
@@ -437,9 +457,9 @@ class _EntryPasses(_Passes):
     module = _EntryModule
 
     def tag(self, function: Callable[..., Any]) -> str:
-        if function in SHARED:
+        if is_shared(function):
             return "shared"  # callers are compiled for any version of it
-        return key_of(function, tuple(map(str, self.state.args)), str(self.state.return_type))[:32]
+        return key_of(function, tuple(map(text_of, self.state.args)), str(self.state.return_type))[:32]
 
 
 class _PartPasses(_Passes):

@@ -20,6 +20,7 @@ from llvmlite import ir
 from numba import typeof
 
 from plb.compiler.numba_api import AttributeTemplate, OpaqueModel, compute_fingerprint
+from plb.compiler.type_texts import text_of
 
 types: Any = numba.types  # without types of its own
 
@@ -32,7 +33,7 @@ class HandleType(types.Type):
 
     def __init__(self, members: types.NamedTuple) -> None:
         self.members = members
-        super().__init__(f"{members.instance_class.__name__}{sha256(str(members).encode()).hexdigest()[:16]}")
+        super().__init__(f"{members.instance_class.__name__}{sha256(text_of(members).encode()).hexdigest()[:16]}")
 
 
 class Handle:
@@ -62,7 +63,10 @@ def kind_of(value: Any) -> Any:
     """Return the type of a value as Numba sees it; values of one fingerprint have one type."""
     if hasattr(value, "_numba_type_"):
         return value._numba_type_
-    fingerprint = compute_fingerprint(value)
+    try:
+        fingerprint = compute_fingerprint(value)
+    except NotImplementedError:  # as for texts
+        return typeof(value)
     if fingerprint not in _KINDS:
         _KINDS[fingerprint] = typeof(value)
     return _KINDS[fingerprint]

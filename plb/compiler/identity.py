@@ -55,6 +55,11 @@ def compiled_with(function: Callable[..., object]) -> Sequence[Callable[..., obj
     return found
 
 
+def has_changed(function: Callable[..., object]) -> bool:
+    """Tell whether a function, or one that it calls, would be read otherwise now than when it was first read."""
+    return any(reading_of.__wrapped__(one).digest != reading_of(one).digest for one in compiled_with(function))
+
+
 @cache
 def reading_of(function: Any) -> Reading:
     """Return what a function is by itself, and which functions it calls."""

@@ -39,7 +39,7 @@ def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = Fals
     shared
         True for a larger function at the top level of a module that several kernels call: it is compiled once, by
         itself, and a change in it compiles none of its callers again. Others become part of every kernel that Python
-        calls and that needs them.
+        calls and that needs them; so does a second kernel of the same name.
     """
     if function is None:
         return lambda decorated: Kernel(decorated, inline=inline, shared=shared)
@@ -71,12 +71,11 @@ class Kernel(Generic[Arguments, Result]):
     def __init__(self, function: Callable[Arguments, Result], *, inline: bool = False, shared: bool = False) -> None:
         update_wrapper(self, function)
         self.py_func = function
+        if shared and function.__qualname__ != function.__name__:
+            raise InvalidValueError(f"kernel {function.__qualname__}", "shared", shared, "False within a function")
         self.inline = inline
-        self.shared = shared
-        if shared:
-            if function.__qualname__ != function.__name__:
-                raise InvalidValueError(f"kernel {function.__qualname__}", "shared", shared, "False within a function")
-            SHARED.add(function)
+        # a second one of the same name, as when a module is loaded again, cannot have the same symbol
+        self.shared = shared and _SHARED.setdefault(_name_of(function), function) is function
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call the compiled function; arguments that go by pointer are handed over so."""
@@ -136,8 +135,17 @@ class Kernel(Generic[Arguments, Result]):
         return part_of(self.py_func, self.inline)._numba_type_
 
 
-SHARED: set[Callable[..., object]] = set()
-"""The functions of shared kernels."""
+def is_shared(function: Callable[..., object]) -> bool:
+    """Tell whether a function is that of a shared kernel."""
+    return _SHARED.get(_name_of(function)) is function
+
+
+def _name_of(function: Callable[..., object]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+_SHARED: dict[str, Callable[..., object]] = {}
+"""The functions of shared kernels by name."""
 _UNCOMPILED: dict[int, Kernel[..., Any]] = {}
 """What stands for addresses where nothing is compiled."""
 

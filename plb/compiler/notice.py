@@ -30,14 +30,14 @@ class CompilationNotice:
         """
         seconds = max(1.0, kernels * SECONDS_A_KERNEL)
         if self._is_told:
-            logger.info("compiling %s, about %.0f s", name, seconds)
+            logger.info("Compiling %s, about %.0f s", name, seconds)
             return
         self._is_told = True
         if name.startswith("plb."):
             seconds = SECONDS_TO_FIRST_PLAN
         logger.warning(
-            "plb is compiling %s and other kernels, which takes up to about %.0f s. This happens once for this version "
-            "and this processor; `plb warmup` does it ahead.",
+            "Compiling %s and other kernels, up to about %.0f s in all. This happens once for this version of plb and "
+            "this processor; `plb warmup` does it ahead.",
             name,
             seconds,
         )

@@ -7,6 +7,8 @@ documented: ``numba.types``, ``numba.typeof``, ``numba.config``, ``numba.extendi
 
 from __future__ import annotations
 
+import dis
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -35,30 +37,47 @@ NAMES = {
 """What is imported, and what for."""
 
 MEMBERS = {
-    "JITCodeLibrary": {
-        "_codegen": "the target machine and the engine of a module",
-        "_compiled_object": "the machine code that the engine made of a module",
+    "numba.core.codegen.JITCPUCodegen": {
+        "_engine": "what holds the machine code of this process",
+        "_tm": "the target machine, for which LLVM optimises",
+        "magic_tuple": "the processor, as part of a key",
+        "set_env": "constants of Python objects that machine code refers to",
+    },
+    "numba.core.codegen.JitEngine": {
+        "_ee": "LLVM's engine, which takes in object files",
+    },
+    "numba.core.codegen.JITCodeLibrary": {
+        "_codegen": "the code generator of a module",
+        "_dynamic_globals": "addresses of this process in the code, which forbid keeping it",
         "_final_module": "the module that is linked, optimised and translated",
-        "_finalized": "whether that has happened",
         "_finalize_final_module": "handing the module to the engine",
+        "_finalized": "whether that has happened",
+        "_get_compiled_object": "the object file that the engine made of a module",
+        "_get_module_for_linking": "the module of a function that another one takes in",
         "_linking_libraries": "the modules of the functions that a function calls",
         "_raise_if_finalized": "the check that a module is still open",
         "_reload_init": "functions that have to run before the code does",
-        "_dynamic_globals": "addresses of this process in the code, which forbid keeping it",
+        "enable_object_caching": "keeping the object file",
     },
-    "CPUDispatcher": {
+    "numba.core.compiler.CompileResult": {
+        "_find_referenced_environments": "the constants of Python objects that the code refers to",
+    },
+    "numba.core.compiler.Compiler": {
+        "_compile_bytecode": "the point at which the function is known and nothing is compiled yet",
+    },
+    "numba.core.registry.CPUDispatcher": {
         "_can_compile": "whether the types of arguments are still open",
         "_compilation_chain_init_hook": "loading extensions of Numba, which only a compilation needs",
         "_compiler": "what compiles the function for types of arguments",
         "_insert": "adding code for types of arguments to those that a call finds",
         "get_call_template": "the types with which one kernel calls another",
     },
-    "Compiler": {
-        "_compile_bytecode": "the point at which the function is known and nothing is compiled yet",
-    },
-    "cpu_target": {
+    "numba.core.registry.cpu_target": {
         "typing_context": "what a name means within a kernel",
         "target_context": "how functions become machine code",
+    },
+    "numba.core.types.abstract.Type": {
+        "_code": "the number of a type, by which a call finds the code for its arguments",
     },
 }
 """Members of these that are used although they are not documented, and what for."""
@@ -89,24 +108,31 @@ def look_up(name: str) -> Any:
         raise UnsupportedNumbaError(version("numba"), name, SUPPORTED) from None
 
 
-def _checked(found: Any, members: dict[str, str], name: str) -> Any:
-    """Return `found` if it has the members that are used of it."""
+def check_members(name: str, members: Mapping[str, str]) -> None:
+    """Raise `UnsupportedNumbaError` where a class or an object lacks a member that is used of it."""
+    found = look_up(name)
     for member in members:
-        # what a method sets is no attribute of the class; the names in its code tell
-        if not hasattr(found, member) and not _sets(found, member):
+        # what methods set is no attribute of the class
+        if not hasattr(found, member) and not is_set_by_methods(found, member):
             raise UnsupportedNumbaError(version("numba"), f"{name}.{member}", SUPPORTED)
-    return found
 
 
-def _sets(kind: Any, member: str) -> bool:
-    methods = (value for base in getattr(kind, "__mro__", ()) for value in vars(base).values())
-    return any(member in method.__code__.co_names for method in methods if hasattr(method, "__code__"))
+def is_set_by_methods(kind: Any, member: str) -> bool:
+    """Tell whether a method of a class, or of its class, sets a member of objects."""
+    classes = (*getattr(kind, "__mro__", ()), *type(kind).__mro__)
+    methods = (value for one in classes for value in vars(one).values() if hasattr(value, "__code__"))
+    return any(
+        instruction.opname == "STORE_ATTR" and instruction.argval == member
+        for method in methods
+        if member in method.__code__.co_names
+        for instruction in dis.get_instructions(method)
+    )
 
 
 check_version(version("numba"))
 _found = {name: look_up(name) for name in NAMES}
-for _name, _value in _found.items():
-    _checked(_value, MEMBERS.get(_name.rpartition(".")[2], {}), _name)
+for _name, _members in MEMBERS.items():
+    check_members(_name, _members)
 
 compute_fingerprint: Any = _found["numba._dispatcher.compute_fingerprint"]
 make_function: Any = _found["numba._dynfunc.make_function"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
 from cluster.experiment import prepare
@@ -25,11 +26,11 @@ HOURS = 3600.0
 @pytest.fixture
 def compiling(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return what makes a function seem to compile for hours each time that it is called."""
-    monkeypatch.setattr(COMPILATION, "seconds", COMPILATION.seconds)  # so that it is put back
+    monkeypatch.setattr(COMPILATION, "_state", COMPILATION._state)  # so that it is put back
 
     def changed(function: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
-            COMPILATION.seconds += HOURS
+            COMPILATION._state = attrs.evolve(COMPILATION._state, seconds=COMPILATION.seconds + HOURS)
             return function(*args, **kwargs)
 
         return called

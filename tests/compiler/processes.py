@@ -15,7 +15,6 @@ from typing import Any
 import attrs
 
 ROOT = Path(__file__).parents[2]
-COMPILING = "Compiling "
 DRIVER = """
 import logging, sys
 
@@ -24,13 +23,10 @@ class Told(logging.Handler):
         super().__init__()
         self.names, self.warnings = [], []
     def emit(self, record):
-        text = record.getMessage()
-        if text.startswith("Compiling kernels"):
-            self.names.append(text.partition("The first one is ")[2].partition(", about")[0])
-        elif text.startswith("Compiling "):
-            self.names.append(text[len("Compiling "):].partition(", about")[0])
+        if record.pathname.endswith("notice.py"):
+            self.names.append(record.args[0])
         elif record.levelno >= logging.WARNING:
-            self.warnings.append(text)
+            self.warnings.append(record.getMessage())
 
 def told(module, function, *arguments):
     handler = Told()

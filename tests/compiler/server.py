@@ -32,6 +32,7 @@ def run(request: dict[str, Any]) -> None:
         os.environ.pop(name, None)
         if value is not None:
             os.environ[name] = value
+    numba.config.reload_config()  # as when Numba is loaded in this environment
     sys.path[:0] = request["path"]
     module, _, function = request["call"].partition(":")
     result = getattr(import_module(module), function)(*request["arguments"])

@@ -79,7 +79,7 @@ def test_the_first_compilation_of_a_process_is_a_warning_and_later_ones_are_info
     first, *later = caplog.records
     assert {record.name for record in caplog.records} == {"plb"}
     assert first.levelno == logging.WARNING
-    for words in ("plb.search.chain.anneal", "about 10 s", "`plb warmup`", "once for this version of plb"):
+    for words in ("plb.search.chain.anneal", "about 30 s", "`plb warmup`", "once for this version of plb"):
         assert words in first.getMessage()
     assert [record.levelno for record in later] == [logging.INFO] * 2
     assert [record.getMessage() for record in later] == [
@@ -96,8 +96,7 @@ def test_where_no_handler_is_configured_the_warning_reaches_standard_error(proce
         started.wait()
         said.append((started.out / "stderr").read_text())
     (line,) = said[0].splitlines()
-    assert line.startswith("Compiling kernels, which happens once")
-    assert "story.f" in line
+    assert line.startswith("Compiling story.f and other kernels, up to about 1 s")
     assert said[1] == ""
 
 
@@ -108,6 +107,7 @@ class Wall:
         self.now = 100.0
 
     def __call__(self) -> float:
+        """Return what the test has set."""
         return self.now
 
 
@@ -166,7 +166,6 @@ def test_working_time_goes_on_but_for_compilation(wall):
     assert working_time() - before == pytest.approx(3.0)
 
 
-@pytest.mark.xfail(strict=True, reason="BUG in working_time: it runs on within a block, and jumps back at its end")
 def test_working_time_stands_still_within_a_compilation(wall):
     """Another thread that reads it meanwhile never sees it go back."""
     readings = [working_time()]
