@@ -154,7 +154,8 @@ def called_from_python() -> Iterator[str]:
             inside = {id(one) for kernel in _kernels_of(tree) for one in ast.walk(kernel)}
             imports = [one for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)]
             known = {alias.asname or alias.name: f"{one.module}.{alias.name}" for one in imports for alias in one.names}
-            used = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and id(one) not in inside}
+            names = [one for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
+            used = {one.id for one in names if id(one) not in inside}
             yield from kernels & {known.get(one, f"{name}.{one}") for one in used}
 
 

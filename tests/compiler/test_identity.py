@@ -17,11 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.compiler import kernel
+from plb.compiler import kernel, kernels
 from plb.compiler.identity import compiled_with, identity_of
 from plb.search.transition import present_energy
 from tests.compiler.processes import ROOT
 from tests.engine.strategies import examples
+
+
+@pytest.fixture(autouse=True)
+def _names_of_their_own(monkeypatch):
+    """Let shared kernels of one test have the names of those of another, as in processes of their own."""
+    monkeypatch.setattr(kernels, "_SHARED", {})
 
 
 def function_in(source, **around):
@@ -335,10 +341,22 @@ def f(x):
 
 def test_callers_do_not_depend_on_the_code_of_shared_kernels():
     """Only on their names, and on whether they are shared."""
-    one, other = (identity_in(SHARED.format("(shared=True)", number)) for number in (1, 2))
+
+    def shared_in(source):
+        kernels._SHARED.clear()
+        return identity_in(source)
+
+    one, other = (shared_in(SHARED.format("(shared=True)", number)) for number in (1, 2))
     assert one == other
-    assert identity_in(SHARED.format("(shared=True)", 1).replace("g(x)", "h(x)")) != one
+    assert shared_in(SHARED.format("(shared=True)", 1).replace("g(x)", "h(x)")) != one
     assert identity_in(SHARED.format("", 1)) != one
+
+
+def test_callers_depend_on_a_second_shared_kernel_of_a_name():
+    """Its code is theirs, since the first one has the symbol."""
+    identity_in(SHARED.format("(shared=True)", 0))
+    one, other = (identity_in(SHARED.format("(shared=True)", number)) for number in (1, 2))
+    assert one != other
 
 
 def test_the_name_of_a_function_counts():
