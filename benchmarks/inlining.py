@@ -2,7 +2,7 @@
 
 Run it with `.venv/bin/python benchmarks/inlining.py`: each kernel that is compiled into its callers by force is left to
 the compiler once, in a process of its own, and the search of forty nodes is measured against one as it is. `--all`
-leaves all of them to the compiler at once; `--kernel NAME` (repeated) those alone.
+leaves all of them to the compiler at once; `--only TEXT` (repeated) inlines those alone whose names contain the text.
 """
 
 from __future__ import annotations
@@ -58,30 +58,38 @@ def _fastest(run: Callable[[], object]) -> float:
 
 
 def _in_new_process(left: Sequence[str]) -> tuple[float, float]:
-    arguments = [part for name in left for part in ("--kernel", name)] or ["--kernel", ""]
+    arguments = ["--left", *left]
     run = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=True)
     early, full = map(float, run.stdout.split())
     return early, full
 
 
+def _sets(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the sets of kernels to leave to the compiler, by what to call them."""
+    if options.only:
+        left = [name for name in names if not any(text in name for text in options.only)]
+        return {f"only {len(names) - len(left)} inlined: {' '.join(options.only)}": left}
+    return {"none inlined": names} if options.all else {name: [name] for name in names}
+
+
 def main() -> None:
-    """Measure and print a line a kernel."""
+    """Measure and print a line a set."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--kernel", action="append", default=[])
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--left", nargs="*")
     options = parser.parse_args()
-    if options.kernel:
-        print(*measured(options.kernel))
+    if options.left is not None:
+        print(*measured(options.left))
         return
     names = [name for name, _ in inlined_kernels()]
-    sets = [names] if options.all else [[name] for name in names]
-    for number, left in enumerate(sets):
+    for number, (what, left) in enumerate(_sets(options, names).items()):
         if number % BETWEEN == 0:
             base = _in_new_process([])
             print(f"{base[0] / 1e6:.2f} and {base[1] / 1e6:.2f} million proposals a second with all {len(names)}")
         found = _in_new_process(left)
         shares = [100 * (one / other - 1) for one, other in zip(found, base, strict=True)]
-        print(f"{shares[0]:+6.1f} % {shares[1]:+6.1f} %  {left[0] if len(left) == 1 else 'all'}", flush=True)
+        print(f"{shares[0]:+6.1f} % {shares[1]:+6.1f} %  {what}", flush=True)
 
 
 if __name__ == "__main__":
