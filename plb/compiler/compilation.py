@@ -37,7 +37,6 @@ from plb.compiler.numba_api import (
     CPUDispatcher,
     JITCodeLibrary,
     cpu_target,
-    create_pass_builder,
     global_compiler_lock,
     make_function,
     normalize_signature,
@@ -425,14 +424,21 @@ class _EntryModule(_Module):
 
 def _optimise(module: Any, target_machine: Any) -> None:
     """Inline and simplify a module: first cheaply, which brings loops into the form that can be vectorised."""
-    builder = create_pass_builder(target_machine, opt=0)
+    builder = _pass_builder(target_machine, 0)
     passes = builder.getModulePassManager()
     passes.add_loop_rotate_pass()
     passes.add_instruction_combine_pass()
     passes.add_jump_threading_pass()
     passes.run(module, builder)
-    builder = create_pass_builder(target_machine, opt=LEVEL, loop_vectorize=True)
+    builder = _pass_builder(target_machine, LEVEL)
     builder.getModulePassManager().run(module, builder)
+
+
+def _pass_builder(target_machine: Any, level: int) -> Any:
+    options = llvmlite.binding.create_pipeline_tuning_options(level)
+    options.loop_vectorization = level > 0
+    options.slp_vectorization = False  # as Numba has it
+    return llvmlite.binding.create_pass_builder(target_machine, options)
 
 
 class _Passes(Compiler):

@@ -34,8 +34,8 @@ def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = Fals
     Parameters
     ----------
     inline
-        True for a small function of the innermost loop: it is compiled into its callers, since handing over the many
-        arrays of a search would cost more than the function itself.
+        True for a small function of the innermost loop that LLVM would not compile into its callers by itself, where
+        ``benchmarks/compiling.py`` shows that this pays.
     shared
         True for a larger function at the top level of a module that several kernels call: it is compiled once, by
         itself, and a change in it compiles none of its callers again. Others become part of every kernel that Python

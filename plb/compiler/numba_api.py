@@ -28,7 +28,6 @@ NAMES = {
     "numba.core.compiler_lock.global_compiler_lock": "the lock under which kernels are compiled and loaded",
     "numba.core.datamodel.models.OpaqueModel": "the data model of a type that is one pointer",
     "numba.core.errors.NumbaError": "what Numba raises for a function that it cannot compile",
-    "numba.core.llvm_bindings.create_pass_builder": "LLVM's passes at a level of optimisation",
     "numba.core.registry.CPUDispatcher": "the object that Python calls, which finds the code for types of arguments",
     "numba.core.registry.cpu_target": "the contexts in which types are resolved and code is made",
     "numba.core.sigutils.normalize_signature": "the types of arguments in a signature",
@@ -142,7 +141,6 @@ Compiler: Any = _found["numba.core.compiler.Compiler"]
 global_compiler_lock: Any = _found["numba.core.compiler_lock.global_compiler_lock"]
 OpaqueModel: Any = _found["numba.core.datamodel.models.OpaqueModel"]
 NumbaError: Any = _found["numba.core.errors.NumbaError"]
-create_pass_builder: Any = _found["numba.core.llvm_bindings.create_pass_builder"]
 CPUDispatcher: Any = _found["numba.core.registry.CPUDispatcher"]
 cpu_target: Any = _found["numba.core.registry.cpu_target"]
 normalize_signature: Any = _found["numba.core.sigutils.normalize_signature"]

@@ -11,7 +11,7 @@ _NODE_MOVES = int(Rule.NODE_MOVES)
 _SERVICE_MOVES = int(Rule.SERVICE_MOVES)
 
 
-@kernel(inline=True)
+@kernel
 def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int, target: int, partner: int) -> int:
     """Return the budget that a proposal would overdraw, or NO_REFUSAL.
 
@@ -49,18 +49,18 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int
     return NO_REFUSAL
 
 
-@kernel(inline=True)
+@kernel
 def _is_move(home: int, place: int) -> int:
     """Return 1 if a row from `home` that stands on `place` is a move of the plan, else 0."""
     return int(home != NOWHERE and place != NOWHERE and place != home)
 
 
-@kernel(inline=True)
+@kernel
 def _touches(home: int, place: int, node: int) -> int:
     """Return how many ends on `node` a row from `home` has that stands on `place`."""
     return _is_move(home, place) * (int(home == node) + int(place == node))
 
 
-@kernel(inline=True)
+@kernel
 def _overdraws(moves: int, change: int, budget: int) -> bool:
     return change > 0 and moves + change > budget

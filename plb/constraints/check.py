@@ -130,7 +130,7 @@ def _leaves_parent(problem: Problem, solution: Solution, enforced: int, row: int
     return not parts_from_parent(problem, solution, row, here)
 
 
-@kernel(inline=True)
+@kernel
 def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
     """Return the standby of the partition of `row` on `target`, which carries its share already, or NOWHERE."""
     if problem.standbys == 0:
@@ -143,7 +143,7 @@ def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> i
     return NOWHERE
 
 
-@kernel(inline=True)
+@kernel
 def are_siblings(problem: Problem, row: int, partner: int) -> bool:
     """Tell whether the two rows belong to one partition."""
     other = problem.sibling[row]

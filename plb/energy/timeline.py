@@ -118,14 +118,14 @@ def _next_departure(
     return soonest
 
 
-@kernel(inline=True)
+@kernel
 def _first(solution: Solution, node: int, incoming: int, outgoing: int) -> int:
     """Return the first row of a node after the change, or NOWHERE; the incoming one comes last."""
     row = _but(solution, int(solution.first_on[node]), outgoing)
     return incoming if row == NOWHERE else row
 
 
-@kernel(inline=True)
+@kernel
 def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
     """Return the row after another, or NOWHERE."""
     if row == incoming:
@@ -134,13 +134,13 @@ def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
     return incoming if after == NOWHERE else after
 
 
-@kernel(inline=True)
+@kernel
 def _but(solution: Solution, row: int, outgoing: int) -> int:
     """Return a row, or the one after it if it is leaving."""
     return int(solution.next_on[row]) if row != NOWHERE and row == outgoing else row
 
 
-@kernel(inline=True)
+@kernel
 def departure_of(problem: Problem, row: int, k: int) -> float:
     """Return in how many seconds a row departs in a repetition; one that has outlived its trace departs now."""
     return float(max(0.0, problem.lifetime[problem.trace[row, k]] - problem.age[row]))

@@ -116,20 +116,20 @@ def limit_beside(neighbours: Neighbours, filling: Filling, application: int, cou
             _limit(filling, neighbours.in_other[arc], 0)
 
 
-@kernel(inline=True)
+@kernel
 def _limit(filling: Filling, application: int, most: int) -> None:
     _note(filling, application)
     filling.allowed[application] = min(filling.allowed[application], most)
 
 
-@kernel(inline=True)
+@kernel
 def count_there(filling: Filling, application: int, count: int) -> None:
     """Take replicas that stand on the node already, after all limits are noted, from how many are allowed there."""
     _note(filling, application)
     filling.allowed[application] -= count
 
 
-@kernel(inline=True)
+@kernel
 def _note(filling: Filling, application: int) -> None:
     if filling.allowed[application] == ANY_NUMBER:
         filling.limited[filling.noted[0]] = application
@@ -171,13 +171,13 @@ def set_weights(packing: Packing, filling: Filling, node: int) -> None:
         filling.weights[dimension] = weight / capacity
 
 
-@kernel(inline=True)
+@kernel
 def _ratio(above: float, below: float) -> float:
     """Return a ratio, and 0 where nothing is asked for, or nothing left that could be asked for."""
     return above / below if below > 0.0 else 0.0
 
 
-@kernel(inline=True)
+@kernel
 def score_of(wanted: Wanted, packing: Packing, filling: Filling, node: int, application: int, whole: bool) -> float:
     """Return the score of an application on a node, after `set_weights`; `whole`: shares are whole numbers."""
     value = 0.0

@@ -76,7 +76,7 @@ def note_away(homes: Homes, packing: Packing, standing: Standing, application: i
         homes.away[0] += max(0, home - placed) - max(0, home - (placed - count))
 
 
-@kernel(inline=True)
+@kernel
 def _home(homes: Homes, application: int, node: int) -> int:
     """Return how many replicas of an application stood on a node."""
     for pair in range(homes.start[application], homes.start[application + 1]):
@@ -85,7 +85,7 @@ def _home(homes: Homes, application: int, node: int) -> int:
     return 0
 
 
-@kernel(inline=True)
+@kernel
 def _placed(packing: Packing, standing: Standing, application: int, node: int) -> int:
     """Return how many replicas of an application stand on a node."""
     place = place_of(standing, application, node)

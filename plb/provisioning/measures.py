@@ -140,13 +140,13 @@ def reweigh(residual: Residual) -> None:
         residual.per_unit[dimension] /= residual.capacity[dimension]
 
 
-@kernel(inline=True)
+@kernel
 def varies(residual: Residual) -> bool:
     """Tell whether the weights depend on what is left of all nodes."""
     return residual.measure >= EXPONENTIAL
 
 
-@kernel(inline=True)
+@kernel
 def left(residual: Residual, free: Int32, node: int) -> float:
     """Return what is left of a node, `free` (N, D), as one number (table 2)."""
     found = 0.0

@@ -89,7 +89,7 @@ def places_of(packing: Packing) -> tuple[Int, Int]:
     return packing.start[application] + np.arange(len(application)) - first[application], application
 
 
-@kernel(inline=True)
+@kernel
 def is_full(packing: Packing, node: int) -> bool:
     """Tell whether nothing fits on a node any more."""
     full = False
@@ -142,7 +142,7 @@ def limit_nodes(packing: Packing, neighbours: Neighbours, application: int) -> i
     return noted
 
 
-@kernel(inline=True)
+@kernel
 def _limit(packing: Packing, node: int, most: int, noted: int) -> int:
     if packing.allowed[node] == ANY_NUMBER:
         packing.limited[noted] = node
@@ -158,7 +158,7 @@ def lift_limits(packing: Packing, noted: int) -> None:
         packing.allowed[packing.limited[number]] = ANY_NUMBER
 
 
-@kernel(inline=True)
+@kernel
 def fitting(free: Int32, node: int, demand: Int32, application: int, most: int) -> int:
     """Return how many replicas of an application, `demand` (L, D), fit on a node, `free` (N, D), at most so many."""
     for dimension in range(demand.shape[1]):
@@ -170,14 +170,14 @@ def fitting(free: Int32, node: int, demand: Int32, application: int, most: int) 
     return most
 
 
-@kernel(inline=True)
+@kernel
 def take(packing: Packing, demand: Int32, application: int, node: int, count: int) -> None:
     """Take what so many replicas ask for from what is free on a node; `note_place` says that they stand there."""
     for dimension in range(demand.shape[1]):
         packing.free[node, dimension] -= count * demand[application, dimension]
 
 
-@kernel(inline=True)
+@kernel
 def note_place(packing: Packing, application: int, node: int, count: int) -> None:
     """Note that all replicas of an application on a node are so many; once for a node."""
     place = packing.start[application] + packing.places[application]

@@ -209,7 +209,7 @@ def _resettle(order: Int32, state: Spread, touched: int, live: int) -> None:
         write += 1
 
 
-@kernel(inline=True)
+@kernel
 def _before(state: Spread, late: int, other: int, place: int) -> bool:
     """Tell whether a touched node stands before another, untouched one at a place."""
     if state.value[late] != state.value[other]:
@@ -217,7 +217,7 @@ def _before(state: Spread, late: int, other: int, place: int) -> bool:
     return bool(state.place[late] < place)
 
 
-@kernel(inline=True)
+@kernel
 def _above(state: Spread, one: int, other: int) -> bool:
     """Tell whether more is left of one node than of another; of equals, the one that stands first."""
     if state.value[one] != state.value[other]:

@@ -40,7 +40,7 @@ def nobody_standing(packing: Packing) -> Standing:
     )
 
 
-@kernel(inline=True)
+@kernel
 def place_of(standing: Standing, application: int, node: int) -> int:
     """Return the place of an application on a node, or `NOTHING`."""
     place = int(standing.head[node])
@@ -80,7 +80,7 @@ def remove(packing: Packing, standing: Standing, demand: Int32, application: int
         _link(standing, place, other)
 
 
-@kernel(inline=True)
+@kernel
 def _link(standing: Standing, place: int, node: int) -> None:
     first = standing.head[node]
     standing.next[place], standing.previous[place] = first, NOTHING
@@ -89,7 +89,7 @@ def _link(standing: Standing, place: int, node: int) -> None:
     standing.head[node] = place
 
 
-@kernel(inline=True)
+@kernel
 def _unlink(standing: Standing, place: int, node: int) -> None:
     before, after = standing.previous[place], standing.next[place]
     if before == NOTHING:

@@ -160,7 +160,7 @@ def _start(
     schedule[END] = SPENT if settings.rounds == 0 else RUNNING
 
 
-@kernel(inline=True)
+@kernel
 def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, carried: Carried, rng: Stream) -> None:
     """Draw one proposal and take it or leave it."""
     schedule, journal, tally = course.schedule, course.journal, course.tally
@@ -201,7 +201,7 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
     _remember(solution, schedule, carried, after)
 
 
-@kernel(inline=True)
+@kernel
 def _has_children(problem: Problem, row: int, partner: int) -> bool:
     """Tell whether others have to follow a replica that moves, or the one that changes nodes with it."""
     return bool(problem.first_child[row] != NOWHERE or (partner != NOWHERE and problem.first_child[partner] != NOWHERE))

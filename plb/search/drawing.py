@@ -44,7 +44,7 @@ def migration_slots(problem: Problem, start: Solution, share: float) -> int:
     return math.ceil(share * int((problem.movable & (start.node != NOWHERE)).sum()))
 
 
-@kernel(inline=True)
+@kernel
 def draw_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
     """Draw a random proposal: row, target, partner. The row is NOWHERE if the draw came to nothing.
 
@@ -59,7 +59,7 @@ def draw_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Str
     return drawn
 
 
-@kernel(inline=True)
+@kernel
 def _draw(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
     """Draw a random proposal.
 
@@ -109,7 +109,7 @@ def _draw(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> 
     return row, solution.node[partner], partner
 
 
-@kernel(inline=True)
+@kernel
 def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_number: float) -> int:
     """Return the row of the next proposal if it is drawn with these two numbers and moves a replica that stands."""
     slot = int(slot_number * (choice.creation.shape[0] + choice.migrations + choice.spare)) - choice.creation.shape[0]
@@ -120,7 +120,7 @@ def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_numb
     return int(choice.movable[int(row_number * choice.movable.shape[0])])
 
 
-@kernel(inline=True)
+@kernel
 def _fetch_for_rules(problem: Problem, solution: Solution, row: int) -> None:
     """Fetch what the rules read of a row first."""
     fetch(solution.node, row)
@@ -131,7 +131,7 @@ def _fetch_for_rules(problem: Problem, solution: Solution, row: int) -> None:
     fetch(problem.service, row)
 
 
-@kernel(inline=True)
+@kernel
 def _fetch_for_energy(problem: Problem, row: int) -> None:
     """Fetch what capacity and energy read of a row."""
     fetch(problem.load, row)
@@ -139,12 +139,12 @@ def _fetch_for_energy(problem: Problem, row: int) -> None:
     fetch(problem.move_cost, row)
 
 
-@kernel(inline=True)
+@kernel
 def _random_of(values: Int, rng: Stream) -> int:
     return int(values[int(uniform(rng) * values.shape[0])])
 
 
-@kernel(inline=True)
+@kernel
 def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> int:
     """Return the sibling of `row` that stands on `node`, or NOWHERE."""
     other = problem.sibling[row]
@@ -155,7 +155,7 @@ def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> in
     return NOWHERE
 
 
-@kernel(inline=True)
+@kernel
 def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
     """Return the sibling of `row` that is being placed on `target` as well, or NOWHERE."""
     other = problem.sibling[row]
@@ -166,7 +166,7 @@ def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int)
     return NOWHERE
 
 
-@kernel(inline=True)
+@kernel
 def _swap_partner(problem: Problem, row: int, rng: Stream) -> int:
     """Return a random movable sibling of another role, or NOWHERE."""
     chosen = NOWHERE

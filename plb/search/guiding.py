@@ -62,7 +62,7 @@ def _is_worth(problem: Problem, solution: Solution, row: int, node: int, side: i
     return False
 
 
-@kernel(inline=True)
+@kernel
 def _evens_out(problem: Problem, solution: Solution, row: int, metric: int, node: int, leaving: int) -> bool:
     """Tell whether load that leaves `node`, or comes there if below 0, may even out a metric that the row balances."""
     if leaving == 0:
@@ -76,26 +76,26 @@ def _evens_out(problem: Problem, solution: Solution, row: int, metric: int, node
     return bool(within and leaving * _above_local_mean(problem, solution, local, metric, node) > 0)
 
 
-@kernel(inline=True)
+@kernel
 def _gathers_any(problem: Problem, metric: int) -> bool:
     """Tell whether the metric calls for balancing and asks for more than balance."""
     return bool(problem.uneven[0, metric] and (problem.defragmented[metric] or problem.reserving[metric]))
 
 
-@kernel(inline=True)
+@kernel
 def _above_mean(problem: Problem, solution: Solution, metric: int, node: int) -> int:
     """Return 1, 0 or -1: whether the load of `node` is above, at or below the mean of the nodes that count."""
     load = counted_as(problem, node, metric, solution.node_load[node, metric])
     return _sign(load * problem.nodes_of_metric[metric] - solution.total[metric])
 
 
-@kernel(inline=True)
+@kernel
 def _above_local_mean(problem: Problem, solution: Solution, local: int, metric: int, node: int) -> int:
     """Return the same for the load of a local domain."""
     load = counted_as(problem, node, metric, solution.local_load[local, node, metric])
     return _sign(load * problem.local_nodes[local] - solution.local_total[local, metric])
 
 
-@kernel(inline=True)
+@kernel
 def _sign(value: int) -> int:
     return 1 if value > 0 else (-1 if value < 0 else 0)

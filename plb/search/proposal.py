@@ -59,7 +59,7 @@ def refusal(problem: Problem, solution: Solution, enforced: int, row: int, targe
     return refusal_in_place(problem, solution, enforced, row, target, partner)
 
 
-@kernel(inline=True)
+@kernel
 def refusal_in_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
     """Return the rule that refuses the proposal, or NO_REFUSAL; compiled into the caller, for the innermost loop."""
     if partner == NOWHERE:
@@ -86,7 +86,7 @@ def judge(
     return judge_in_place(problem, solution, highest, row, target, partner, tally)
 
 
-@kernel(inline=True)
+@kernel
 def judge_in_place(
     problem: Problem,
     solution: Solution,
@@ -154,7 +154,7 @@ def energy_by_trial(problem: Problem, solution: Solution, row: int, target: int,
     return after
 
 
-@kernel(inline=True)
+@kernel
 def _worst_term(
     problem: Problem,
     solution: Solution,

@@ -123,7 +123,7 @@ def fragmentation_of_proposal(problem: Problem, solution: Solution, row: int, ta
     )
 
 
-@kernel(inline=True)
+@kernel
 def violations_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
     """Return the violations of the source node after the proposal; 0 if nothing leaves a counted node.
 
@@ -154,7 +154,7 @@ def violations_at_source(problem: Problem, solution: Solution, row: int, partner
     return found
 
 
-@kernel(inline=True)
+@kernel
 def violations_at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the violations of the target node after the proposal."""
     if target == NOWHERE or not problem.counted[target]:
@@ -181,7 +181,7 @@ def violations_of_proposal(problem: Problem, solution: Solution, row: int, targe
     return int(elsewhere + at_source + violations_at_target(problem, solution, row, target, partner))
 
 
-@kernel(inline=True)
+@kernel
 def _elsewhere(total: int, by_node: Int, source: int, target: int) -> int:
     """Return what remains of a total, (N,) by node, without source and target."""
     if target != NOWHERE:
@@ -191,7 +191,7 @@ def _elsewhere(total: int, by_node: Int, source: int, target: int) -> int:
     return total
 
 
-@kernel(inline=True)
+@kernel
 def overload_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
     """Return the overload of the source node after the proposal; 0 if nothing leaves a counted node.
 
@@ -205,7 +205,7 @@ def overload_at_source(problem: Problem, solution: Solution, row: int, partner: 
     return _overload(problem, solution, here, partner, row)
 
 
-@kernel(inline=True)
+@kernel
 def overload_at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the overload of the target node after the proposal."""
     if target == NOWHERE or not problem.counted[target] or not weighs_overload(problem.weights):
@@ -213,7 +213,7 @@ def overload_at_target(problem: Problem, solution: Solution, row: int, target: i
     return _overload(problem, solution, target, row, partner)
 
 
-@kernel(inline=True)
+@kernel
 def _overload(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
     """Return the overload of a node after a row joined and one left; the row NOWHERE has no peaks."""
     return overload_with(
@@ -265,7 +265,7 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
         solution.terms[IMBALANCE] = spread(problem, solution)
 
 
-@kernel(inline=True)
+@kernel
 def _set_risk(solution: Solution, node: int, violations: int, overload: int) -> None:
     """Note the violations and the overload of a node, and what they change in the sums."""
     solution.counts[VIOLATIONS] += violations - solution.violating[node]
@@ -274,7 +274,7 @@ def _set_risk(solution: Solution, node: int, violations: int, overload: int) -> 
     solution.overload[node] = overload
 
 
-@kernel(inline=True)
+@kernel
 def _stand(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
     """Let `row` leave `source` and stand on `target`: loads, aggregates and the list of displaced rows."""
     _keep_books(problem, solution, row, -1)
@@ -286,7 +286,7 @@ def _stand(problem: Problem, solution: Solution, row: int, source: int, target: 
     _keep_books(problem, solution, row, 1)
 
 
-@kernel(inline=True)
+@kernel
 def _keep_books(problem: Problem, solution: Solution, row: int, sign: int) -> None:
     """Enter or strike what the partition of `row` leaves behind and builds, where that is asked for."""
     if problem.keeps_departed:
@@ -295,7 +295,7 @@ def _keep_books(problem: Problem, solution: Solution, row: int, sign: int) -> No
         change_arrivals(problem, solution, row, sign)
 
 
-@kernel(inline=True)
+@kernel
 def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load and the peaks of `row` to `node`."""
     if node == NOWHERE:
@@ -313,7 +313,7 @@ def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int)
         leave_list(solution.first_on, solution.next_on, row, node)
 
 
-@kernel(inline=True)
+@kernel
 def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Enter or strike `row`, standing on `node`, in the books of displaced replicas."""
     origin = problem.origin[row]
@@ -334,13 +334,13 @@ def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign
         solution.displaced_at[row] = NOWHERE
 
 
-@kernel(inline=True)
+@kernel
 def evaluates_risk(weights: Float, repetitions: int) -> bool:
     """Tell whether expected failovers or overload enter the energy."""
     return repetitions > 0 and (weights[W_FAILOVERS] > 0.0 or weights[W_OVERLOAD] > 0.0)
 
 
-@kernel(inline=True)
+@kernel
 def weighs_overload(weights: Float) -> bool:
     """Tell whether the expected overload enters the energy; if not, it is not kept."""
     return bool(weights[W_OVERLOAD] > 0.0)

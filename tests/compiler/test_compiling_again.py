@@ -166,13 +166,16 @@ def test_a_shared_kernel_that_is_defined_anew_runs_its_new_code(tried):
 
 def test_what_is_compiled_after_a_frozen_value_has_changed_is_not_kept(tried):
     """It is neither what the first value gives throughout, nor what the second one gives."""
-    source = CHAIN + """
+    source = (
+        CHAIN
+        + """
 def run_with_another_limit():
     global LIMIT
     caller(1)
     LIMIT = 300
     return caller(0.5)
 """
+    )
     tried.run(source, "run_with_another_limit")
     assert tried.run(source) == Ran([202, 0], ["story.other"], [])
     assert tried.run(source, "run_on_floats") == Ran([201.0, -0.5], ["story.caller", "story.other"], [])
