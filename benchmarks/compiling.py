@@ -2,7 +2,7 @@
 
     python benchmarks/compiling.py                  # each kernel that is inlined by force, left to LLVM one by one
     python benchmarks/compiling.py --all            # all of them at once
-    python benchmarks/compiling.py --instructions   # random numbers in place, rows fetched ahead, loads marked as constant
+    python benchmarks/compiling.py --instructions   # what stands in INSTRUCTIONS, left out
 
 Every variant is measured in turn with the engine as it is, each in a process and a cache directory of its own.
 """

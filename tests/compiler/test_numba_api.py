@@ -143,9 +143,7 @@ def test_a_missing_name_ends_in_one_sentence(name):
 
 def test_a_missing_member_ends_in_one_sentence():
     """It is found before anything is compiled."""
-    with pytest.raises(
-        UnsupportedNumbaError, match=r"\(it has no numba\.core\.compiler\.Compiler\._no_such\); install numba"
-    ):
+    with pytest.raises(UnsupportedNumbaError, match=r"\(it has no [a-z.]*Compiler\._no_such\); install"):
         check_members("numba.core.compiler.Compiler", {"_no_such": "nothing"})
 
 
