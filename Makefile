@@ -27,6 +27,8 @@ lint: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# the tests start hundreds of processes, which load byte code, whatever the environment says
+test: export PYTHONDONTWRITEBYTECODE :=
 test: lint .venv/learning
 	$(BIN)/pytest -n 2 -m "not slow"
 
