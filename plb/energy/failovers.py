@@ -13,7 +13,7 @@ from plb.arrays import Int, Int32, UInt8
 from plb.compiler import kernel
 
 
-@kernel
+@kernel(inline=True)
 def violations_joined(
     aggregate: Int32, ceiling: Int, threshold: Int32, incoming: Int32, incoming_ceiling: Int, hit: UInt8
 ) -> int:
@@ -47,7 +47,7 @@ def violations_joined(
     return _count(hit) if looked_at else 0
 
 
-@kernel
+@kernel(inline=True)
 def violations_left(aggregate: Int32, ceiling: Int, threshold: Int32, outgoing: Int32, hit: UInt8) -> int:
     """Return in how many repetitions a node is in violation after a replica left it; see `violations_joined`."""
     looked_at = False
@@ -94,7 +94,7 @@ def violations_exchanged(
     return _count(hit) if looked_at else 0
 
 
-@kernel
+@kernel(inline=True)
 def _count(hit: UInt8) -> int:
     violations = np.int32(0)
     for k in range(hit.shape[0]):
@@ -139,7 +139,7 @@ def mark_violations(aggregate: Int32, threshold: Int32, hit: UInt8) -> None:
         hit[k] = _is_reached(aggregate, threshold, k)
 
 
-@kernel
+@kernel(inline=True)
 def _is_reached(aggregate: Int32, threshold: Int32, k: int) -> bool:
     """Tell whether repetition k reaches the threshold of some metric."""
     reached = False

@@ -10,7 +10,7 @@ from plb.arrays import Float, Int
 from plb.compiler import kernel
 
 
-@kernel
+@kernel(inline=True)
 def is_held_out(held_out: Int, node: int) -> bool:
     """Tell whether `node` is among the held-out nodes."""
     for held in held_out:  # noqa: SIM110 (compiled; a generator would not be)
@@ -19,7 +19,7 @@ def is_held_out(held_out: Int, node: int) -> bool:
     return False
 
 
-@kernel
+@kernel(inline=True)
 def fragmentation_after(
     held_out: Int,
     inverse_capacity: Float,

@@ -11,7 +11,7 @@ from plb.arrays import NOWHERE, Bool, Float, Int
 from plb.compiler import kernel
 
 
-@kernel
+@kernel(inline=True)
 def deviation(nodes: int, total: int, squares: int) -> float:
     """Return the coefficient of variation of a load over `nodes` nodes from Σx = `total` and Σx² = `squares`."""
     if total == 0:
@@ -20,7 +20,7 @@ def deviation(nodes: int, total: int, squares: int) -> float:
     return math.sqrt(max(0.0, mean_square_ratio - 1.0))
 
 
-@kernel
+@kernel(inline=True)
 def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> float:
     """Return I(X) of the present sums.
 
@@ -41,7 +41,7 @@ def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> flo
     return weighted / weights if weights > 0.0 else 0.0
 
 
-@kernel
+@kernel(inline=True)
 def imbalance_after(
     nodes: Int,
     total: Int,

@@ -14,7 +14,7 @@ _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)
 
 
-@kernel
+@kernel(inline=True)
 def siblings_stand_still(problem: Problem, solution: Solution, row: int) -> bool:
     """Tell whether no other replica of the partition has left its node: then no swap of roles is under way or to come.
 
@@ -28,7 +28,7 @@ def siblings_stand_still(problem: Problem, solution: Solution, row: int) -> bool
     return True
 
 
-@kernel
+@kernel(inline=True)
 def movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, place: int) -> int:
     """Return what `row` counts at `place` where it swaps with no sibling; arguments as in `partition_movement`."""
     if place == NOWHERE:
@@ -38,7 +38,7 @@ def movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, place: 
     return int(cost[row]) if place != problem.origin[row] else 0
 
 
-@kernel
+@kernel(inline=True)
 def partition_movement(
     problem: Problem,
     solution: Solution,

@@ -21,7 +21,7 @@ MOST = 2**10 * UNITS
 """Most that a metric of a node counts, as a mean over the repetitions: the sums of all nodes stay within 64 bits."""
 
 
-@kernel
+@kernel(inline=True)
 def overload_with(
     aggregate: Int32, ceiling: Int, threshold: Int32, incoming: Int32, incoming_ceiling: Int, outgoing: Int32
 ) -> int:

@@ -52,7 +52,7 @@ def weights_of(
     return weights
 
 
-@kernel
+@kernel(inline=True)
 def energy_of(
     weights: Float, movement: int, imbalance: float, fragmentation: float, violations: int, overload: int
 ) -> float:

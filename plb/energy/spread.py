@@ -21,7 +21,7 @@ PARTS = 2**20
 """Parts of a capacity in which load is counted where it is balanced by percentage (design section 14)."""
 
 
-@kernel
+@kernel(inline=True)
 def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
     """Return the x of Σx and Σx² for a load of `node` in steps.
 
