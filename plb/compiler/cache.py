@@ -137,12 +137,9 @@ class KernelCache:
 
 def cache_directory() -> Path | None:
     """Return where machine code is kept: ``PLB_CACHE_DIR``, or below the user's cache; None where there is no home."""
-    chosen = os.environ.get("PLB_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    chosen = os.environ.get("PLB_CACHE_DIR") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "plb")
     try:
-        return Path(caches).expanduser() / "plb"
+        return Path(chosen).expanduser().absolute()  # the process may change its directory
     except RuntimeError:  # there is no home
         return None
 

@@ -261,12 +261,7 @@ def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
     stored = None if data is None else _read(data, _name_of(function))
     if stored is None or not all(map(_is_at_hand, stored.calls)):
         return None
-    for prepare in stored.preparations:
-        prepare()
-    engine = cpu_target.target_context.codegen()._engine._ee
-    engine.add_object_file(ObjectFileRef.from_data(stored.object_file))
-    engine.finalize_object()
-    return _callable(function, stored, keep=None)
+    return _callable(function, stored)
 
 
 def _read(data: bytes, name: str) -> Stored | None:
@@ -303,10 +298,11 @@ def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: A
         CPUDispatcher._compilation_chain_init_hook(entry_of(function))
         result = entry_of(function)._compiler.compile(arguments, returning)
         library, descriptor = result.library, result.fndesc
+        library.finalize()
         descriptor.typemap = descriptor.calltypes = None  # types of local names, which only the translation needs
         others = [one for one in result._find_referenced_environments() if one is not result.environment and one.consts]
         stored = Stored(
-            library._get_compiled_object(),
+            library.object_file,
             descriptor.llvm_func_name,
             descriptor.llvm_cpython_wrapper_name,
             text_of(descriptor.restype),
@@ -319,7 +315,7 @@ def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: A
             logger.info("the machine code of %s is not kept: a value that it froze has changed", _name_of(function))
         else:
             _keep(stored, library, _name_of(function), key)
-    return _callable(function, stored, keep=library)
+    return _callable(function, stored)
 
 
 def _keep(stored: Stored, library: Any, name: str, key: str) -> None:
@@ -335,15 +331,20 @@ def _keep(stored: Stored, library: Any, name: str, key: str) -> None:
     kernel_cache().store(name, key, data)
 
 
-def _callable(function: Callable[..., Any], stored: Stored, keep: object) -> MachineCode:
-    """Return an entry whose code is in memory."""
+def _callable(function: Callable[..., Any], stored: Stored) -> MachineCode:
+    """Bring an entry into memory."""
+    for prepare in stored.preparations:
+        prepare()
     codegen = cpu_target.target_context.codegen()
+    engine = codegen._engine._ee
+    engine.add_object_file(ObjectFileRef.from_data(stored.object_file))
+    engine.finalize_object()
     for environment in stored.environments:
         codegen.set_env(environment.env_name, environment)
     pointer = codegen._engine.get_function_address(stored.wrapper)
     module = sys.modules.get(function.__module__, sys.modules[__name__])
     environment = stored.environments[0]
-    entry_point = make_function(module, function.__name__, function.__doc__ or "", pointer, environment, (keep,))
+    entry_point = make_function(module, function.__name__, function.__doc__ or "", pointer, environment, ())
     return MachineCode(entry_point, codegen._engine.get_function_address(stored.function), stored)
 
 
@@ -406,8 +407,14 @@ class _PartModule(_Module):
 class _EntryModule(_Module):
     """The module of an entry, with those of all parts that it calls."""
 
+    object_file: bytes
+
     def finalize(self) -> None:
-        """Take in the parts, optimise, and translate."""
+        """Take in the parts, optimise, and translate.
+
+        The object file is asked for rather than taken from the engine, which would hand it over within a callback: an
+        interrupt of the user would be lost there.
+        """
         self._raise_if_finalized()
         module = self._final_module
         exported = {function.name for function in module.functions if not function.is_declaration}
@@ -420,7 +427,9 @@ class _EntryModule(_Module):
                 function.linkage = Linkage.internal
         _optimise(module, self._codegen._tm)
         module.verify()
-        self._finalize_final_module()
+        self._finalize_dynamic_globals()
+        self._finalized = True
+        self.object_file = self._codegen._tm.emit_object(module)
 
 
 def _simplify(module: Any, target_machine: Any) -> None:
@@ -454,12 +463,16 @@ class _Passes(Compiler):
 
     module: type[_Module]
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # Numba only needs something that stands for the function; `_callable` brings an entry into memory
+        self.state.targetctx.get_executable = lambda *_: object()
+
     def _compile_bytecode(self) -> Any:
         identity = self.state.func_id
         identity.unique_id = self.tag(identity.func)
         identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
         self.state.library = self.module(self.state.targetctx.codegen(), identity.func_qualname)
-        self.state.library.enable_object_caching()
         return super()._compile_bytecode()
 
     def tag(self, function: Callable[..., Any]) -> str:
@@ -478,11 +491,6 @@ class _EntryPasses(_Passes):
 
 class _PartPasses(_Passes):
     module = _PartModule
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        # a part cannot be called from Python; Numba only needs something that stands for it
-        self.state.targetctx.get_executable = lambda *_: object()
 
     def tag(self, function: Callable[..., Any]) -> str:
         return identity_of(function)[:32]

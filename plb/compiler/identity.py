@@ -186,6 +186,7 @@ def _read_around(function: Any, names: Sequence[str]) -> Iterator[tuple[str, obj
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name, cell.cell_contents
     yield "", function.__defaults__
+    yield "", function.__kwdefaults__
 
 
 def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]], seen: set[int]) -> Iterator[bytes]:

@@ -161,8 +161,10 @@ def test_where_files_cannot_be_locked_nobody_waits(tmp_path, monkeypatch):
         ({"PLB_CACHE_DIR": "/here", "XDG_CACHE_HOME": "/there", "HOME": "/home/me"}, "/here"),
         ({"PLB_CACHE_DIR": "", "XDG_CACHE_HOME": "/there", "HOME": "/home/me"}, "/there/plb"),
         ({"HOME": "/home/me"}, "/home/me/.cache/plb"),
+        ({"PLB_CACHE_DIR": "~/kernels", "HOME": "/home/me"}, "/home/me/kernels"),
+        ({"PLB_CACHE_DIR": "kernels"}, str(Path.cwd() / "kernels")),
     ],
-    ids=["chosen", "the user's caches", "the user's home"],
+    ids=["chosen", "the user's caches", "the user's home", "below the home", "below where the process began"],
 )
 def test_machine_code_is_kept_where_the_user_says(monkeypatch, environment, directory):
     """In this order."""

@@ -67,7 +67,7 @@ class OtherTarget:
         (np, "__version__", "2.1.99"),
         (numba.config, "BOUNDSCHECK", 1),
         (compilation, "cpu_target", OtherTarget),
-        (compilation, "LEVEL", 3),
+        (compilation, "LEVEL", 1),
         (compilation, "OPTIONS", compilation.OPTIONS | {"error_model": "python"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -33,6 +33,10 @@ def f(x):
 def g(x):
     return x * 3
 
+@kernel
+def alone(x):
+    return x
+
 def run():
     return [f(1), g(1)]
 
@@ -64,6 +68,24 @@ def run_and_stop_before_renaming(signals):
         time.sleep(60)
     pathlib.Path.replace = replace
     return g(1)
+
+def run_interrupted():
+    '''Call kernels, and be interrupted later and later, until they have come to an end.'''
+    import signal
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGALRM, interrupt)
+    alone(1)  # loads Numba, which cannot be interrupted
+    seconds, interrupts, result = 0.005, 0, None
+    while result is None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            result = run()
+        except KeyboardInterrupt:
+            interrupts += 1
+            seconds *= 1.3
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return result, interrupts
 
 def run_in_threads():
     '''Call kernels from threads that begin together.'''
@@ -245,6 +267,15 @@ def test_threads_that_need_kernels_at_once_compile_each_once(tried, tmp_path, ca
     ran = tried.run("run_in_threads", cache=tmp_path / cache)
     assert ran.result == [3] * 4 + [4] * 4
     assert ran.compiled == EVERYTHING
+
+
+def test_an_interrupt_ends_a_compilation_and_the_next_call_begins_anew(tried, tmp_path):
+    """At whatever moment it comes."""
+    ran = tried.run("run_interrupted", cache=tmp_path / "cache")
+    result, interrupts = ran.result
+    assert result == [4, 3]
+    assert interrupts > 3
+    assert tried.run(cache=tmp_path / "cache") == Ran([4, 3], [], [])
 
 
 def test_a_process_that_is_killed_while_it_compiles_hinders_nobody(tried, tmp_path):
