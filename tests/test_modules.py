@@ -5,22 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-FILES = sorted(path for package in ("plb", "workloads", "cluster") for path in (ROOT / package).rglob("*.py"))
+from tests.sources import modules, name_of, trees
+
 MOST_LINES = 60
 REASON = "# long, "
 """How the comment begins that says why a function has more lines than that."""
-
-
-def name_of(path: Path) -> str:
-    """Return the name under which a file is imported."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {name_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 
 def imported(body: list[ast.stmt]) -> Iterator[str]:
@@ -31,7 +21,7 @@ def imported(body: list[ast.stmt]) -> Iterator[str]:
                 yield from (alias.name for alias in names)
             case ast.ImportFrom(module=str(module), names=names):
                 inside = [f"{module}.{alias.name}" for alias in names]
-                yield from (name if name in MODULES else module for name in inside)
+                yield from (name if name in modules() else module for name in inside)
             case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=orelse):
                 yield from imported(orelse)
             case ast.If(body=then, orelse=orelse) | ast.Try(body=then, orelse=orelse):
@@ -42,17 +32,19 @@ def imported(body: list[ast.stmt]) -> Iterator[str]:
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     """The imports of all modules have an order; `graphlib` names the circle if they have none."""
-    graph = {name: {one for one in imported(tree.body) if one in MODULES} - {name} for name, tree in MODULES.items()}
+    graph = {
+        name: {one for one in imported(tree.body) if one in modules()} - {name} for name, tree in modules().items()
+    }
     assert sum(map(len, graph.values())) > len(graph)
-    assert set(TopologicalSorter(graph).static_order()) == set(MODULES)
+    assert set(TopologicalSorter(graph).static_order()) == set(modules())
 
 
 def test_long_functions_say_why() -> None:
     """A function of more than sixty lines has a comment that begins with the reason, and no other has one."""
     found = []
-    for path in FILES:
+    for path, tree in trees().items():
         lines = path.read_text(encoding="utf-8").splitlines()
-        for one in ast.walk(MODULES[name_of(path)]):
+        for one in ast.walk(tree):
             if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
                 whole = lines[one.lineno - 1 : one.end_lineno]
                 says_why = any(line.strip().startswith(REASON) for line in whole)

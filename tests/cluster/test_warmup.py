@@ -20,7 +20,7 @@ from cluster.warmup import TASKS
 from plb.compiler.cache import SUFFIX, kernel_cache
 from plb.compiler.notice import NOTICE, logger
 from tests.command_line import plb
-from tests.test_modules import MODULES, ROOT
+from tests.sources import ROOT, modules
 
 LOG = "warmup.log"
 WITHOUT_COMPILER = ("plb.risk.judges.gaussian_excess",)
@@ -148,8 +148,8 @@ def test_provisioning_can_be_compiled_by_itself():
 
 def called_from_python() -> Iterator[str]:
     """Yield the kernels of the engine whose names are used outside of kernels."""
-    kernels = {f"{name}.{one.name}" for name, tree in MODULES.items() for one in _kernels_of(tree)}
-    for name, tree in MODULES.items():
+    kernels = {f"{name}.{one.name}" for name, tree in modules().items() for one in _kernels_of(tree)}
+    for name, tree in modules().items():
         if name.startswith("plb."):
             inside = {id(one) for kernel in _kernels_of(tree) for one in ast.walk(kernel)}
             imports = [one for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)]

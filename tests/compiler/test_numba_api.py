@@ -6,22 +6,29 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 from plb.compiler import numba_api
 from plb.compiler.numba_api import MEMBERS, NAMES, SUPPORTED, check_members, is_set_by_methods, look_up
 from plb.errors import UnsupportedNumbaError
-from tests.compiler.processes import ROOT
+from tests.sources import ROOT, trees
 
 COMPILER = ROOT / "plb" / "compiler"
-FILES = sorted(path for package in ("plb", "cluster", "workloads") for path in (ROOT / package).rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
-INSIDE = {path: tree for path, tree in TREES.items() if path.parent == COMPILER}
-OUTSIDE = {path: tree for path, tree in TREES.items() if path.parent != COMPILER}
 OWN = {"_fields", "_is_told", "_numba_type_"}
 """Names with an underscore in front that are no private members of Numba: of named tuples, of ours, of its protocol."""
 LISTED = {member for members in MEMBERS.values() for member in members}
+
+
+def inside() -> dict[Path, ast.Module]:
+    """Return the trees of the compiler's files."""
+    return {path: tree for path, tree in trees().items() if path.parent == COMPILER}
+
+
+def outside() -> dict[Path, ast.Module]:
+    """Return those of all others."""
+    return {path: tree for path, tree in trees().items() if path.parent != COMPILER}
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -75,26 +82,26 @@ def used_of_bases(tree: ast.AST) -> set[str]:
 
 def used_members() -> set[str]:
     """Return the private members of Numba's objects that the compiler uses."""
-    return set().union(*(used_of_others(tree) | used_of_bases(tree) for tree in INSIDE.values())) - OWN
+    return set().union(*(used_of_others(tree) | used_of_bases(tree) for tree in inside().values())) - OWN
 
 
 def test_no_module_outside_the_compiler_imports_numba():
     """Nor llvmlite, at any place."""
-    assert len(OUTSIDE) > 200
-    assert {str(path): name for path, tree in OUTSIDE.items() for name in imported(tree) if is_of_numba(name)} == {}
+    assert len(outside()) > 200
+    assert {str(path): name for path, tree in outside().items() for name in imported(tree) if is_of_numba(name)} == {}
 
 
 def test_within_the_compiler_private_modules_are_named_once():
     """In the list of `plb.compiler.numba_api`, by which the others get them."""
-    assert sum(is_of_numba(name) for tree in INSIDE.values() for name in imported(tree)) > 5
-    found = {str(path): name for path, tree in INSIDE.items() for name in imported(tree) if is_private(name)}
+    assert sum(is_of_numba(name) for tree in inside().values() for name in imported(tree)) > 5
+    found = {str(path): name for path, tree in inside().items() for name in imported(tree) if is_private(name)}
     assert found == {}
 
 
 def test_what_the_others_get_of_the_list_is_all_of_it():
     """No name is listed that nothing uses."""
     handed = {
-        name.rpartition(".")[2] for path, tree in INSIDE.items() for name in imported(tree) if "numba_api" in name
+        name.rpartition(".")[2] for path, tree in inside().items() for name in imported(tree) if "numba_api" in name
     }
     assert handed == {name.rpartition(".")[2] for name in NAMES}
 
