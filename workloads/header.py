@@ -89,7 +89,7 @@ def read_header(path: Path, kind: str) -> Header:
         content = json.loads(text or "null")
         header = _header(content)
         good = content["format"] == kind and content["version"] == VERSION
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, OverflowError, RecursionError):  # the last two: too large, too deep
         good = False
     if not good:
         check.refuse(f"metadata {KEY} = {text!r}", expected)

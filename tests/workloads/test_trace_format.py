@@ -201,6 +201,18 @@ def test_a_metric_without_a_name_of_its_own_is_refused(tmp_path: Path, name: obj
         read_traces(tmp_path)
 
 
+LARGE = '{"format": "traces", "metrics": [], "step_s": 1' + "0" * 400 + "}"
+
+
+@pytest.mark.parametrize("text", [LARGE, "[" * 100_000], ids=["large", "deep"])
+def test_metadata_beyond_every_bound_are_refused(tmp_path: Path, text: str) -> None:
+    """A whole number beyond every float, and JSON nested too deeply to be read."""
+    path = folder(tmp_path) / TRACES_FILE
+    pl.read_parquet(path).write_parquet(path, metadata={KEY: text})
+    with pytest.raises(TraceError, match="step_s a whole number"):
+        read_traces(tmp_path)
+
+
 def test_files_that_disagree_are_refused(tmp_path: Path) -> None:
     """Tenants and traces must have been written with the same metrics and step."""
     folder(tmp_path)
