@@ -16,7 +16,7 @@ import logging
 import pickle
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from importlib import import_module
 from typing import Any
@@ -239,9 +239,14 @@ _READY: dict[str, MachineCode] = {}
 """The entries of this process by key."""
 
 
+def _digest(parts: Iterable[str]) -> str:
+    """Return a short text that differs for other parts; Numba's own text of types is not enough, see `text_of`."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
 def key_of(function: Callable[..., Any], kinds: tuple[str, ...], returning: str) -> str:
     """Return what the machine code of an entry is made of: code, frozen values, types, versions and processor."""
-    parts = (identity_of(function), *kinds, returning, _surroundings())
+    parts = (identity_of(function), str(is_shared(function)), *kinds, returning, _surroundings())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -252,7 +257,8 @@ def _surroundings() -> str:
         import_module(module)
     versions = (platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__)
     processor = cpu_target.target_context.codegen().magic_tuple()
-    return repr((versions, processor, bool(_settings.BOUNDSCHECK), code_of_modules(MAKES_CODE)))
+    switches = (bool(_settings.BOUNDSCHECK), int(_settings.OPT), bool(_settings.DEBUGINFO_DEFAULT))
+    return repr((versions, processor, switches, code_of_modules(MAKES_CODE)))
 
 
 def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
@@ -484,13 +490,14 @@ class _EntryPasses(_Passes):
     module = _EntryModule
 
     def tag(self, function: Callable[..., Any]) -> str:
+        kinds = tuple(map(text_of, self.state.args))
         if is_shared(function):
-            return "shared"  # callers are compiled for any version of it
-        return key_of(function, tuple(map(text_of, self.state.args)), str(self.state.return_type))[:32]
+            return f"shared{_digest(kinds)}"  # callers are compiled for any version of it
+        return key_of(function, kinds, str(self.state.return_type))[:32]
 
 
 class _PartPasses(_Passes):
     module = _PartModule
 
     def tag(self, function: Callable[..., Any]) -> str:
-        return identity_of(function)[:32]
+        return _digest((identity_of(function), *map(text_of, self.state.args)))

@@ -3,17 +3,19 @@
 Numba freezes everything that a function takes from around it. So a kernel is known by its instructions and constants,
 by the values of the names that it reads of its module and of the functions around it, and by the same of every function
 that it calls, shared kernels aside, which are compiled by themselves. Docstrings, comments, annotations and line
-numbers do not count. The rule is one for the kernels of plb and for those of users.
+numbers do not count. The rule is one for the kernels of plb and for those of users. Intrinsics and functions that
+`numba.extending.overload` stands in for count by their code, too; how types of users are lowered does not.
 """
 
 from __future__ import annotations
 
 import hashlib
 import opcode
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -25,9 +27,17 @@ _IS_FUNCTION = 0x0001
 """Flag of the code of functions; the code of modules and classes does not have it."""
 _HAS_DOCSTRING = 0x4000000
 """Flag of code with a docstring, from Python 3.13 on."""
+_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
+"""Where the files of Python's own modules lie."""
 _CONSTANT = frozenset(opcode.hasconst)
 _READS_NAME = {opcode.opmap["LOAD_GLOBAL"]: 1, opcode.opmap["LOAD_NAME"]: 0}
 """Instructions that read a name around a function, and how many bits their argument has besides the name's number."""
+_READS_ATTRIBUTE = {
+    opcode.opmap[name]: bits
+    for name, bits in (("LOAD_ATTR", int(sys.version_info >= (3, 12))), ("LOAD_METHOD", 0))
+    if name in opcode.opmap
+}
+"""The same for instructions that read an attribute."""
 
 
 class Reading(NamedTuple):
@@ -57,7 +67,7 @@ def compiled_with(function: Callable[..., object]) -> Sequence[Callable[..., obj
 
 def has_changed(function: Callable[..., object]) -> bool:
     """Tell whether a function, or one that it calls, would be read otherwise now than when it was first read."""
-    return any(reading_of.__wrapped__(one).digest != reading_of(one).digest for one in compiled_with(function))
+    return any(reading_of.__wrapped__(one) != reading_of(one) for one in compiled_with(function))
 
 
 @cache
@@ -69,9 +79,8 @@ def reading_of(function: Any) -> Reading:
     attributes: set[str] = set()
     for code in _codes(function.__code__):
         digest.update(_instructions(code))
-        read = _names_read(code)
-        around |= read
-        attributes |= set(code.co_names) - read
+        around |= _names_read(code, _READS_NAME)
+        attributes |= _names_read(code, _READS_ATTRIBUTE)
     seen: set[int] = set()
     for name, value in _read_around(function, sorted(around)):
         digest.update(name.encode())
@@ -124,14 +133,11 @@ def _instructions(code: CodeType) -> bytes:
     others = bytearray(raw)
     for position in range(0, len(raw), 2):
         if raw[position] in _CONSTANT:
-            number = raw[position + 1]
-            if position and raw[position - 2] == opcode.EXTENDED_ARG:
-                number |= raw[position - 1] << 8
-            constants.append(_constant(code.co_consts[number]))
+            constants.append(_constant(code.co_consts[_argument(raw, position)]))
             others[position + 1] = 0
     names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     shape = (code.co_argcount, code.co_kwonlyargcount, code.co_flags & ~_HAS_DOCSTRING)
-    return repr((bytes(others), constants, names, shape)).encode()
+    return repr((bytes(others), constants, names, shape, code.co_exceptiontable)).encode()
 
 
 def _shows_its_place(kind: type[Any]) -> bool:
@@ -140,29 +146,63 @@ def _shows_its_place(kind: type[Any]) -> bool:
     return shown is object.__repr__
 
 
+def _function_of(value: Any) -> Any:
+    """Return the Python function of a kernel, of a function of Numba's own decorators or of an intrinsic."""
+    found = getattr(value, "py_func", value)
+    return found if isinstance(found, FunctionType) else getattr(found, "__wrapped__", found)
+
+
+def _implementations() -> Mapping[int, Sequence[Callable[..., object]]]:
+    """Return, by the `id` of a function, what users have given with `numba.extending.overload` for it."""
+    if "numba.extending" not in sys.modules:
+        return {}
+    from plb.compiler.numba_api import builtin_registry
+
+    return _implementations_among(len(builtin_registry.globals))
+
+
+@lru_cache(maxsize=1)
+def _implementations_among(number: int) -> Mapping[int, Sequence[Callable[..., object]]]:
+    from plb.compiler.numba_api import builtin_registry
+
+    found: dict[int, list[Callable[..., object]]] = {}
+    for function, kind in builtin_registry.globals[:number]:
+        for template in getattr(kind, "templates", ()):
+            implementation = getattr(template, "_overload_func", None)
+            if implementation is not None and not _is_of_library(implementation):
+                found.setdefault(id(function), []).append(implementation)
+    return found
+
+
 def _settings_of(function: Any) -> str:
     """Return what a function that Numba's own decorator made is compiled for: options, and types if they are fixed."""
     signatures = () if getattr(function, "_can_compile", True) else function.signatures
     return repr((getattr(function, "targetoptions", None), getattr(function, "locals", None), signatures))
 
 
-def _is_of_library(function: Callable[..., object]) -> bool:
+def _is_of_library(function: Any) -> bool:
     """Tell whether a function belongs to what is known by its version: Python, NumPy or Numba."""
-    package = function.__module__.partition(".")[0]
-    return package in ("numpy", "numba") or package in sys.stdlib_module_names - {"__main__"}
+    package = str(function.__module__).partition(".")[0]
+    if package in sys.stdlib_module_names:  # or a module of a user that has such a name
+        file = function.__code__.co_filename
+        return file.startswith(("<frozen ", _LIBRARY)) and "-packages" not in file
+    return package in ("numpy", "numba")
 
 
-def _names_read(code: CodeType) -> set[str]:
-    """Return the names that a code object reads of what is around it; its other names are of attributes."""
+def _names_read(code: CodeType, instructions: Mapping[int, int]) -> set[str]:
+    """Return the names that instructions of a code object read."""
     raw = code.co_code
     found = set()
     for position in range(0, len(raw), 2):
-        if raw[position] in _READS_NAME:
-            number = raw[position + 1]
-            if position and raw[position - 2] == opcode.EXTENDED_ARG:
-                number |= raw[position - 1] << 8
-            found.add(code.co_names[number >> _READS_NAME[raw[position]]])
+        if raw[position] in instructions:
+            found.add(code.co_names[_argument(raw, position) >> instructions[raw[position]]])
     return found
+
+
+def _argument(raw: bytes, position: int) -> int:
+    """Return the argument of an instruction; a prefix holds its upper bits."""
+    has_prefix = position > 0 and raw[position - 2] == opcode.EXTENDED_ARG
+    return raw[position + 1] | (raw[position - 1] << 8 if has_prefix else 0)
 
 
 def _constant(value: object) -> str:
@@ -199,15 +239,18 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
     """
     kind: type[Any] = type(value)
     yield kind.__qualname__.encode()
+    if callable(value):
+        calls += _implementations().get(id(value), ())
     if isinstance(value, ModuleType | type):
         yield value.__name__.encode()
         yield repr(getattr(value, "_fields", None)).encode()
+        yield repr(getattr(value, "_field_defaults", None)).encode()
         if id(value) not in seen:
             seen.add(id(value))
             found = vars(value).get if isinstance(value, ModuleType) else partial(getattr, value)
             for name in names:
                 yield from _value(found(name, None), names, calls, seen)
-    elif isinstance(function := getattr(value, "py_func", value), FunctionType):
+    elif isinstance(function := _function_of(value), FunctionType):
         yield f"{function.__module__}.{function.__qualname__} {getattr(value, 'inline', None)}".encode()
         yield _settings_of(value).encode()
         if not _is_of_library(function) and not getattr(value, "shared", False):

@@ -37,7 +37,7 @@ class CompilationNotice:
             seconds = SECONDS_TO_FIRST_PLAN
         logger.warning(
             "Compiling %s and other kernels, up to about %.0f s in all. This happens once for this version of plb and "
-            "this processor; `plb warmup` does it ahead.",
+            "this processor; `plb warmup` compiles the kernels of plb ahead.",
             name,
             seconds,
         )

@@ -32,6 +32,7 @@ NAMES = {
     "numba.core.registry.cpu_target": "the contexts in which types are resolved and code is made",
     "numba.core.sigutils.normalize_signature": "the types of arguments in a signature",
     "numba.core.typing.templates.AttributeTemplate": "the types of the members that a pointer leads to",
+    "numba.core.typing.templates.builtin_registry": "which functions users have given an implementation for kernels",
 }
 """What is imported, and what for."""
 
@@ -73,11 +74,16 @@ MEMBERS = {
         "typing_context": "what a name means within a kernel",
         "target_context": "how functions become machine code",
     },
+    "numba.core.typing.templates._OverloadFunctionTemplate": {
+        "_overload_func": "the implementation that a user has given for kernels, whose code is part of a key",
+    },
     "numba.core.types.abstract.Type": {
         "_code": "the number of a type, by which a call finds the code for its arguments",
     },
 }
 """Members of these that are used although they are not documented, and what for."""
+LEFT_TO_SUBCLASSES = {"_overload_func"}
+"""Members that only subclasses have, and that the class reads."""
 
 
 def check_version(installed: str) -> None:
@@ -109,17 +115,18 @@ def check_members(name: str, members: Mapping[str, str]) -> None:
     """Raise `UnsupportedNumbaError` where a class or an object lacks a member that is used of it."""
     found = look_up(name)
     for member in members:
-        # what methods set is no attribute of the class
-        if not hasattr(found, member) and not is_set_by_methods(found, member):
+        # what methods set is no attribute of the class, nor is what it expects of its subclasses
+        instruction = "LOAD_ATTR" if member in LEFT_TO_SUBCLASSES else "STORE_ATTR"
+        if not hasattr(found, member) and not is_used_by_methods(found, member, instruction):
             raise UnsupportedNumbaError(version("numba"), f"{name}.{member}", SUPPORTED)
 
 
-def is_set_by_methods(kind: Any, member: str) -> bool:
-    """Tell whether a method of a class, or of its class, sets a member of objects."""
+def is_used_by_methods(kind: Any, member: str, opname: str) -> bool:
+    """Tell whether a method of a class, or of its class, sets or reads a member of objects by this instruction."""
     classes = (*getattr(kind, "__mro__", ()), *type(kind).__mro__)
     methods = (value for one in classes for value in vars(one).values() if hasattr(value, "__code__"))
     return any(
-        instruction.opname == "STORE_ATTR" and instruction.argval == member
+        (instruction.opname, instruction.argval) == (opname, member)
         for method in methods
         if member in method.__code__.co_names
         for instruction in dis.get_instructions(method)
@@ -143,3 +150,4 @@ CPUDispatcher: Any = _found["numba.core.registry.CPUDispatcher"]
 cpu_target: Any = _found["numba.core.registry.cpu_target"]
 normalize_signature: Any = _found["numba.core.sigutils.normalize_signature"]
 AttributeTemplate: Any = _found["numba.core.typing.templates.AttributeTemplate"]
+builtin_registry: Any = _found["numba.core.typing.templates.builtin_registry"]

@@ -143,6 +143,14 @@ def test_shared_kernels_are_refused_within_a_function():
         kernel(shared=True)(g)
 
 
+def test_a_kernel_that_becomes_shared_is_compiled_as_one(tried):
+    """Its callers look for it by the symbol of a shared kernel, which that of before does not have."""
+    by_itself = SHARED.replace("(shared=True)", "").replace("[f(1)", "[g(1), f(1)")
+    assert tried.run(by_itself.format("1")).result == [2, 10020, 1]
+    assert tried.run(SHARED.format("1")).result == [10020, 1]
+    assert tried.run(SHARED.format("2")) == Ran([10030, 1], ["story.g"], [])
+
+
 def test_a_shared_kernel_that_is_defined_anew_runs_its_new_code(tried):
     """As in a notebook, where a cell is run again, or by `importlib.reload`."""
     source = """
@@ -215,11 +223,12 @@ def run_made():
     assert tried.run(source.replace(*SWAPPED), "run_made").result == 1
 
 
-def test_tuples_of_two_classes_of_one_name_are_told_apart(tried):
+@pytest.mark.parametrize("decorated", ["", "@by_pointer"])
+def test_tuples_of_two_classes_of_one_name_are_told_apart(tried, decorated):
     """In one process: each has its own places."""
     shape = "class Sums(NamedTuple):\n    {0}: int\n    {1}: int\n"
     one, other = shape.format("total", "number"), shape.format("number", "total")
-    head = "from typing import NamedTuple\nfrom plb.compiler import by_pointer\n@by_pointer\n"
+    head = f"from typing import NamedTuple\nfrom plb.compiler import by_pointer\n{decorated}\n"
     modules = tried.folder / "modules"
     write(modules, one=head + one, other=head + other)
     source = """
@@ -228,10 +237,20 @@ def test_tuples_of_two_classes_of_one_name_are_told_apart(tried):
         @kernel
         def total(sums):
             return sums.total
+        @kernel
+        def part(sums):
+            return sums.total
+        @kernel(shared=True)
+        def shared(sums):
+            return sums.total
+        @kernel
+        def both(sums, others):
+            return part(sums) + 10 * part(others) + 100 * shared(sums) + 1000 * shared(others)
         def run():
-            return [total(module.Sums(total=1, number=2)) for module in (one, other)]
+            sums = [module.Sums(total=1, number=2) for module in (one, other)]
+            return [*map(total, sums), both(*sums)]
     """
-    assert tried.run(source).result == [1, 1]
+    assert tried.run(source).result == [1, 1, 1111]
 
 
 @pytest.mark.parametrize("decorated", ["class Sums", "@by_pointer\n    class Sums"])
@@ -282,6 +301,40 @@ def run():
     return f({0}, 5)
 """
     assert [tried.run(source.format(name)).result for name in (given, "g", "h")] == [5 + 1 + (given == "h"), 6, 7]
+
+
+def test_code_that_numba_takes_from_elsewhere_counts(tried):
+    """Intrinsics, and what stands in for a function within kernels."""
+    source = """
+        from llvmlite import ir
+        from numba import types
+        from numba.extending import intrinsic, overload
+        from plb.compiler import kernel
+        @intrinsic
+        def number(context, x):
+            def generate(context, builder, signature, arguments):
+                return ir.Constant(ir.IntType(64), {0})
+            return types.int64(x), generate
+        def stood_in(x):
+            raise NotImplementedError
+        @overload(stood_in)
+        def typed(x):
+            def implementation(x):
+                return x + {1}
+            return implementation
+        @kernel
+        def f(x):
+            return number(x)
+        @kernel
+        def g(x):
+            return stood_in(x)
+        def run():
+            return [f(1), g(1)]
+    """
+    assert tried.run(source.format(7, 70)) == Ran([7, 71], ["story.f", "story.g"], [])
+    assert tried.run(source.format(7, 70)) == Ran([7, 71], [], [])
+    assert tried.run(source.format(8, 70)) == Ran([8, 71], ["story.f"], [])
+    assert tried.run(source.format(8, 80)) == Ran([8, 81], ["story.g"], [])
 
 
 SCRIPT = """

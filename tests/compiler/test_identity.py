@@ -57,6 +57,7 @@ WRITTEN = {
     "constant set": "def f(x):\n    return x in {{5, {0}}}\n",
     "default": "def f(x, y={0}):\n    return x + y\n",
     "class": "class Names:\n    LIMIT = {0}\ndef f(x):\n    return x + Names.LIMIT\n",
+    "default of a member": "class Sides(NamedTuple):\n    left: int = {0}\ndef f(x):\n    return Sides().left\n",
     "called": "@kernel\ndef g(x):\n    return x + {0}\n@kernel\ndef f(x):\n    return g(x)\n",
 }
 """Sources with a number in them."""
@@ -68,6 +69,7 @@ READ = {
     "array": "ARRAY[0]",
     "attribute of a module": "around.NUMBER",
     "attribute of a module of a module": "around.further.NUMBER",
+    "attribute that has the name of a global": "OTHER + around.OTHER",
     "class": "Names.LIMIT",
     "base class": "Heirs.LIMIT",
     "kernel of a module": "around.g(x)",
@@ -89,7 +91,8 @@ def held(number, expression):
         Names=names,
         Heirs=type("Heirs", (names,), {}),
         KERNELS=(g,),
-        around=module_with(NUMBER=number, g=g, further=module_with(NUMBER=number)),
+        OTHER=0,
+        around=module_with(NUMBER=number, OTHER=number, g=g, further=module_with(NUMBER=number)),
     )
 
 
@@ -327,6 +330,14 @@ def test_kernels_of_plb_are_known_by_the_same_rule():
     first, *called = compiled_with(present_energy.py_func)
     assert first is present_energy.py_func
     assert called
+
+
+@pytest.mark.parametrize("name", ["builtins", "test", "code.kernels"])
+def test_functions_in_modules_that_are_named_like_those_of_python_count(name):
+    """A file of one's own may have such a name."""
+    source = "@kernel\ndef g(x):\n    return x + {0}\n@kernel\ndef f(x):\n    return g(x)\n"
+    one, other = (identity_in(source.format(number), __name__=name) for number in (1, 2))
+    assert one != other
 
 
 SHARED = """

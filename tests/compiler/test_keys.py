@@ -66,6 +66,8 @@ class OtherTarget:
         (llvmlite, "__version__", "0.50.99"),
         (np, "__version__", "2.1.99"),
         (numba.config, "BOUNDSCHECK", 1),
+        (numba.config, "OPT", 0),
+        (numba.config, "DEBUGINFO_DEFAULT", 1),
         (compilation, "cpu_target", OtherTarget),
         (compilation, "LEVEL", 1),
         (compilation, "OPTIONS", compilation.OPTIONS | {"error_model": "python"}),

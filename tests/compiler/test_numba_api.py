@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from plb.compiler import numba_api
-from plb.compiler.numba_api import MEMBERS, NAMES, SUPPORTED, check_members, is_set_by_methods, look_up
+from plb.compiler.numba_api import MEMBERS, NAMES, SUPPORTED, check_members, is_used_by_methods, look_up
 from plb.errors import UnsupportedNumbaError
 from tests.sources import ROOT, trees
 
 COMPILER = ROOT / "plb" / "compiler"
-OWN = {"_fields", "_is_told", "_numba_type_"}
+OWN = {"_fields", "_field_defaults", "_is_told", "_numba_type_"}
 """Names with an underscore in front that are no private members of Numba: of named tuples, of ours, of its protocol."""
 LISTED = {member for members in MEMBERS.values() for member in members}
 
@@ -77,7 +77,11 @@ def used_of_bases(tree: ast.AST) -> set[str]:
     used = {one.attr for one in parts if isinstance(one, ast.Attribute) and getattr(one.value, "id", "") == "self"}
     used |= {one.name for one in parts if isinstance(one, ast.FunctionDef)}
     private = filter(is_private_member, used)
-    return {name for name in private if any(hasattr(kind, name) or is_set_by_methods(kind, name) for kind in kinds)}
+    return {
+        name
+        for name in private
+        if any(hasattr(kind, name) or is_used_by_methods(kind, name, "STORE_ATTR") for kind in kinds)
+    }
 
 
 def used_members() -> set[str]:

@@ -76,7 +76,7 @@ def run_interrupted():
         raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, interrupt)
     alone(1)  # loads Numba, which cannot be interrupted
-    seconds, interrupts, result = 0.005, 0, None
+    seconds, interrupts, result = 0.0005, 0, None
     while result is None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
