@@ -207,7 +207,7 @@ def test_interrupted_run_is_not_kept(tmp_path):
         journal = tmp_path / "out/journal.jsonl"
         while not journal.exists() and process.poll() is None:
             time.sleep(0.1)
-        time.sleep(3.0)
+        time.sleep(1.0)
         for _ in range(3):  # a library that is just being loaded may swallow one
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
