@@ -52,7 +52,7 @@ def draw_by_call() -> None:
 
 def fetch_nothing() -> None:
     """Ask for no memory ahead."""
-    from plb.search import drawing
+    from plb.search import move_generation as drawing
 
     drawing.ROWS_IN_CACHE = 2**62
 

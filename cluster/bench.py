@@ -21,15 +21,15 @@ from cluster.bench_figures import EngineFigures, SizeFigures
 from cluster.bench_kernels import arithmetic, score_fully, score_only
 from cluster.bench_start import cold_first_plan, warm_first_plan
 from cluster.timing import fastest
-from plb.arrays import Problem, Solution
 from plb.compiler import Stream
-from plb.constraints import ALL_RULES
 from plb.engine import PlacementAndLoadBalancing
-from plb.problem import start_solution
+from plb.evaluation.proposals import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE
+from plb.model.rules import ALL_RULES
+from plb.planning.problem import start_solution
 from plb.risk import Evaluation
 from plb.search.budget import Budget
-from plb.search.drawing import Choice
-from plb.search.proposal import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE
+from plb.search.move_generation import Choice
+from plb.state.arrays import Problem, Solution
 from plb.testing import configuration_of
 
 SIZES = (40, 400, 4_000, 10_000)

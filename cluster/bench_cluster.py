@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plb.arrays import Float
-from plb.config import PlbConfig
+from plb.array_types import Float
 from plb.engine import PlacementAndLoadBalancing
 from plb.model import Metric, Node, Partition, Replica, Role, Service
 from plb.risk.demand import DemandHistory
+from plb.settings.config import PlbConfig
 
 METRICS = ("cpu", "memory", "disk")
 CAPACITY = np.array([80.0, 408.0, 5000.0])

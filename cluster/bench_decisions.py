@@ -7,11 +7,11 @@ import copy
 import numpy as np
 
 from cluster.timing import fastest
-from plb.configuration import Configuration
 from plb.engine import PlacementAndLoadBalancing
+from plb.extensions.configuration import Configuration
+from plb.extensions.policies import PlacementPolicy, PreparedPolicy, RepackingPolicy
 from plb.model import Partition
 from plb.policies import BUILT_IN
-from plb.policies.interface import PlacementPolicy, PreparedPolicy, RepackingPolicy
 from plb.testing import configuration_of
 
 DECISIONS = 20

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.constraints import NO_REFUSAL
 from plb.energy.failovers import violations_left
 from plb.energy.score import energy_of
-from plb.search.drawing import Choice, draw_proposal
-from plb.search.proposal import judge_in_place, refusal_in_place
-from plb.search.transition import (
+from plb.evaluation.delta import (
     fragmentation_of_proposal,
     imbalance_of_proposal,
     movement_after,
     present_energy,
     violations_at_target,
 )
+from plb.evaluation.proposals import judge_in_place, refusal_in_place
+from plb.model.rules import NO_REFUSAL
+from plb.search.move_generation import Choice, draw_proposal
+from plb.state.arrays import Problem, Solution
 
 
 @kernel(inline=True)

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from cluster.bench_figures import PAPER_PER_SECOND, EngineFigures, SizeFigures
 from cluster.bench_start import StartFigures
 from cluster.processes import cores
-from plb.words import counted
+from plb.phrasing import counted
 
 LINES: dict[str, Callable[[SizeFigures], str]] = {
     "(a) all repetitions of both nodes": lambda size: f"{size.full:,.0f}",

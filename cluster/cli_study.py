@@ -141,7 +141,7 @@ def show(report: Report, place: Place, json: Path | None) -> None:
     """Print the tables of a study and write its figures; end with exit code 1 if a run failed."""
     from cluster.results import write_json
     from cluster.studies.carrying_out import stamped_as
-    from plb.words import counted
+    from plb.phrasing import counted
 
     console = output(quiet=place.quiet)
     for table in report.tables:

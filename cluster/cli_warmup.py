@@ -75,14 +75,14 @@ def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
 
 def _under_way(left: Sequence[str], jobs: int) -> str:
     """Return the tasks that processes are at: they begin in their order."""
-    from plb.words import listed
+    from plb.phrasing import listed
 
     return f"compiling: {listed(left[:jobs])}" if left else "compiled"
 
 
 def _tell(done: Sequence[Warmed], compiled: int, seconds: float) -> None:
     """Say what was compiled, and what the engine warned of: each warning once, however many processes had it."""
-    from plb.words import counted
+    from plb.phrasing import counted
 
     for warning in dict.fromkeys(warning for one in done for warning in one.warnings):
         messages().print(warning, soft_wrap=True)

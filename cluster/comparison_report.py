@@ -11,7 +11,7 @@ from rich.table import Table
 
 from cluster.closing_tables import HEADINGS, cell
 from cluster.results_comparison import ResultsComparison
-from plb.words import counted, listed
+from plb.phrasing import counted, listed
 
 LONGEST_VALUE = 60
 """Characters of a value that are shown."""

@@ -8,7 +8,7 @@ import attrs
 
 from cluster.explanation import Explanation, parts_of_energy
 from plb import Alternatives, ClosedNode, Place
-from plb.unplaced import Elimination
+from plb.model.unplaced import Elimination
 
 
 def as_json(found: Explanation) -> dict[str, Any]:

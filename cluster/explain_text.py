@@ -11,8 +11,8 @@ from rich.text import Text
 from cluster.explanation import Explanation, parts_of_energy
 from cluster.instants import in_words
 from plb import Alternatives, Combination, Place
-from plb.unplaced import Elimination
-from plb.words import counted, listed, rule_in_words
+from plb.model.unplaced import Elimination
+from plb.phrasing import counted, listed, rule_in_words
 
 SMALLEST = 5e-7
 """Changes of an energy below this are not shown: they are those of rounding."""

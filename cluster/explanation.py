@@ -12,7 +12,7 @@ from cluster.recorded import RecordedRun
 from cluster.replay import Replay
 from cluster.tenant_history import Event, Stay, history_of, stay_of, times_to_look
 from plb import Alternatives, Combination, Energy, InvalidValueError, PlbConfig
-from plb.policies.interface import ANNEALING
+from plb.settings.extensions import ANNEALING
 
 
 @attrs.frozen(eq=False)

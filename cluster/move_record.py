@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cluster.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
-from plb.plan import Move, Phase
+from plb.model.move import Move, Phase
 
 CAUSES = {"capacity": VIOLATION, "make room": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
 """What moves are made for, by the rule behind them; other rules stand for themselves."""

@@ -19,8 +19,9 @@ from cluster.tenants import TenantSequence
 from cluster.upgrade_record import UpgradeRecord
 from cluster.violations import Outcome, Shortage
 from plb import Node
-from plb.plan import Energy, Move, MoveKind, Plan
-from plb.unplaced import Unplaced
+from plb.model.move import Move, MoveKind
+from plb.model.plan import Energy, Plan
+from plb.model.unplaced import Unplaced
 
 SLOWEST_PLANS = 20
 """Plans whose seconds are kept."""

@@ -17,7 +17,7 @@ from cluster.scenario import Scenario
 from cluster.scenario_differences import differences
 from cluster.scenario_file import PATHS, named_files, scenario_from
 from plb import PlbError, UnknownNameError
-from plb.words import listed
+from plb.phrasing import listed
 
 
 @attrs.frozen(eq=False)

@@ -12,7 +12,7 @@ from cluster.recorded import RecordedRun
 from cluster.simulation import Simulation
 from cluster.tenants import make_tenants
 from plb import PlacementAndLoadBalancing, PlbError
-from plb.telling import PlacedReplica
+from plb.planning.queries import PlacedReplica
 
 COMPARED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "moves": ("time_s", ()),

@@ -24,9 +24,9 @@ from cluster.workload_settings import OF_PLANS, Workload
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
 from plb.policies import KNOWN as PLACEMENT_POLICIES
 from plb.policies import READ_HISTORY
-from plb.policies.interface import ANNEALING
 from plb.policies.options import path_options
 from plb.registry import policies
+from plb.settings.extensions import ANNEALING
 
 MOST_REPEATS = 10_000
 """Of each policy in a scenario."""

@@ -11,7 +11,7 @@ from cluster.hardware import Cluster, Group
 from cluster.results_reading import Results
 from cluster.workload_settings import OF_REPORTS
 from plb import PlbError
-from plb.words import listed
+from plb.phrasing import listed
 
 MISSING = "-"
 """Stands for a key that a scenario does not have."""

@@ -19,9 +19,9 @@ from cluster.sections import Section, check_is_file
 from cluster.upgrade_settings import Upgrades
 from cluster.workload_settings import Workload
 from plb import Metric, PlbConfig, PlbError
-from plb.policies.interface import ANNEALING
 from plb.policies.options import path_options
-from plb.registry import policies
+from plb.registry import check_extensions, policies
+from plb.settings.extensions import ANNEALING
 
 SECTIONS: Mapping[str, type[Section]] = {
     "cluster": Cluster,
@@ -139,10 +139,10 @@ class _ScenarioReader(SectionReader):
         """Return settings of the engine; `policy` is the one whose options they may give if they name none."""
         found = dict(self.table(place, table))
         options = {"policy_options": found.pop("policy_options")} if "policy_options" in found else {}
-        fields = self.settings(place, found, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)})
+        fields = self.settings(place, found, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)}, check_extensions)
         beside = {"metrics": (Metric("any"),), "policy": fields.get("policy", policy)}
         before = len(self.problems)
-        found = self.settings(place, options, ENGINE_FIELDS, PlbConfig, beside)
+        found = self.settings(place, options, ENGINE_FIELDS, PlbConfig, beside, check_extensions)
         if "policy_options" in found and len(self.problems) == before:
             found["policy_options"] = self._placed(f"{place}.policy_options", beside["policy"], found["policy_options"])
         return {**fields, **found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
@@ -79,16 +79,28 @@ class SectionReader:
         return kind(**values) if len(self.problems) == noted else None
 
     def settings(
-        self, place: str, table: Any, known: Iterable[str], kind: type, others: Mapping[str, Any]
+        self,
+        place: str,
+        table: Any,
+        known: Iterable[str],
+        kind: type,
+        others: Mapping[str, Any],
+        check: Callable[[Any], None] = lambda _: None,
     ) -> dict[str, Any]:
-        """Return the settings in a table that are fields of `kind`; each is tried alone, beside `others`."""
+        """Return the settings in a table that are fields of `kind`; each is tried alone, beside `others`.
+
+        Parameters
+        ----------
+        check
+            Called with what was made of each, to refuse it.
+        """
         hints = get_type_hints(kind)
         values = {}
         for key, value in self.known(place, table, known).items():
             before = len(self.problems)
             values[key] = self.value(f"{place}.{key}", value, as_text(hints[key]))
             if len(self.problems) == before:
-                self.attempt(f"{place}.{key}", lambda key=key: kind(**others, **{key: values[key]}))
+                self.attempt(f"{place}.{key}", lambda key=key: check(kind(**others, **{key: values[key]})))
         return values
 
     def known(self, place: str, table: Any, known: Iterable[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from cluster.instants import in_words
 from cluster.recorded import RecordedRun
 from cluster.replay import Look, as_of
 from plb import UnknownNameError
-from plb.words import counted, rule_in_words
+from plb.phrasing import counted, rule_in_words
 
 ORDER = ("arrival", "placement", "refusal", "move", "interruption", "departure")
 """Kinds of events, in the order in which those of one time are told."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.ledger import Floats, Metering
-from plb.plan import Move
+from plb.model.move import Move
 
 Marks = npt.NDArray[np.bool_]
 

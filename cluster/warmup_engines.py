@@ -7,14 +7,15 @@ from typing import Any
 import attrs
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.arrays import Int, Problem, Solution
+from plb.array_types import Int
 from plb.compiler import kernel
-from plb.configuration import Configuration
-from plb.energy.compiled import CompiledTerm
-from plb.energy.terms import TERMS
+from plb.extensions.built_in_terms import TERMS
+from plb.extensions.compiled_terms import CompiledTerm
+from plb.extensions.configuration import Configuration
 from plb.model import UpgradeMark
 from plb.registry import register_term
 from plb.risk import DemandHistory
+from plb.state.arrays import Problem, Solution
 from plb.testing import verify
 
 NODES = 4

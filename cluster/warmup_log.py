@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cluster.warmup import Warmed
-from plb.words import counted
+from plb.phrasing import counted
 
 NAME = "warmup.log"
 

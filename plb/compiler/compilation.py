@@ -29,8 +29,7 @@ from llvmlite.binding import Linkage, ObjectFileRef
 
 from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
-from plb.compiler.identity import code_of_modules, compiled_with, has_changed, identity_of
-from plb.compiler.kernels import is_shared
+from plb.compiler.identity import code_of_modules, compiled_with, has_changed, identity_of, is_shared, name_of
 from plb.compiler.notice import NOTICE
 from plb.compiler.numba_api import (
     Compiler,
@@ -263,8 +262,8 @@ def _surroundings() -> str:
 
 def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
     """Return an entry from the cache, or None."""
-    data = kernel_cache().load(_name_of(function), key)
-    stored = None if data is None else _read(data, _name_of(function))
+    data = kernel_cache().load(name_of(function), key)
+    stored = None if data is None else _read(data, name_of(function))
     if stored is None or not all(map(_is_at_hand, stored.calls)):
         return None
     return _callable(function, stored)
@@ -300,7 +299,7 @@ def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: A
         loaded = _load(function, key)
         if loaded is not None:
             return loaded
-        NOTICE.tell(_name_of(function), len(compiled_with(function)))
+        NOTICE.tell(name_of(function), len(compiled_with(function)))
         CPUDispatcher._compilation_chain_init_hook(entry_of(function))
         result = entry_of(function)._compiler.compile(arguments, returning)
         library, descriptor = result.library, result.fndesc
@@ -318,9 +317,9 @@ def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: A
             tuple(library.shared_calls()),
         )
         if has_changed(function):
-            logger.info("the machine code of %s is not kept: a value that it froze has changed", _name_of(function))
+            logger.info("the machine code of %s is not kept: a value that it froze has changed", name_of(function))
         else:
-            _keep(stored, library, _name_of(function), key)
+            _keep(stored, library, name_of(function), key)
     return _callable(function, stored)
 
 
@@ -352,10 +351,6 @@ def _callable(function: Callable[..., Any], stored: Stored) -> MachineCode:
     environment = stored.environments[0]
     entry_point = make_function(module, function.__name__, function.__doc__ or "", pointer, environment, ())
     return MachineCode(entry_point, codegen._engine.get_function_address(stored.function), stored)
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
 
 
 @attrs.frozen

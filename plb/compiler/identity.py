@@ -40,6 +40,10 @@ _READS_ATTRIBUTE = {
 """The same for instructions that read an attribute."""
 
 
+_SHARED: dict[str, Callable[..., object]] = {}
+"""The functions of shared kernels by name."""
+
+
 class Reading(NamedTuple):
     """A function without what it calls."""
 
@@ -70,11 +74,26 @@ def has_changed(function: Callable[..., object]) -> bool:
     return any(reading_of.__wrapped__(one) != reading_of(one) for one in compiled_with(function))
 
 
+def share(function: Callable[..., object]) -> bool:
+    """Enter the function of a shared kernel; tell whether it is the first of its name, which alone can be one."""
+    return _SHARED.setdefault(name_of(function), function) is function
+
+
+def is_shared(function: Callable[..., object]) -> bool:
+    """Tell whether a function is that of a shared kernel."""
+    return _SHARED.get(name_of(function)) is function
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """Return the name of a function with its module."""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
 @cache
 def reading_of(function: Any) -> Reading:
     """Return what a function is by itself, and which functions it calls."""
     calls: list[Callable[..., object]] = []
-    digest = hashlib.sha256(f"{function.__module__}.{function.__qualname__}".encode())
+    digest = hashlib.sha256(name_of(function).encode())
     around: set[str] = set()
     attributes: set[str] = set()
     for code in _codes(function.__code__):

@@ -10,6 +10,7 @@ from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from plb.compiler.clock import COMPILATION
+from plb.compiler.identity import share
 from plb.errors import InvalidValueError
 
 Arguments = ParamSpec("Arguments")
@@ -47,12 +48,12 @@ def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = Fals
 
 
 class ByPointer:
-    """What kernels take by one pointer: a named tuple of arrays, see `plb.compiler.handles`, or a `Stream`."""
+    """What kernels take by one pointer: a named tuple of arrays, see `plb.compiler.handle_packing`, or a `Stream`."""
 
     @cached_property
     def handle(self) -> Any:
         """The pointer that kernels get."""
-        from plb.compiler.handles import Handle
+        from plb.compiler.handle_packing import Handle
 
         return Handle(self)
 
@@ -75,7 +76,7 @@ class Kernel(Generic[Arguments, Result]):
             raise InvalidValueError(f"kernel {function.__qualname__}", "shared", shared, "False within a function")
         self.inline = inline
         # a second one of the same name, as when a module is loaded again, cannot have the same symbol
-        self.shared = shared and _SHARED.setdefault(_name_of(function), function) is function
+        self.shared = shared and share(function)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call the compiled function; arguments that go by pointer are handed over so."""
@@ -135,17 +136,6 @@ class Kernel(Generic[Arguments, Result]):
         return part_of(self.py_func, self.inline)._numba_type_
 
 
-def is_shared(function: Callable[..., object]) -> bool:
-    """Tell whether a function is that of a shared kernel."""
-    return _SHARED.get(_name_of(function)) is function
-
-
-def _name_of(function: Callable[..., object]) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
-
-
-_SHARED: dict[str, Callable[..., object]] = {}
-"""The functions of shared kernels by name."""
 _UNCOMPILED: dict[int, Kernel[..., Any]] = {}
 """What stands for addresses where nothing is compiled."""
 

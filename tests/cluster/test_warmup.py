@@ -23,7 +23,7 @@ from tests.command_line import plb
 from tests.sources import ROOT, modules
 
 LOG = "warmup.log"
-WITHOUT_COMPILER = ("plb.risk.judges.gaussian_excess",)
+WITHOUT_COMPILER = ("plb.risk.estimates.gaussian_excess",)
 """Kernels that Python calls as the plain functions that they are."""
 
 

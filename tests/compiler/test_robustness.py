@@ -76,14 +76,14 @@ def run_interrupted():
         raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, interrupt)
     alone(1)  # loads Numba, which cannot be interrupted
-    seconds, interrupts, result = 0.0005, 0, None
+    seconds, interrupts, result = 0.003, 0, None
     while result is None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             result = run()
         except KeyboardInterrupt:
             interrupts += 1
-            seconds *= 1.3
+            seconds *= 1.2
         signal.setitimer(signal.ITIMER_REAL, 0)
     return result, interrupts
 
