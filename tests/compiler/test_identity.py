@@ -271,6 +271,16 @@ def test_a_docstring_is_no_constant():
     assert identity_in(source.format("'A.'")) != identity_in(source.format("'A.'").replace("else 'A.'", "else 'B.'"))
 
 
+def test_flags_that_a_profiler_changes_do_not_count():
+    """Nor those of docstrings and of imports from the future; further arguments do."""
+    f = function_in("def f(x):\n    return x + 1\n")
+    before = identity_of(f)
+    other = type(f)(f.__code__.replace(co_flags=f.__code__.co_flags ^ 0x5000001), f.__globals__, "f")
+    other.__module__ = f.__module__
+    assert identity_of(other) == before
+    assert identity_in("def f(*x):\n    return x\n") != identity_in("def f(x):\n    return x\n")
+
+
 @st.composite
 def calculations(draw):
     """Draw the source of a kernel that calls two others, of few forms, so that two draws are often the same."""

@@ -311,6 +311,6 @@ def test_locks_are_those_of_keys(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(os, "open", lambda *arguments, original=os.open: opened.append(1) or original(*arguments))
     cache = KernelCache(Path(tmp_path))
-    with cache.alone("a" * 64), cache.alone("b" * 64):
+    with cache.alone("a", "a" * 64), cache.alone("b", "b" * 64):
         pass
     assert opened == [1]
