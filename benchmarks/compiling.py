@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import plb
-from cluster.bench import SizeBench
-from cluster.bench_cluster import bench_cluster
+from cluster.bench.clusters import bench_cluster
+from cluster.bench.engine import SizeBench
 from plb.compiler import Kernel
 
 PROPOSALS = 200_000

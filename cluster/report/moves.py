@@ -11,7 +11,7 @@ import polars as pl
 
 from cluster.report.material import Material
 from cluster.report.numbers import amount, moment
-from cluster.tables import TERMS
+from cluster.simulation.run_tables import TERMS
 from plb.model.move import MoveKind, Phase
 
 MOST_MOVES = 2000

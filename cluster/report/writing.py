@@ -15,7 +15,7 @@ from cluster.report.moves import listed_moves
 from cluster.report.numbers import count
 from cluster.report.outages import availability_section, outages_section
 from cluster.report.quality import comparison_section, failovers_section, load_section, violations_section
-from cluster.results_reading import Results
+from cluster.results.reading import Results
 from plb.phrasing import counted, listed
 
 SECTIONS = (

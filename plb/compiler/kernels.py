@@ -38,9 +38,10 @@ def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = Fals
         True for a small function of the innermost loop that LLVM would not compile into its callers by itself, where
         ``benchmarks/compiling.py`` shows that this pays.
     shared
-        True for a larger function at the top level of a module that several kernels call: it is compiled once, by
-        itself, and a change in it compiles none of its callers again. Others become part of every kernel that Python
-        calls and that needs them; so does a second kernel of the same name.
+        True for a larger function at the top level of a module that several kernels call. It is compiled once, by
+        itself. A change in it compiles its callers again only if its arguments, their defaults or the type of its
+        result change. A kernel that is not shared is compiled anew into every kernel that Python calls and that needs
+        it. A second shared kernel of the same name is treated like one that is not shared.
     """
     if function is None:
         return lambda decorated: Kernel(decorated, inline=inline, shared=shared)

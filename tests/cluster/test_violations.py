@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cluster.ledger import Metering
-from cluster.violations import Outcome, classify, needs_repair
+from cluster.simulation.ledger import Metering
+from cluster.simulation.violations import Outcome, classify, needs_repair
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from cluster import warmup
-from cluster.console import BAD_INPUT
-from cluster.warmup import TASKS
+from cluster.console.output import BAD_INPUT
+from cluster.warmup import warmup
+from cluster.warmup.warmup import TASKS
 from plb.compiler.cache import SUFFIX, kernel_cache
 from plb.compiler.notice import NOTICE, logger
 from tests.command_line import plb
@@ -175,7 +175,7 @@ def test_nothing_is_left_to_compile(tmp_path: Path):
     environment = {**os.environ, "PLB_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
 
     def kernels_after(*arguments: Any) -> set[str]:
-        command = [sys.executable, "-c", "from cluster.start import main; main()", *map(str, arguments)]
+        command = [sys.executable, "-c", "from cluster.cli.start import main; main()", *map(str, arguments)]
         subprocess.run(command, env=environment, capture_output=True, check=True)
         return {path.name for path in (tmp_path / "cache").glob(f"*{SUFFIX}")}
 

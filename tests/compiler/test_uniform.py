@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.bench_cluster import bench_cluster
+from cluster.bench.clusters import bench_cluster
 from plb.array_types import Float
 from plb.compiler import Coming, Stream, kernel, pcg64, uniform
 from plb.model.rules import ALL_RULES

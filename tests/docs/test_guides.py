@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from cluster.cli import app
-from cluster.cli_studies import study_app
-from cluster.scenario import BUILT_IN_POLICIES
+from cluster.cli.app import app
+from cluster.cli.studies import study_app
+from cluster.scenario.scenario import BUILT_IN_POLICIES
 from plb.policies import KNOWN
 from plb.risk.estimators import Gaussian, MonteCarlo
 from plb.risk.peaks import Maximum

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.bench_cluster import bench_cluster
+from cluster.bench.clusters import bench_cluster
 from plb import MoveKind, Node, Partition, Replica, Role, Service
 from plb.extensions.configuration import Proposal
 from plb.model.rules import Rule
