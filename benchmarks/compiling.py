@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import plb
-from cluster.bench import SizeBench
-from cluster.bench_cluster import bench_cluster
+from cluster.bench.clusters import bench_cluster
+from cluster.bench.engine import SizeBench
 from plb.compiler import Kernel
 
 PROPOSALS = 200_000
@@ -52,7 +52,7 @@ def draw_by_call() -> None:
 
 def fetch_nothing() -> None:
     """Ask for no memory ahead."""
-    from plb.search import drawing
+    from plb.search import move_generation as drawing
 
     drawing.ROWS_IN_CACHE = 2**62
 

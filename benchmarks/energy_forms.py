@@ -17,10 +17,10 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from cluster.experiment import prepare
-from cluster.scenario import AS_IN_PAPER, WITHOUT_RISK, Scenario
-from cluster.scenario_file import read_scenario
-from cluster.simulation import simulate
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK, Scenario
+from cluster.scenario.scenario_file import read_scenario
+from cluster.simulation.simulation import simulate
 
 FORMS = {
     "original": WITHOUT_RISK,

@@ -16,8 +16,8 @@ import resource
 import time
 from pathlib import Path
 
-from cluster.timing import fastest
-from cluster.warmup import warm_up_provisioning
+from cluster.bench.timing import fastest
+from cluster.warmup.warmup import warm_up_provisioning
 from plb.provisioning import Instance, ProvisioningPlan, moves_between, provision, replan
 from workloads.provisioning import (
     PAPER_NODES,

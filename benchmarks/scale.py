@@ -20,7 +20,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from cluster.bench_cluster import CAPACITY, METRICS, REPLICAS_A_NODE, bench_node
+from cluster.bench.clusters import CAPACITY, METRICS, REPLICAS_A_NODE, bench_node
 from plb import Metric, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk.demand import DemandHistory
 

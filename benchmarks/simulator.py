@@ -17,10 +17,10 @@ from pathlib import Path
 
 import attrs
 
-from cluster.experiment import Experiment, prepare
-from cluster.scenario import Scenario
-from cluster.scenario_file import read_scenario
-from cluster.simulation import simulate
+from cluster.runs.experiment import Experiment, prepare
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.scenario_file import read_scenario
+from cluster.simulation.simulation import simulate
 
 QUICKSTART = Path(__file__).parent.parent / "examples" / "quickstart.toml"
 WARM_UP_DAYS = 0.25

@@ -6,7 +6,7 @@ Run it with `python examples/apart_by_class.py`; examples/own_policy.toml lets a
 import numpy as np
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Role, Service
-from plb.configuration import Configuration
+from plb.extensions.configuration import Configuration
 from plb.registry import register_policy
 
 

@@ -11,11 +11,11 @@ import polars as pl
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
-from cluster.cli import app
-from cluster.comparison import compare
-from cluster.move_plots import domain_moves, plot_domain_moves
-from cluster.plots import plot_violations
-from cluster.results_reading import read_results
+from cluster.cli.app import app
+from cluster.plots.base import plot_violations
+from cluster.plots.moves import domain_moves, plot_domain_moves
+from cluster.results.policy_comparison import compare
+from cluster.results.reading import read_results
 
 SCENARIO = """
 [cluster]

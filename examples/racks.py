@@ -4,7 +4,7 @@ Run it with `.venv/bin/python examples/racks.py`.
 """
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.configuration import Configuration, Proposal
+from plb.extensions.configuration import Configuration, Proposal
 from plb.registry import register_term
 from plb.testing import counterexample, verify
 

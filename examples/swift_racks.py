@@ -6,11 +6,12 @@ Run it with `python examples/swift_racks.py`.
 import numpy as np
 from racks import BusyRacks, plan_of, rack_of
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.configuration import Configuration
-from plb.energy.compiled import CompiledTerm
+from plb.extensions.compiled_terms import CompiledTerm
+from plb.extensions.configuration import Configuration
 from plb.registry import register_term
+from plb.state.arrays import Problem, Solution
 from plb.testing import counterexample
 
 

@@ -3,8 +3,6 @@
 An engine that decides on which node each replica stands. It knows no clock, no simulator, no file and no process.
 """
 
-from plb.alternatives import Alternatives, ClosedNode, Place
-from plb.config import CapacityLimit, Checks, Combination, PlbConfig, Replay
 from plb.engine import PlacementAndLoadBalancing
 from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import (
@@ -20,13 +18,16 @@ from plb.model import (
     Service,
     UpgradeMark,
 )
-from plb.outcome import DomainOutcome, Held, Idle
-from plb.plan import Energy, Move, MoveKind, Phase, Plan, Proposals, Reason
+from plb.model.alternatives import Alternatives, ClosedNode, Place
+from plb.model.metric_settings import PlacementStrategy
+from plb.model.move import Move, MoveKind, Phase, Reason
+from plb.model.outcome import DomainOutcome, Held, Idle, Proposals
+from plb.model.plan import Energy, Plan
+from plb.model.unplaced import Unplaced
+from plb.model.violations import Apart, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread, Violation
+from plb.planning.queries import DomainState, PlacedReplica
 from plb.search.budget import Budget, EndReason
-from plb.settings.metric import PlacementStrategy
-from plb.telling import DomainState, PlacedReplica
-from plb.unplaced import Unplaced
-from plb.violations import Apart, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread, Violation
+from plb.settings.config import CapacityLimit, Checks, Combination, PlbConfig, Replay
 
 __all__ = [
     "Alternatives",

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
-from plb.alternatives import Alternatives
-from plb.carrying_out import carry_out, vacate
-from plb.config import PlbConfig
 from plb.errors import ConflictError
-from plb.load_reports import set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.model import MoveCost, Node, Partition, Role, Service
-from plb.plan import Phase, Plan
-from plb.replaying import check_moves
-from plb.scheduler import node_event
+from plb.model.alternatives import Alternatives
+from plb.model.move import Phase
+from plb.model.plan import Plan
+from plb.model.violations import Violation
+from plb.planning.queries import DomainState, PlacedReplica, loads_of_nodes, placed_replicas, states_of_domains
+from plb.planning.scheduler import node_event
+from plb.registry import check_extensions
 from plb.search.budget import Budget
-from plb.state import ClusterState
-from plb.telling import DomainState, PlacedReplica, loads_of_nodes, placed_replicas, states_of_domains
-from plb.updates import (
+from plb.settings.config import PlbConfig
+from plb.state.applied_moves import carry_out, vacate
+from plb.state.cluster import ClusterState
+from plb.state.load_reports import set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
+from plb.state.move_checks import check_moves
+from plb.state.updates import (
     put_node,
     put_partition,
     put_service,
@@ -29,7 +32,6 @@ from plb.updates import (
     remove_service,
 )
 from plb.validation import check_count, check_kind, check_names, check_switch
-from plb.violations import Violation
 
 if TYPE_CHECKING:
     from plb.risk.demand import DemandHistory
@@ -54,14 +56,16 @@ class PlacementAndLoadBalancing:
     InvalidValueError
         If `config` or `history` is something else, or `seed` no whole number of at least 0.
     UnknownNameError
-        If the history lacks one of the metrics, and the estimator asks it.
+        If the history lacks one of the metrics, and the estimator asks it, or if nothing is registered under the name
+        of an extension.
     """
 
     def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
-        from plb.planning import Planner
+        from plb.planning.planner import Planner
         from plb.risk.demand import DemandHistory
 
         self.config = check_kind("engine", "config", config, PlbConfig)
+        check_extensions(config)
         if history is not None:
             check_kind("engine", "history", history, DemandHistory)
         self._state = ClusterState(config)
@@ -88,9 +92,11 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If it is no `PlbConfig`.
         UnknownNameError
-            If the engine's history lacks one of the metrics, and the estimator comes to ask it.
+            If the engine's history lacks one of the metrics, and the estimator comes to ask it, or if nothing is
+            registered under the name of an extension.
         """
         check_kind("configure", "config", config, PlbConfig)
+        check_extensions(config)
         if config.metric_names != self.config.metric_names:
             raise ConflictError(f"configure: metrics {config.metric_names} are not those of before")
         for metric, before in zip(config.metrics, self.config.metrics, strict=True):

@@ -13,15 +13,17 @@ from typing import Any, TypeVar
 
 import attrs
 
-from plb.constraints.compiled import CompiledConstraint
-from plb.constraints.interface import Constraint
-from plb.energy.compiled import CompiledTerm
-from plb.energy.interface import EnergyTerm, missing_verbs
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
-from plb.plan import Energy
+from plb.extensions.compiled_constraints import CompiledConstraint
+from plb.extensions.compiled_terms import CompiledTerm
+from plb.extensions.constraints import Constraint
+from plb.extensions.energy_terms import EnergyTerm, missing_verbs
+from plb.extensions.policies import PlacementPolicy
+from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
-from plb.policies.interface import ANNEALING, PlacementPolicy
 from plb.policies.options import with_options
+from plb.settings.config import PlbConfig
+from plb.settings.extensions import ANNEALING
 from plb.validation import check_name
 
 BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "own")
@@ -66,7 +68,7 @@ def register_constraint(constraint: object) -> None:
     ConflictError
         If another constraint, or a built-in rule, has this name.
     """
-    from plb.constraints import Rule
+    from plb.model.rules import Rule
 
     lacks_test = isinstance(constraint, CompiledConstraint) and not hasattr(constraint, "test")
     if isinstance(constraint, type) or not isinstance(constraint, Constraint) or lacks_test:
@@ -136,6 +138,23 @@ def own_constraints() -> Mapping[str, Constraint]:
 def policies() -> Mapping[str, PlacementPolicy]:
     """Return the policies that are known, by name: the built-in ones and those that are registered."""
     return MappingProxyType(_policies)
+
+
+def check_extensions(config: PlbConfig) -> None:
+    """Refuse settings that choose an extension which is not registered, or options that their policy does not take.
+
+    Raises
+    ------
+    UnknownNameError
+        If nothing is registered under a name, or the policy has no option of a name.
+    InvalidValueError
+        If the policy has no options, or refuses the value of one.
+    """
+    for name in config.own_terms:
+        _known(_terms, "energy term", name)
+    for name in config.own_constraints:
+        _known(_constraints, "constraint", name)
+    own_policy(config.policy, config.policy_options)
 
 
 def _enter(known: dict[str, Item], kind: str, item: Item) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from cluster.cli import app
+from cluster.cli.app import app
 
 
 def plb(*arguments: Any) -> Any:

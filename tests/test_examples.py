@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
-from cluster.scenario_file import read_scenario
+from cluster.cli.app import app
+from cluster.scenario.scenario_file import read_scenario
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DATA = Path(os.environ.get("PLB_SHARED", EXAMPLES.parent.parent / "shared")) / "data"

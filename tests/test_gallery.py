@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cluster.experiment import prepare
-from cluster.record import RunResult
-from cluster.scenario_file import read_scenario
-from cluster.simulation import Simulation
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import read_scenario
+from cluster.simulation.record import RunResult
+from cluster.simulation.simulation import Simulation
 
 GALLERY = Path(__file__).parent.parent / "examples" / "gallery"
 PAGE = GALLERY.parents[1] / "docs" / "gallery.md"

@@ -13,28 +13,20 @@ REASON = "# long, "
 """How the comment begins that says why a function has more lines than that."""
 
 
-def imported(body: list[ast.stmt]) -> Iterator[str]:
-    """Yield the modules of the packages that statements import when they are run; those for types alone are not."""
-    for statement in body:
-        match statement:
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the modules of the packages that a module imports, also within functions and for types alone."""
+    for one in ast.walk(tree):
+        match one:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
             case ast.ImportFrom(module=str(module), names=names):
                 inside = [f"{module}.{alias.name}" for alias in names]
                 yield from (name if name in modules() else module for name in inside)
-            case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=orelse):
-                yield from imported(orelse)
-            case ast.If(body=then, orelse=orelse) | ast.Try(body=then, orelse=orelse):
-                yield from imported([*then, *orelse])
-            case ast.ClassDef(body=then):
-                yield from imported(then)
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     """The imports of all modules have an order; `graphlib` names the circle if they have none."""
-    graph = {
-        name: {one for one in imported(tree.body) if one in modules()} - {name} for name, tree in modules().items()
-    }
+    graph = {name: {one for one in imported(tree) if one in modules()} - {name} for name, tree in modules().items()}
     assert sum(map(len, graph.values())) > len(graph)
     assert set(TopologicalSorter(graph).static_order()) == set(modules())
 

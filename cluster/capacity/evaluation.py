@@ -12,16 +12,16 @@ import attrs
 
 from cluster.capacity.question import Question, Searched
 from cluster.errors import DensityError
-from cluster.growth import check_classes
-from cluster.overriding import override
-from cluster.pools import Source, read_source
-from cluster.scenario import Scenario
-from cluster.scenario_file import read_scenario
+from cluster.runs.sweep import Task
+from cluster.scenario.overrides import override
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.scenario_file import read_scenario
+from cluster.simulation.growth import check_classes
+from cluster.simulation.pools import Source, read_source
+from cluster.simulation.tenants import TenantSequence, make_tenants
 from cluster.studies.base import digests_of_inputs
 from cluster.studies.design import digest
 from cluster.studies.simulated import whole
-from cluster.sweep import Task
-from cluster.tenants import TenantSequence, make_tenants
 from plb import PlbError
 
 
@@ -34,7 +34,7 @@ class Subject:
     file
         The scenario file.
     given
-        What the command line says instead: keywords of `cluster.overriding.override`, as plain JSON values.
+        What the command line says instead: keywords of `cluster.scenario.overrides.override`, as plain JSON values.
     scenario
         The scenario that they make.
     inputs
@@ -91,7 +91,7 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
         ``totals`` of the run and ``timings``; or ``impossible``, which says why the cluster cannot hold the tenants, or
         that the workload has too few.
     """
-    from cluster.simulation import simulate
+    from cluster.simulation.simulation import simulate
 
     subject, question = (_text(arguments[name]) for name in ("subject", "question"))
     scenario, source = _read(subject)

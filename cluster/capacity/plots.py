@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cluster.capacity.answers import Answer
 from cluster.capacity.question import Question, Searched
-from cluster.plots import coloured, save_figure
+from cluster.plots.base import coloured, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

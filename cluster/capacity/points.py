@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from cluster.capacity.question import Question
-from cluster.intervals import half_width
+from cluster.results.intervals import half_width
 
 DAY = 86400.0
 

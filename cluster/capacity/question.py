@@ -11,9 +11,9 @@ import attrs
 
 from cluster.capacity.search import Search, least_sufficient
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.hardware import MOST_NODES
-from cluster.scenario import Scenario
-from cluster.workload_settings import MOST_DENSITY
+from cluster.scenario.cluster_section import MOST_NODES
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.workload_section import MOST_DENSITY
 from plb import InvalidValueError
 from plb.validation import check_number
 
@@ -115,7 +115,7 @@ class Question:
         """Return a scenario with the nodes or the density of a value.
 
         With other nodes its tenants are not those of its density, but of the scenario that is asked about: see
-        `cluster.tenants.make_tenants`.
+        `cluster.simulation.tenants.make_tenants`.
         """
         if self.searched is Searched.NODES:
             return attrs.evolve(scenario, cluster=attrs.evolve(scenario.cluster, nodes=int(value)))

@@ -9,7 +9,7 @@ from rich.table import Table
 from cluster.capacity.answers import Answer
 from cluster.capacity.points import Point
 from cluster.capacity.question import Question, Searched
-from cluster.scenario import Scenario
+from cluster.scenario.scenario import Scenario
 
 
 def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str, Answer]) -> Table:

@@ -19,11 +19,11 @@ from cluster.capacity.plots import save_capacity
 from cluster.capacity.points import Point, point_of
 from cluster.capacity.question import Question
 from cluster.capacity.report import in_words
-from cluster.faults import make_faults
-from cluster.results import check_free, json_object, stamp, write_json
-from cluster.setup import metrics_of, nodes_of
+from cluster.results.writing import check_free, json_object, stamp, write_json
+from cluster.runs.sweep import Journal, sweep
+from cluster.simulation.engine_setup import metrics_of, nodes_of
+from cluster.simulation.faults import make_faults
 from cluster.studies.carrying_out import JOURNAL, progress_bar
-from cluster.sweep import Journal, sweep
 from plb import PlbError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from cluster.learning.episode import Episode
 from cluster.learning.metrics import ROUNDING, figures
 from cluster.learning.sequence import Floats
-from cluster.streams import stream
+from cluster.simulation.streams import stream
 from plb.learning.interface import WAIT
 
 Policy = Callable[[Episode], int]

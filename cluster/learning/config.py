@@ -14,7 +14,6 @@ from typing import Any
 
 import attrs
 
-from cluster.digests import digest_of
 from cluster.errors import ScenarioError
 from cluster.learning.baselines import BASELINES
 from cluster.learning.dimensions import MOST_CELLS, Dimensions
@@ -22,8 +21,9 @@ from cluster.learning.episode import HORIZONS
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.rewards import Penalties
 from cluster.learning.sources import Jobs, RegionSource, TraceSource, expected_steps, longest_of, scaled
-from cluster.section_file import SectionReader, nearest, read_toml
-from cluster.sections import Section, check_directory_name, count
+from cluster.scenario.digests import digest_of
+from cluster.scenario.section_file import SectionReader, nearest, read_toml
+from cluster.scenario.sections import Section, check_directory_name, count
 from plb import InvalidValueError, PlbError, UnknownNameError
 from plb.learning.settings import TrainingSettings
 from plb.validation import check_count

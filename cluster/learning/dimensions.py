@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from cluster.sections import Section, count
+from cluster.scenario.sections import Section, count
 from plb.errors import InvalidValueError, PlbError
 from plb.learning.interface import ObservationShape
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import attrs
 
-from cluster.intervals import Interval
 from cluster.learning.baselines import BASELINES, Policy, play
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
 from cluster.learning.metrics import figure
 from cluster.learning.sources import SourceOf, scaled
 from cluster.learning.workers import Map
-from cluster.streams import stream_seed
+from cluster.results.intervals import Interval
+from cluster.simulation.streams import stream_seed
 
 LEARNED = "learned"
 """Name of the trained policy in tables."""

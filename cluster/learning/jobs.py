@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
 from cluster.learning.sequence import Floats, Ints, Job, JobSequence, poisson_arrivals
-from cluster.sections import Section, count, number
-from cluster.streams import stream
+from cluster.scenario.sections import Section, count, number
+from cluster.simulation.streams import stream
 from plb.errors import PlbError
 from plb.validation import check_count
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import figure
-from cluster.plots import COLOURS, coloured, save_figure
+from cluster.plots.base import COLOURS, coloured, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

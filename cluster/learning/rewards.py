@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.learning.sequence import Floats, Ints
-from cluster.sections import Section, number
+from cluster.scenario.sections import Section, number
 
 PARTS = ("contention", "over_use", "wait", "under_use")
 """The penalties, in the order of the rows of `Penalties.of`."""

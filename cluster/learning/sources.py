@@ -12,7 +12,7 @@ import attrs
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.sequence import JobSequence, JobSource
 from cluster.learning.trace_jobs import TraceJobs, TraceWindows
-from cluster.sections import count, number
+from cluster.scenario.sections import count, number
 from plb.errors import InvalidValueError, PlbError, UnknownNameError
 from workloads.regions import REGIONS, generate
 
@@ -143,8 +143,8 @@ def _parts(jobs: RegionSource) -> tuple[TraceJobs, TraceJobs]:
 
 @lru_cache(KEPT)
 def _halves(jobs: TraceSource) -> tuple[TraceJobs, TraceJobs]:
-    from cluster.pools import read_traces_of
-    from cluster.workload_settings import Workload
+    from cluster.scenario.workload_section import Workload
+    from cluster.simulation.pools import read_traces_of
 
     workload = Workload(kind=jobs.kind, path=jobs.path, window_days=jobs.window_days)
     whole = TraceJobs(read_traces_of(workload), jobs, jobs.kind)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.box import SIMPLE_HEAVY
 from rich.table import Table
 
-from cluster.intervals import Interval, decimals_of
 from cluster.learning.config import LearningConfig
 from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import UTILISATION, figure
+from cluster.results.intervals import Interval, decimals_of
 
 MARKS = {"better": "<", "worse": ">", "equal": " "}
 MOST_DECIMALS = 2

@@ -10,8 +10,8 @@ import numpy as np
 
 from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
 from cluster.learning.sequence import Floats, Ints, Job, JobSequence, poisson_arrivals
-from cluster.sections import Section, count, number
-from cluster.streams import stream
+from cluster.scenario.sections import Section, count, number
+from cluster.simulation.streams import stream
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import Role
 from plb.validation import check_count

@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
-from cluster.processes import begin_process, interrupts_held_back
+from cluster.runs.processes import begin_process, interrupts_held_back
 from plb.errors import PlbError
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

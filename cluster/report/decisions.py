@@ -9,14 +9,14 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from cluster.energy_plots import plot_energy
 from cluster.errors import ResultsError
-from cluster.move_plots import MOST_NUMBERED, DomainMoves, domain_moves, plot_domain_moves
+from cluster.plots.energy import plot_energy
+from cluster.plots.moves import MOST_NUMBERED, DomainMoves, domain_moves, plot_domain_moves
 from cluster.report.blocks import Block, Gallery, Section, Table, Tables, Text
 from cluster.report.material import Material
 from cluster.report.numbers import count, moment
 from cluster.report.pictures import picture
-from cluster.tables import TERMS
+from cluster.simulation.run_tables import TERMS
 
 SLOWEST_SHOWN = 20
 """Plans in the table of the slowest, of all runs together."""

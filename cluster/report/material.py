@@ -6,9 +6,9 @@ from functools import cached_property
 
 import polars as pl
 
-from cluster.comparison import Comparison, compare
-from cluster.results_plots import first_common
-from cluster.results_reading import Results, RunSummary
+from cluster.plots.saved import first_common
+from cluster.results.policy_comparison import Comparison, compare
+from cluster.results.reading import Results, RunSummary
 
 
 class Material:

@@ -11,8 +11,8 @@ import polars as pl
 
 from cluster.report.material import Material
 from cluster.report.numbers import amount, moment
-from cluster.tables import TERMS
-from plb.plan import MoveKind, Phase
+from cluster.simulation.run_tables import TERMS
+from plb.model.move import MoveKind, Phase
 
 MOST_MOVES = 2000
 """Moves of a run that a report lists."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from cluster.causes import told
-from cluster.closing_tables import outage_rows
+from cluster.plots.tenants import MOST_CLASSES, availability_by_class, plot_availability
 from cluster.report.blocks import Block, Gallery, Section, Table, Tables, Text
 from cluster.report.material import Material
 from cluster.report.numbers import amount, count, moment, share
 from cluster.report.pictures import picture
-from cluster.tenant_plots import MOST_CLASSES, availability_by_class, plot_availability
+from cluster.results.summary_tables import outage_rows
+from cluster.simulation.causes import told
 
 MOST_EVENTS = 100
 """Node events, and domains of upgrades, that a table lists of each policy."""

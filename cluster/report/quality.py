@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cluster.causes import told
-from cluster.closing_tables import comparison_caption, comparison_rows
-from cluster.load_plots import plot_load_bands, plot_load_map
-from cluster.move_plots import failovers_by_cause, plot_causes, plot_failovers
-from cluster.plots import plot_violations
+from cluster.plots.base import plot_violations
+from cluster.plots.loads import plot_load_bands, plot_load_map
+from cluster.plots.moves import failovers_by_cause, plot_causes, plot_failovers
 from cluster.report.blocks import Block, Gallery, Picture, Section, Table, Text
 from cluster.report.material import Material
 from cluster.report.numbers import count
 from cluster.report.pictures import picture
+from cluster.results.summary_tables import comparison_caption, comparison_rows
+from cluster.simulation.causes import told
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

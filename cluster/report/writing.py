@@ -15,8 +15,8 @@ from cluster.report.moves import listed_moves
 from cluster.report.numbers import count
 from cluster.report.outages import availability_section, outages_section
 from cluster.report.quality import comparison_section, failovers_section, load_section, violations_section
-from cluster.results_reading import Results
-from plb.words import counted, listed
+from cluster.results.reading import Results
+from plb.phrasing import counted, listed
 
 SECTIONS = (
     *(comparison_section, violations_section, failovers_section, load_section, domains_section, energy_section),

@@ -11,13 +11,13 @@ from typing import Any
 import attrs
 
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.overriding import override
-from cluster.pools import read_traces_of
-from cluster.scenario import Scenario
-from cluster.scenario_file import read_scenario, scenario_from
+from cluster.scenario.overrides import override
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.scenario_file import read_scenario, scenario_from
+from cluster.scenario.workload_section import OF_REPORTS
+from cluster.simulation.pools import read_traces_of
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.design import Design, Setting
-from cluster.workload_settings import OF_REPORTS
 from plb import UnknownNameError
 from workloads.regions import REGIONS
 

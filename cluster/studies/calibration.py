@@ -14,11 +14,11 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from cluster.calendar import At, Kind
-from cluster.ledger import NOWHERE, Ledger
-from cluster.simulation import Process, Simulation
+from cluster.simulation.calendar import At, Kind
+from cluster.simulation.ledger import NOWHERE, Ledger
+from cluster.simulation.simulation import Process, Simulation
+from cluster.simulation.tenants import TenantSequence
 from cluster.studies.simulated import prepared, whole
-from cluster.tenants import TenantSequence
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]

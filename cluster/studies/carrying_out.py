@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from cluster.console import messages
-from cluster.digests import digest_of
-from cluster.results import check_free, json_object, stamped, versions, write_json
-from cluster.sweep import Journal, Outcome, Run, Task, sweep
+from cluster.console.output import messages
+from cluster.results.writing import check_free, json_object, stamped, versions, write_json
+from cluster.runs.sweep import Journal, Outcome, Run, Task, sweep
+from cluster.scenario.digests import digest_of
 from plb import PlbError
 from workloads.writing import write_parquet
 
@@ -49,7 +49,7 @@ class Place:
     folder
         Directory of the results.
     jobs, scheduler
-        As in `cluster.sweep.sweep`.
+        As in `cluster.runs.sweep.sweep`.
     restart
         True: runs that are finished are made again.
     quiet

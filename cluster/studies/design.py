@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
+from cluster.runs.sweep import Task
 from cluster.studies.arms import NOTHING, Arm
-from cluster.sweep import Task
 
 BUDGET: Mapping[str, Any] = {
     "chains": 2,

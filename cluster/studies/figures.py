@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from cluster.intervals import half_width
+from cluster.results.intervals import half_width
 from cluster.studies.arms import NOTHING
 from cluster.studies.design import Setting
 

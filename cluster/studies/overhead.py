@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.bench import SizeBench
-from cluster.bench_cluster import bench_cluster
-from cluster.scenario import AS_IN_PAPER, WITHOUT_RISK
+from cluster.bench.clusters import bench_cluster
+from cluster.bench.engine import SizeBench
+from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK
 from cluster.studies.arms import AT_DEPARTURES, BY_PEAKS
 from cluster.studies.carrying_out import Row
 from cluster.studies.claims import Claim

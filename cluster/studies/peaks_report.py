@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.table import Table as RichTable
 
-from cluster.console import messages
-from cluster.plots import COLOURS, save_figure
-from cluster.results import write_json
+from cluster.console.output import messages
+from cluster.plots.base import COLOURS, save_figure
+from cluster.results.writing import write_json
 from cluster.studies.carrying_out import STUDY, Place, check_study, head_of
 from cluster.studies.figures import figures_of
 from cluster.studies.peaks import QUANTILES, Panel, panels

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cluster.plots import COLOURS, save_figure
+from cluster.plots.base import COLOURS, save_figure
 from cluster.studies.claims import Table
 from cluster.studies.compression import Effect
 

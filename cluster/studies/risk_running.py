@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 from rich.table import Table as RichTable
 
-from cluster.plots import COLOURS, save_figure
-from cluster.scenario import AS_IN_PAPER
+from cluster.plots.base import COLOURS, save_figure
+from cluster.runs.sweep import Outcome, Task
+from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.calibration import EDGES, Calibration, Floats, calibration_of, run_calibration
@@ -21,7 +22,6 @@ from cluster.studies.densities import LADDERS
 from cluster.studies.design import Setting
 from cluster.studies.report import counts_as_json, table_of_claims
 from cluster.studies.wanted import Report, Wanted, of_policies
-from cluster.sweep import Outcome, Task
 from plb.validation import check_number
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 import polars as pl
 
+from cluster.runs.sweep import Outcome, Task
 from cluster.studies import annealing, compression, configurations, overhead, policies, sensitivity
 from cluster.studies.carrying_out import TIMINGS, carry_out
 from cluster.studies.densities import LADDERS, PILOT_SEED
@@ -22,7 +23,6 @@ from cluster.studies.report import (
 )
 from cluster.studies.risk_running import run_risk
 from cluster.studies.wanted import Report, Wanted, of_policies, pilot
-from cluster.sweep import Outcome, Task
 
 
 def run_annealing(wanted: Wanted) -> Report:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from cluster.pools import Source, read_source
-from cluster.scenario import Scenario
-from cluster.scenario_file import scenario_from
-from cluster.tenants import TenantSequence, make_tenants
-from cluster.workload_settings import OF_REPORTS
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.scenario_file import scenario_from
+from cluster.scenario.workload_section import OF_REPORTS
+from cluster.simulation.pools import Source, read_source
+from cluster.simulation.tenants import TenantSequence, make_tenants
 
 if TYPE_CHECKING:
-    from cluster.record import RunResult
+    from cluster.simulation.record import RunResult
 
 NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 """Fields of ``[workload]`` that change who arrives, but not where tenants and history come from."""
@@ -24,7 +24,7 @@ NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 
 def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Simulate what a task of `cluster.studies.design.Design` describes; return the totals, and the timings apart."""
-    from cluster.simulation import simulate
+    from cluster.simulation.simulation import simulate
 
     scenario, source, tenants, repeat = prepared(arguments)
     result = whole(simulate(scenario, source, tenants, scenario.run.policies[0], repeat))

@@ -10,7 +10,9 @@ import attrs
 from rich.table import Table as RichTable
 
 from cluster.errors import DensityError
-from cluster.scenario import MOST_REPEATS
+from cluster.runs.sweep import Outcome, Task
+from cluster.scenario.scenario import MOST_REPEATS
+from cluster.scenario.workload_section import MOST_DENSITY
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
 from cluster.studies.carrying_out import Finished, Place, Row, carry_out
@@ -28,8 +30,6 @@ from cluster.studies.report import (
     table_of_settings,
 )
 from cluster.studies.simulated import run_simulation
-from cluster.sweep import Outcome, Task
-from cluster.workload_settings import MOST_DENSITY
 from plb import PlbError
 from plb.validation import check_count, check_number
 

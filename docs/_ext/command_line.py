@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from cluster.cli import app
+from cluster.cli.app import app
 
 WORDS = {str: "text", int: "whole number", float: "number", bool: "", Path: "path"}
 

@@ -11,15 +11,15 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import attrs
 from docstrings import parameters, summary
 
-from cluster.fault_settings import Crash, Flapping, Outage
-from cluster.hardware import Group
 from cluster.learning.config import JOB_KINDS, Evaluation
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.rewards import Penalties
-from cluster.scenario import Scenario
-from cluster.scenario_file import METRIC_FIELDS, SECTIONS
-from cluster.sections import Range
-from cluster.workload_settings import Growth
+from cluster.scenario.cluster_section import Group
+from cluster.scenario.faults_section import Crash, Flapping, Outage
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.scenario_file import METRIC_FIELDS, SECTIONS
+from cluster.scenario.sections import Range
+from cluster.scenario.workload_section import Growth
 from plb import Metric
 from plb.learning.settings import TrainingSettings
 

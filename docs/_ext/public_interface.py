@@ -12,7 +12,7 @@ from docstrings import summary
 import cluster
 import plb
 import workloads
-from cluster.tables import column_guide
+from cluster.simulation.run_tables import column_guide
 from plb import PlbError
 
 

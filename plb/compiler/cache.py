@@ -28,6 +28,8 @@ FORMAT = b"plb kernel 1\n"
 """What an entry begins with; its checksum follows."""
 UNUSED_DAYS = 90.0
 """An entry that nobody has read for so long is removed when another one is written."""
+PATIENCE_SECONDS = 30.0
+"""Whoever waits for another process for so long says that it does."""
 _CHECKSUM = hashlib.sha256().digest_size
 
 
@@ -82,7 +84,7 @@ class KernelCache:
             )
 
     @contextmanager
-    def alone(self, key: str) -> Iterator[None]:
+    def alone(self, name: str, key: str) -> Iterator[None]:
         """Wait until no other process makes the entry of a key, and keep others from making it meanwhile.
 
         Where files cannot be locked nobody waits: two processes may then make the same entry.
@@ -92,13 +94,25 @@ class KernelCache:
         locked = False
         if file is not None:
             with suppress(OSError):
-                fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+                self._lock(file, name, place)
                 locked = True
         try:
             yield
         finally:
             if file is not None and locked:
                 fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
+
+    def _lock(self, file: int, name: str, place: int) -> None:
+        """Lock the byte of a key; who waits for long says so."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < until:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                return
+            except BlockingIOError:
+                time.sleep(0.02)
+        logger.warning("Still waiting for another process that compiles %s.", name)
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
 
     def _lock_file(self) -> int | None:
         """Return the file whose bytes stand for keys; it stays open, as closing it would release every lock."""
@@ -115,7 +129,8 @@ class KernelCache:
 
     def _write(self, path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.stem}-{os.getpid()}.part")  # one thread of a process writes at a time
+        # hosts that share a directory may give two processes one number
+        partial = path.with_name(f"{path.stem}-{os.getpid()}-{os.urandom(4).hex()}.part")
         try:
             partial.write_bytes(content)
             partial.replace(path)

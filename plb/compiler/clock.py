@@ -38,8 +38,8 @@ class CompilationClock:
         if self._state.begun is not None:
             yield
             return
-        self._state = _State(seconds, begun)
         try:
+            self._state = _State(seconds, begun)
             yield
         finally:
             self._state = _State(seconds + time.perf_counter() - begun)
@@ -59,6 +59,7 @@ def working_time() -> float:
     """Return `time.perf_counter` without the seconds that this process spent on compiling and loading kernels.
 
     Differences between two readings are durations of the work itself. Every duration that the project reports, and
-    every budget of seconds, is measured with this clock.
+    every budget of seconds, is measured with this clock. It is one for all threads of the process: while one of them
+    compiles, it stands still for the others, too.
     """
     return COMPILATION.working_time()

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -29,8 +30,7 @@ from llvmlite.binding import Linkage, ObjectFileRef
 
 from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
-from plb.compiler.identity import code_of_modules, compiled_with, has_changed, identity_of
-from plb.compiler.kernels import is_shared
+from plb.compiler.identity import code_of_modules, compiled_with, has_changed, identity_of, is_shared, name_of
 from plb.compiler.notice import NOTICE
 from plb.compiler.numba_api import (
     Compiler,
@@ -43,13 +43,15 @@ from plb.compiler.numba_api import (
 )
 from plb.compiler.type_texts import text_of
 
-OPTIONS = {
-    "nopython": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "no_cfunc_wrapper": True,
-    "_nrt": False,
-}
+OPTIONS = MappingProxyType(
+    {
+        "nopython": True,
+        "nogil": True,
+        "error_model": "numpy",
+        "no_cfunc_wrapper": True,
+        "_nrt": False,
+    }
+)
 """Options of Numba for every kernel; the last one turns reference counting off."""
 LEVEL = 3
 """Level of LLVM's optimisation: at 2 a search is 2 % slower and compiled no sooner, at 1 loops are not vectorised."""
@@ -154,7 +156,7 @@ class Entry(CPUDispatcher):
     """A kernel as Python calls it: for new types of arguments its machine code is loaded or made."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function, targetoptions=OPTIONS, pipeline_class=_EntryPasses)
+        super().__init__(function, targetoptions=dict(OPTIONS), pipeline_class=_EntryPasses)
 
     def _compilation_chain_init_hook(self) -> None:
         """Do nothing: extensions of Numba are loaded for a compilation, not for code from the cache."""
@@ -230,6 +232,8 @@ def machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], retur
     """Load or make the code of a function for these types of arguments, and for a type of result where one is given."""
     with global_compiler_lock, COMPILATION.running():
         key = key_of(function, tuple(map(text_of, arguments)), str(returning))
+        if has_changed(function):  # what is kept under the key was made with other values
+            return _made(function, arguments, returning)
         if key not in _READY:
             _READY[key] = _load(function, key) or _make(function, arguments, returning, key)
         return _READY[key]
@@ -263,8 +267,8 @@ def _surroundings() -> str:
 
 def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
     """Return an entry from the cache, or None."""
-    data = kernel_cache().load(_name_of(function), key)
-    stored = None if data is None else _read(data, _name_of(function))
+    data = kernel_cache().load(name_of(function), key)
+    stored = None if data is None else _read(data, name_of(function))
     if stored is None or not all(map(_is_at_hand, stored.calls)):
         return None
     return _callable(function, stored)
@@ -284,43 +288,48 @@ def _is_at_hand(call: SharedCall) -> bool:
     """Load or make the shared kernel of a call; tell whether it still is what the caller was compiled for."""
     try:
         function = call.function()
-    except (ImportError, AttributeError):
+        if not is_shared(function):
+            return False
+        key = key_of(function, call.kinds, str(None))
+        if key not in _READY:
+            _READY[key] = _load(function, key) or _make(function, call.arguments.value(), None, key)
+        return _READY[key].stored.returning == call.returning
+    except Exception as error:  # anything: names that are gone, and a kernel that no longer fits such a call
+        logger.info("%s.%s is no longer what it was for a caller: %s", call.module, call.name, error)
         return False
-    if not is_shared(function):
-        return False
-    key = key_of(function, call.kinds, str(None))
-    if key not in _READY:
-        _READY[key] = _load(function, key) or _make(function, call.arguments.value(), None, key)
-    return _READY[key].stored.returning == call.returning
 
 
 def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any, key: str) -> MachineCode:
     """Compile an entry and keep it; where another process does so at this moment, wait for it."""
-    with kernel_cache().alone(key):
-        loaded = _load(function, key)
-        if loaded is not None:
-            return loaded
-        NOTICE.tell(_name_of(function), len(compiled_with(function)))
-        CPUDispatcher._compilation_chain_init_hook(entry_of(function))
-        result = entry_of(function)._compiler.compile(arguments, returning)
-        library, descriptor = result.library, result.fndesc
-        library.finalize()
-        descriptor.typemap = descriptor.calltypes = None  # types of local names, which only the translation needs
-        others = [one for one in result._find_referenced_environments() if one is not result.environment and one.consts]
-        stored = Stored(
-            library.object_file,
-            descriptor.llvm_func_name,
-            descriptor.llvm_cpython_wrapper_name,
-            text_of(descriptor.restype),
-            Late(lambda: descriptor),
-            (result.environment, *others),
-            tuple(library._reload_init),
-            tuple(library.shared_calls()),
-        )
-        if has_changed(function):
-            logger.info("the machine code of %s is not kept: a value that it froze has changed", _name_of(function))
-        else:
-            _keep(stored, library, _name_of(function), key)
+    with kernel_cache().alone(name_of(function), key):
+        return _load(function, key) or _made(function, arguments, returning, key)
+
+
+def _made(
+    function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any, key: str | None = None
+) -> MachineCode:
+    """Compile an entry; keep it under a key if there is one."""
+    NOTICE.tell(name_of(function), len(compiled_with(function)))
+    CPUDispatcher._compilation_chain_init_hook(entry_of(function))
+    result = entry_of(function)._compiler.compile(arguments, returning)
+    library, descriptor = result.library, result.fndesc
+    library.finalize()
+    descriptor.typemap = descriptor.calltypes = None  # types of local names, which only the translation needs
+    others = [one for one in result._find_referenced_environments() if one is not result.environment and one.consts]
+    stored = Stored(
+        library.object_file,
+        descriptor.llvm_func_name,
+        descriptor.llvm_cpython_wrapper_name,
+        text_of(descriptor.restype),
+        Late(lambda: descriptor),
+        (result.environment, *others),
+        tuple(library._reload_init),
+        tuple(library.shared_calls()),
+    )
+    if key is None or has_changed(function):
+        logger.info("the machine code of %s is not kept: a value that it froze has changed", name_of(function))
+    else:
+        _keep(stored, library, name_of(function), key)
     return _callable(function, stored)
 
 
@@ -352,10 +361,6 @@ def _callable(function: Callable[..., Any], stored: Stored) -> MachineCode:
     environment = stored.environments[0]
     entry_point = make_function(module, function.__name__, function.__doc__ or "", pointer, environment, ())
     return MachineCode(entry_point, codegen._engine.get_function_address(stored.function), stored)
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
 
 
 @attrs.frozen
@@ -424,8 +429,13 @@ class _EntryModule(_Module):
         self._raise_if_finalized()
         module = self._final_module
         exported = {function.name for function in module.functions if not function.is_declaration}
+        linked: set[str] = set()
         for library in self.parts():
             self._reload_init.update(library._reload_init)
+            if isinstance(library, _PartModule):
+                if library.name in linked:  # the same code for the same types, though of another function
+                    continue
+                linked.add(library.name)
             module.link_in(library._get_module_for_linking(), preserve=True)
         for function in module.functions:
             # what only this module calls may be changed freely, and shares no name with another module
@@ -478,7 +488,7 @@ class _Passes(Compiler):
         identity = self.state.func_id
         identity.unique_id = self.tag(identity.func)
         identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
-        self.state.library = self.module(self.state.targetctx.codegen(), identity.func_qualname)
+        self.state.library = self.module(self.state.targetctx.codegen(), identity.unique_name)
         return super()._compile_bytecode()
 
     def tag(self, function: Callable[..., Any]) -> str:
@@ -492,7 +502,9 @@ class _EntryPasses(_Passes):
     def tag(self, function: Callable[..., Any]) -> str:
         kinds = tuple(map(text_of, self.state.args))
         if is_shared(function):
-            return f"shared{_digest(kinds)}"  # callers are compiled for any version of it
+            return (
+                f"shared{_digest((*kinds, str(self.state.return_type)))}"  # callers are compiled for any version of it
+            )
         return key_of(function, kinds, str(self.state.return_type))[:32]
 
 

@@ -1,4 +1,4 @@
-"""Handing the many arrays of a search to kernels by pointer.
+"""The types of handles: kernels take the many arrays of a search by one pointer, `plb.compiler.handle_packing.Handle`.
 
 Numba passes a named tuple of arrays member by member: hundreds of numbers for every call between kernels, which cost
 more than the kernels themselves, to compile and to run. A `Handle` is one pointer to the same numbers, written down
@@ -9,13 +9,10 @@ Only imported once something is compiled, since ``import plb`` must load no Numb
 
 from __future__ import annotations
 
-from ctypes import Array, addressof, c_int64
-from functools import cache
 from hashlib import sha256
 from typing import Any
 
 import numba.extending
-import numpy as np
 from llvmlite import ir
 from numba import typeof
 
@@ -24,9 +21,6 @@ from plb.compiler.type_texts import text_of
 
 types: Any = numba.types  # without types of its own
 
-WORDS_PER_FIELD = 16
-"""Room for an array of up to four dimensions: data, sizes, shape and strides."""
-
 
 class HandleType(types.Type):
     """The type of a handle to a named tuple of arrays, numbers and switches."""
@@ -34,25 +28,6 @@ class HandleType(types.Type):
     def __init__(self, members: types.NamedTuple) -> None:
         self.members = members
         super().__init__(f"{members.instance_class.__name__}{sha256(text_of(members).encode()).hexdigest()[:16]}")
-
-
-class Handle:
-    """A pointer to the members of a named tuple, which has to live as long."""
-
-    def __init__(self, members: Any) -> None:
-        from plb.compiler.handle_packing import packer_of
-
-        self._numba_type_ = _handle_kind_of(members)
-        self._words = _words_of(len(members))()
-        self.address = addressof(self._words)
-        kind: Any = type(members)
-        packer_of(kind)(members, np.uint64(self.address))
-
-
-@cache
-def _words_of(fields: int) -> type[Array[c_int64]]:
-    """Return the type of the memory that so many fields take."""
-    return c_int64 * (WORDS_PER_FIELD * fields)
 
 
 _KINDS: dict[bytes, Any] = {}
@@ -72,7 +47,8 @@ def kind_of(value: Any) -> Any:
     return _KINDS[fingerprint]
 
 
-def _handle_kind_of(members: Any) -> HandleType:
+def handle_kind_of(members: Any) -> HandleType:
+    """Return the type of a handle to a named tuple."""
     fingerprint = compute_fingerprint(members)
     if fingerprint not in _HANDLE_KINDS:
         _HANDLE_KINDS[fingerprint] = HandleType(typeof(members))

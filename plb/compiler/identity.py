@@ -3,30 +3,35 @@
 Numba freezes everything that a function takes from around it. So a kernel is known by its instructions and constants,
 by the values of the names that it reads of its module and of the functions around it, and by the same of every function
 that it calls, shared kernels aside, which are compiled by themselves. Docstrings, comments, annotations and line
-numbers do not count. The rule is one for the kernels of plb and for those of users. Intrinsics and functions that
-`numba.extending.overload` stands in for count by their code, too; how types of users are lowered does not.
+numbers do not count. The rule is one for the kernels of plb and for those of users. Intrinsics, and what stands in for
+functions, operators and attributes (`plb.compiler.overloads`), count by their code, too; how types of users are lowered
+does not.
 """
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import opcode
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache, lru_cache, partial
-from types import CodeType, FunctionType, ModuleType
+from functools import cache
+from itertools import chain
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-_COUNTED = (int, float, str, bytes, tuple, frozenset, dict)
-"""Kinds of constants at the top level of a module that count with its code."""
+from plb.compiler.overloads import overloads
+
+_COUNTED = (int, float, str, bytes, tuple, frozenset, MappingProxyType)
+"""Kinds of constants at the top level of a module that count with its code; none of them changes while it runs."""
 _IS_FUNCTION = 0x0001
 """Flag of the code of functions; the code of modules and classes does not have it."""
-_HAS_DOCSTRING = 0x4000000
-"""Flag of code with a docstring, from Python 3.13 on."""
+_KINDS_OF_CODE = 0x04 | 0x08 | 0x20
+"""Flags of code with further arguments, by place and by name, and of generators; profilers change others."""
 _LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 """Where the files of Python's own modules lie."""
 _CONSTANT = frozenset(opcode.hasconst)
@@ -40,29 +45,40 @@ _READS_ATTRIBUTE = {
 """The same for instructions that read an attribute."""
 
 
+_SHARED: dict[str, Callable[..., object]] = {}
+"""The functions of shared kernels by name."""
+
+
 class Reading(NamedTuple):
     """A function without what it calls."""
 
     digest: bytes
     """Of its name, its instructions, and the values that it freezes."""
     calls: tuple[Callable[..., object], ...]
-    """The functions that it calls and that are compiled with it."""
+    """The functions that it calls and that are compiled with it, in the order in which it is read; some twice."""
 
 
 def identity_of(function: Callable[..., object]) -> str:
     """Return a text that differs for functions of which other machine code is made."""
     digest = hashlib.sha256()
-    for one in compiled_with(function):
-        digest.update(reading_of(one).digest)
+    together = compiled_with(function)
+    place = {one: number for number, one in enumerate(together)}
+    for one in together:
+        reading = reading_of(one)
+        digest.update(reading.digest)
+        digest.update(repr([place[called] for called in reading.calls]).encode())  # which name leads where
     return digest.hexdigest()
 
 
 def compiled_with(function: Callable[..., object]) -> Sequence[Callable[..., object]]:
     """Return a function and all that it calls, directly or not, each once and in the order of the calls."""
-    found = [function]
-    for one in found:
-        found += [called for called in reading_of(one).calls if called not in found]
-    return found
+    found = dict.fromkeys([function])
+    waiting = [function]
+    for one in waiting:
+        new = dict.fromkeys(called for called in reading_of(one).calls if called not in found)
+        found |= new
+        waiting += new
+    return waiting
 
 
 def has_changed(function: Callable[..., object]) -> bool:
@@ -70,23 +86,42 @@ def has_changed(function: Callable[..., object]) -> bool:
     return any(reading_of.__wrapped__(one) != reading_of(one) for one in compiled_with(function))
 
 
+def share(function: Callable[..., object]) -> bool:
+    """Enter the function of a shared kernel; tell whether it is the first of its name, which alone can be one."""
+    return _SHARED.setdefault(name_of(function), function) is function
+
+
+def is_shared(function: Callable[..., object]) -> bool:
+    """Tell whether a function is that of a shared kernel."""
+    return _SHARED.get(name_of(function)) is function
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """Return the name of a function with its module."""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
 @cache
 def reading_of(function: Any) -> Reading:
     """Return what a function is by itself, and which functions it calls."""
     calls: list[Callable[..., object]] = []
-    digest = hashlib.sha256(f"{function.__module__}.{function.__qualname__}".encode())
+    digest = hashlib.sha256(name_of(function).encode())
     around: set[str] = set()
     attributes: set[str] = set()
     for code in _codes(function.__code__):
         digest.update(_instructions(code))
         around |= _names_read(code, _READS_NAME)
         attributes |= _names_read(code, _READS_ATTRIBUTE)
+    others = overloads(_is_of_library)
+    for one in chain(others.of_operators, *(others.of_attributes.get(name, ()) for name in sorted(attributes))):
+        digest.update(one.options.encode())
+        calls.append(one.implementation)
     seen: set[int] = set()
     for name, value in _read_around(function, sorted(around)):
         digest.update(name.encode())
         for part in _value(value, sorted(attributes), calls, seen):
             digest.update(hashlib.sha256(part).digest())
-    return Reading(digest.digest(), tuple(dict.fromkeys(calls)))
+    return Reading(digest.digest(), tuple(calls))
 
 
 def code_of_modules(names: Iterable[str]) -> str:
@@ -136,7 +171,7 @@ def _instructions(code: CodeType) -> bytes:
             constants.append(_constant(code.co_consts[_argument(raw, position)]))
             others[position + 1] = 0
     names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    shape = (code.co_argcount, code.co_kwonlyargcount, code.co_flags & ~_HAS_DOCSTRING)
+    shape = (code.co_argcount, code.co_kwonlyargcount, code.co_flags & _KINDS_OF_CODE)
     return repr((bytes(others), constants, names, shape, code.co_exceptiontable)).encode()
 
 
@@ -152,37 +187,37 @@ def _function_of(value: Any) -> Any:
     return found if isinstance(found, FunctionType) else getattr(found, "__wrapped__", found)
 
 
-def _implementations() -> Mapping[int, Sequence[Callable[..., object]]]:
-    """Return, by the `id` of a function, what users have given with `numba.extending.overload` for it."""
-    if "numba.extending" not in sys.modules:
-        return {}
-    from plb.compiler.numba_api import builtin_registry
+def _attribute_of(value: Any, name: str) -> object:
+    """Return an attribute of a module or a class, or None; modules that make theirs when asked are asked."""
+    if isinstance(value, type):
+        return getattr(value, name, None)
+    known = vars(value)
+    if name in known or "__getattr__" not in known or value.__name__.partition(".")[0] in ("numpy", "numba"):
+        return known.get(name)
+    try:
+        return getattr(value, name)
+    except Exception:  # whatever the module raises for what it does not have
+        return None
 
-    return _implementations_among(len(builtin_registry.globals))
 
-
-@lru_cache(maxsize=1)
-def _implementations_among(number: int) -> Mapping[int, Sequence[Callable[..., object]]]:
-    from plb.compiler.numba_api import builtin_registry
-
-    found: dict[int, list[Callable[..., object]]] = {}
-    for function, kind in builtin_registry.globals[:number]:
-        for template in getattr(kind, "templates", ()):
-            implementation = getattr(template, "_overload_func", None)
-            if implementation is not None and not _is_of_library(implementation):
-                found.setdefault(id(function), []).append(implementation)
-    return found
+def _slots_of(kind: type[Any]) -> Iterator[str]:
+    """Yield the names that objects of a class keep without a dictionary."""
+    for one in kind.__mro__:
+        slots = vars(one).get("__slots__", ())
+        yield from (name for name in ([slots] if isinstance(slots, str) else slots) if not name.startswith("__"))
 
 
 def _settings_of(function: Any) -> str:
     """Return what a function that Numba's own decorator made is compiled for: options, and types if they are fixed."""
     signatures = () if getattr(function, "_can_compile", True) else function.signatures
-    return repr((getattr(function, "targetoptions", None), getattr(function, "locals", None), signatures))
+    options = getattr(function, "targetoptions", {})
+    return f"{_constant(options)} {getattr(function, 'locals', None)!r} {signatures!r}"
 
 
 def _is_of_library(function: Any) -> bool:
     """Tell whether a function belongs to what is known by its version: Python, NumPy or Numba."""
-    package = str(function.__module__).partition(".")[0]
+    module = function.__module__ or function.__globals__.get("__name__") or ""
+    package = module.partition(".")[0]
     if package in sys.stdlib_module_names:  # or a module of a user that has such a name
         file = function.__code__.co_filename
         return file.startswith(("<frozen ", _LIBRARY)) and "-packages" not in file
@@ -211,7 +246,7 @@ def _constant(value: object) -> str:
         return "code"
     if isinstance(value, Mapping):
         return f"{{{sorted(f'{_constant(key)}: {_constant(item)}' for key, item in value.items())}}}"
-    if isinstance(value, frozenset):
+    if isinstance(value, set | frozenset):
         return f"{{{sorted(map(_constant, value))}}}"
     if isinstance(value, tuple):
         return f"({[_constant(item) for item in value]})"
@@ -223,6 +258,8 @@ def _read_around(function: Any, names: Sequence[str]) -> Iterator[tuple[str, obj
     for name in names:
         if name in function.__globals__:
             yield name, function.__globals__[name]
+        elif name in vars(builtins):
+            yield name, vars(builtins)[name]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name, cell.cell_contents
     yield "", function.__defaults__
@@ -239,21 +276,28 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
     """
     kind: type[Any] = type(value)
     yield kind.__qualname__.encode()
-    if callable(value):
-        calls += _implementations().get(id(value), ())
+    for one in overloads(_is_of_library).of_functions.get(id(value), ()):
+        yield one.options.encode()
+        calls.append(one.implementation)
     if isinstance(value, ModuleType | type):
-        yield value.__name__.encode()
-        yield repr(getattr(value, "_fields", None)).encode()
-        yield repr(getattr(value, "_field_defaults", None)).encode()
+        yield f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}".encode()
+        if isinstance(value, type):
+            yield repr((getattr(value, "_fields", None), getattr(value, "_field_defaults", None))).encode()
         if id(value) not in seen:
             seen.add(id(value))
-            found = vars(value).get if isinstance(value, ModuleType) else partial(getattr, value)
             for name in names:
-                yield from _value(found(name, None), names, calls, seen)
+                yield from _value(_attribute_of(value, name), names, calls, seen)
     elif isinstance(function := _function_of(value), FunctionType):
         yield f"{function.__module__}.{function.__qualname__} {getattr(value, 'inline', None)}".encode()
         yield _settings_of(value).encode()
-        if not _is_of_library(function) and not getattr(value, "shared", False):
+        if getattr(value, "shared", False):  # compiled by itself; what a call of it looks like is part of the caller
+            code = function.__code__
+            names_of_arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            yield repr((names_of_arguments, code.co_argcount)).encode()
+            for part in (function.__defaults__, function.__kwdefaults__):
+                yield from _value(part, names, calls, seen)
+        elif not _is_of_library(function):
+            yield str(len(calls)).encode()
             calls.append(function)
     elif isinstance(value, Enum):
         yield value.name.encode()
@@ -263,9 +307,10 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
         for item in value:
             yield from _value(item, names, calls, seen)
     elif isinstance(value, np.ndarray):
-        yield repr((value.dtype, value.shape)).encode()
+        yield repr((value.dtype, value.shape, value.strides)).encode()
         yield value.tobytes()
     elif _shows_its_place(kind):
-        yield f"{kind.__module__}.{sorted(getattr(value, '__dict__', {}).items())!r}".encode()
+        held = {**getattr(value, "__dict__", {}), **{name: getattr(value, name, None) for name in _slots_of(kind)}}
+        yield f"{kind.__module__}.{sorted(held.items())!r}".encode()
     else:
         yield getattr(value, "__qualname__", repr(value)).encode()

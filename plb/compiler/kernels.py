@@ -10,6 +10,7 @@ from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from plb.compiler.clock import COMPILATION
+from plb.compiler.identity import share
 from plb.errors import InvalidValueError
 
 Arguments = ParamSpec("Arguments")
@@ -37,9 +38,10 @@ def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = Fals
         True for a small function of the innermost loop that LLVM would not compile into its callers by itself, where
         ``benchmarks/compiling.py`` shows that this pays.
     shared
-        True for a larger function at the top level of a module that several kernels call: it is compiled once, by
-        itself, and a change in it compiles none of its callers again. Others become part of every kernel that Python
-        calls and that needs them; so does a second kernel of the same name.
+        True for a larger function at the top level of a module that several kernels call. It is compiled once, by
+        itself. A change in it compiles its callers again only if its arguments, their defaults or the type of its
+        result change. A kernel that is not shared is compiled anew into every kernel that Python calls and that needs
+        it. A second shared kernel of the same name is treated like one that is not shared.
     """
     if function is None:
         return lambda decorated: Kernel(decorated, inline=inline, shared=shared)
@@ -47,12 +49,12 @@ def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = Fals
 
 
 class ByPointer:
-    """What kernels take by one pointer: a named tuple of arrays, see `plb.compiler.handles`, or a `Stream`."""
+    """What kernels take by one pointer: a named tuple of arrays, see `plb.compiler.handle_packing`, or a `Stream`."""
 
     @cached_property
     def handle(self) -> Any:
         """The pointer that kernels get."""
-        from plb.compiler.handles import Handle
+        from plb.compiler.handle_packing import Handle
 
         return Handle(self)
 
@@ -75,7 +77,7 @@ class Kernel(Generic[Arguments, Result]):
             raise InvalidValueError(f"kernel {function.__qualname__}", "shared", shared, "False within a function")
         self.inline = inline
         # a second one of the same name, as when a module is loaded again, cannot have the same symbol
-        self.shared = shared and _SHARED.setdefault(_name_of(function), function) is function
+        self.shared = shared and share(function)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call the compiled function; arguments that go by pointer are handed over so."""
@@ -135,17 +137,6 @@ class Kernel(Generic[Arguments, Result]):
         return part_of(self.py_func, self.inline)._numba_type_
 
 
-def is_shared(function: Callable[..., object]) -> bool:
-    """Tell whether a function is that of a shared kernel."""
-    return _SHARED.get(_name_of(function)) is function
-
-
-def _name_of(function: Callable[..., object]) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
-
-
-_SHARED: dict[str, Callable[..., object]] = {}
-"""The functions of shared kernels by name."""
 _UNCOMPILED: dict[int, Kernel[..., Any]] = {}
 """What stands for addresses where nothing is compiled."""
 

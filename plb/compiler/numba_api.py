@@ -8,6 +8,7 @@ documented: ``numba.types``, ``numba.typeof``, ``numba.config``, ``numba.extendi
 from __future__ import annotations
 
 import dis
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
@@ -75,21 +76,25 @@ MEMBERS = {
         "target_context": "how functions become machine code",
     },
     "numba.core.typing.templates._OverloadFunctionTemplate": {
+        "_jit_options": "how that is compiled",
         "_overload_func": "the implementation that a user has given for kernels, whose code is part of a key",
+    },
+    "numba.core.typing.templates._OverloadAttributeTemplate": {
+        "_attr": "the name of an attribute or a method that a user has given an implementation for",
     },
     "numba.core.types.abstract.Type": {
         "_code": "the number of a type, by which a call finds the code for its arguments",
     },
 }
 """Members of these that are used although they are not documented, and what for."""
-LEFT_TO_SUBCLASSES = {"_overload_func"}
+LEFT_TO_SUBCLASSES = {"_attr", "_jit_options", "_overload_func"}
 """Members that only subclasses have, and that the class reads."""
 
 
 def check_version(installed: str) -> None:
     """Raise `UnsupportedNumbaError` for a version that is not tested."""
-    major, minor, *_ = installed.split(".")
-    if not _FROM <= (int(major), int(minor)) < _BELOW:
+    numbers = re.match(r"(\d+)\.(\d+)", installed)
+    if numbers is None or not _FROM <= (int(numbers[1]), int(numbers[2])) < _BELOW:
         raise UnsupportedNumbaError(installed, None, SUPPORTED)
 
 

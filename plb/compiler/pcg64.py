@@ -13,12 +13,13 @@ from functools import cache
 from typing import Any
 
 import numba.extending
+import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic, register_model
 
+from plb.compiler.bit_generators import address_of
 from plb.compiler.handles import unbox_address
 from plb.compiler.numba_api import OpaqueModel, cpu_target
-from plb.compiler.uniform import Stream
 
 types: Any = numba.types  # without types of its own
 
@@ -85,13 +86,15 @@ def output(state: int) -> float:
 
 def _is_laid_out_as_known() -> bool:
     """Tell whether NumPy keeps the generator's numbers in memory as machine code expects them here."""
-    rng = Stream(1)
-    known: Any = rng.bit_generator.state["state"]
-    words = cast(rng.handle.address, POINTER(POINTER(POINTER(c_uint64))))[0][0][:4]
+    generator = np.random.PCG64(1)
+    known: Any = generator.state["state"]
+    words = cast(address_of(generator), POINTER(POINTER(POINTER(c_uint64))))[0][0][:4]
     if (words[0] | words[1] << 64, words[2] | words[3] << 64) != (known["state"], known["inc"]):
         return False
     factor, summand = jump(3)
-    return bool(output((factor * known["state"] + summand * known["inc"]) & _ALL) == rng.random(3)[2])
+    return bool(
+        output((factor * known["state"] + summand * known["inc"]) & _ALL) == np.random.Generator(generator).random(3)[2]
+    )
 
 
 def _from_stream(rng: Any, generate: Any) -> Any:

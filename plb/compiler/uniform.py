@@ -7,16 +7,13 @@ generator steps within the kernel, on the same state, so a stream is the same wh
 from __future__ import annotations
 
 import copy
-from ctypes import c_char_p, c_void_p, py_object, pythonapi
 from typing import Any
 
 import attrs
 import numpy as np
 
+from plb.compiler.bit_generators import address_of
 from plb.compiler.kernels import ByPointer
-
-_pointer_of = pythonapi.PyCapsule_GetPointer
-_pointer_of.restype, _pointer_of.argtypes = c_void_p, (py_object, c_char_p)
 
 
 class Stream(ByPointer, np.random.Generator):
@@ -31,7 +28,7 @@ class Stream(ByPointer, np.random.Generator):
     def __init__(self, seed: np.random.SeedSequence | int | np.random.PCG64) -> None:
         generator = seed if isinstance(seed, np.random.PCG64) else np.random.PCG64(seed)
         super().__init__(generator)
-        self.handle = StreamHandle(_pointer_of(generator.capsule, b"BitGenerator"))
+        self.handle = StreamHandle(address_of(generator))
 
 
 class StreamHandle:

@@ -7,9 +7,10 @@ needs one beside every replica of the parent. Standbys and replicas on their way
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.model import Role
+from plb.state.arrays import Problem, Solution
 
 FREE, FOLLOWS, STRANDED = 0, 1, 2
 """What `Problem.affinity` says: no parent, one parent partition, or a parent that cannot be followed."""

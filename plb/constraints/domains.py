@@ -6,8 +6,9 @@ at every level of the tree. Replicas that are leaving, or in a domain without a 
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Bool, Int, Int32, Problem, Solution
+from plb.array_types import NOWHERE, Bool, Int, Int32
 from plb.compiler import kernel
+from plb.state.arrays import Problem, Solution
 
 EVEN, ANY = 0, -1
 """What `Problem.most_in_domain` says where the spread is to be even, and where anything goes."""
@@ -123,7 +124,7 @@ def spreads_badly(
     domain, parent, siblings
         (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
     node, sibling, unspread
-        (M,) see `plb.arrays`.
+        (M,) see `plb.state.arrays`.
     any_unspread
         Whether there is any such row.
     """
@@ -207,7 +208,7 @@ def misses_of_spread(
     domain, parent, siblings
         (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
     node, sibling, unspread
-        (M,) see `plb.arrays`.
+        (M,) see `plb.state.arrays`.
     """
     at = node[row]
     if at == NOWHERE or unspread[row] or siblings[at] == 0:

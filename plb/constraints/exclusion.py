@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
+from plb.state.arrays import Problem, Solution
 
 
 @kernel(inline=True)
@@ -64,7 +65,7 @@ def swap_is_excluded(node: Int, origin: Int, sibling: Int, row: int, partner: in
     Parameters
     ----------
     node, origin, sibling
-        (M,) each, see `plb.arrays`.
+        (M,) each, see `plb.state.arrays`.
     """
     here = node[row]
     there = node[partner]

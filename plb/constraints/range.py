@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plb.arrays import Int
+from plb.array_types import Int
 from plb.compiler import kernel
 
 LARGEST_SUM = 2**31 - 2

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Problem, Solution
+from plb.array_types import NOWHERE
 from plb.compiler import kernel
+from plb.state.arrays import Problem, Solution
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plb.arrays import Bool, Int
+from plb.array_types import Bool, Int
 from plb.compiler import kernel
 
 

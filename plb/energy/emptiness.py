@@ -8,8 +8,9 @@ over all of them. With p the share of its capacity by which a picked node is abo
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Problem, Solution
+from plb.array_types import NOWHERE
 from plb.compiler import kernel
+from plb.state.arrays import Problem, Solution
 
 _REWARD = 2.0
 """What an empty node is worth; half of it for being so quite, not almost."""

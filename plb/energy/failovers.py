@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import Int, Int32, UInt8
+from plb.array_types import Int, Int32, UInt8
 from plb.compiler import kernel
 
 

@@ -6,7 +6,7 @@ held-out node changes, so that no rounding error can gather.
 
 from __future__ import annotations
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.compiler import kernel
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from plb.arrays import NOWHERE, Bool, Float, Int
+from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import kernel
 
 

@@ -6,9 +6,10 @@ other's node count as one swap of roles.
 
 from __future__ import annotations
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.model import Role
+from plb.state.arrays import Problem, Solution
 
 _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)

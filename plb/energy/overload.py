@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import Int, Int32
+from plb.array_types import Int, Int32
 from plb.compiler import kernel
 
 UNITS = 2**20

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import TENTHS, Float
+from plb.array_types import Float
 from plb.compiler import kernel
-from plb.config import Combination, PlbConfig
 from plb.energy.overload import UNITS
+from plb.settings.config import Combination, PlbConfig
+from plb.state.arrays import TENTHS
 
 TERM_NAMES = ("movement", "imbalance", "fragmentation", "expected_failovers", "expected_overload")
 """Names of the terms, in the order of every array's term axis."""

@@ -9,11 +9,12 @@ even domains are. One that reserves nodes weighs this, or d, over the other node
 
 from __future__ import annotations
 
-from plb.arrays import LOCAL_SCORES, NOWHERE, Int, Problem, Solution
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.energy.emptiness import lack_of_empty_nodes
 from plb.energy.imbalance import deviation, imbalance
 from plb.energy.score import PLAIN_SPREAD, W_LOCAL
+from plb.state.arrays import LOCAL_SCORES, Problem, Solution
 
 UNIT = 2.0**40
 """Local scores are summed as whole numbers of 2^-40, so that the sum does not depend on the order of moves."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.risk.anchoring import GROWTH, INITIAL, LEVEL
+from plb.state.arrays import Problem, Solution
 
 
 @kernel
@@ -24,7 +25,7 @@ def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
     Parameters
     ----------
     first_on, next_on
-        As in `plb.arrays.Solution`; changed.
+        As in `plb.state.arrays.Solution`; changed.
     """
     before = NOWHERE
     after = first_on[node]

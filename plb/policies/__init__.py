@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from plb.extensions.policies import PlacementPolicy
 from plb.policies.first_fit import FirstFit
 from plb.policies.fits import BestFit, WorstFit
 from plb.policies.inner_product import InnerProduct
-from plb.policies.interface import PlacementPolicy
 from plb.policies.learned import Learned
 from plb.policies.prv import PrvBestFit, PrvWorstFit
 from plb.policies.random import Random

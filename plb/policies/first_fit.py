@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plb.arrays import Int
+from plb.array_types import Int
 
 if TYPE_CHECKING:
-    from plb.configuration import Configuration
+    from plb.extensions.configuration import Configuration
 
 
 class FirstFit:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.policies.weighting import Weighting, shares_with, weighted
 
 if TYPE_CHECKING:
-    from plb.configuration import Configuration
+    from plb.extensions.configuration import Configuration
 
 
 class BestFit:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plb.arrays import Int
+from plb.array_types import Int
 from plb.policies.weighting import metric_weights
 
 if TYPE_CHECKING:
-    from plb.configuration import Configuration
+    from plb.extensions.configuration import Configuration
 
 
 class InnerProduct:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Bool, Float, Int
+from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.errors import InvalidValueError, UnknownNameError
 from plb.learning.interface import WAIT, Observation, ObservationShape
 from plb.model import Role
@@ -24,7 +24,7 @@ from plb.risk.expected import ExpectedDemand
 from plb.validation import check_name, check_names, check_number, check_switch
 
 if TYPE_CHECKING:
-    from plb.configuration import Configuration
+    from plb.extensions.configuration import Configuration
     from plb.learning.policy import LearnedPolicy
 
 LONGEST_STEP = 1e6

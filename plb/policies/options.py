@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from plb.errors import InvalidValueError, PlbError, UnknownNameError
-from plb.policies.interface import PlacementPolicy
+from plb.extensions.policies import PlacementPolicy
 
 
 def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str, Any]) -> PlacementPolicy | None:

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from plb.arrays import Bool, Float, Int
+from plb.array_types import Bool, Float, Int
 from plb.policies.fits import emptiest, fullest
 from plb.policies.weighting import Weighting, lasting, weighted
 from plb.validation import check_count, check_member, check_name, check_number
 
 if TYPE_CHECKING:
-    from plb.configuration import Configuration
+    from plb.extensions.configuration import Configuration
 
 
 @attrs.frozen(kw_only=True)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plb.arrays import Int
+from plb.array_types import Int
 
 if TYPE_CHECKING:
-    from plb.configuration import Configuration
+    from plb.extensions.configuration import Configuration
 
 
 class Random:

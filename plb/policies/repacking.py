@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Int
-from plb.constraints import ALL_RULES, Rule
+from plb.array_types import NOWHERE, Int
+from plb.model.rules import ALL_RULES, Rule
 from plb.policies.first_fit import FirstFit
 from plb.validation import check_count, check_name
 
 if TYPE_CHECKING:
-    from plb.configuration import Configuration, Proposal
+    from plb.extensions.configuration import Configuration, Proposal
 
 
 @attrs.frozen(kw_only=True)
@@ -117,7 +117,7 @@ def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | N
 
 def _moves(configuration: Configuration, row: int, node: int, leaving: Int) -> Sequence[Proposal]:
     """Return moves of all that leave `node` for `row`, each by first fit; none where that does not make the room."""
-    from plb.configuration import Proposal  # it knows the settings, and they know policies by name
+    from plb.extensions.configuration import Proposal  # it knows the settings, and they know policies by name
 
     moves: list[Proposal] = []
     backs: list[Proposal] = []

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plb.arrays import NOWHERE, Int
+from plb.array_types import NOWHERE, Int
 from plb.policies.weighting import lasting
 
 if TYPE_CHECKING:
-    from plb.configuration import Configuration
+    from plb.extensions.configuration import Configuration
 
 
 class StandardDeviation:

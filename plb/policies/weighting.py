@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 
 if TYPE_CHECKING:
-    from plb.configuration import Configuration
+    from plb.extensions.configuration import Configuration
 
 
 class Weighting(StrEnum):

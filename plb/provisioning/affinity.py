@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Int, Int32
+from plb.array_types import Int, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError
 from plb.provisioning.whole_numbers import array_of, whole_numbers

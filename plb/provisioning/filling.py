@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Float, Int, Int32
+from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
 from plb.provisioning.application_centric import Wanted

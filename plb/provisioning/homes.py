@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Int, Int32
+from plb.array_types import Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.packing import Packing
 from plb.provisioning.standing import NOTHING, Standing, place_of

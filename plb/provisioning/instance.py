@@ -13,7 +13,7 @@ from functools import cached_property
 import attrs
 import numpy as np
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.provisioning.affinity import Affinity, Neighbours, contradiction
 from plb.provisioning.whole_numbers import whole_numbers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.provisioning.instance import Instance
 
 

@@ -10,7 +10,7 @@ import math
 import attrs
 import numpy as np
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.errors import ConflictError
 from plb.provisioning.auto import best_in_time
 from plb.provisioning.errors import NoPlanError

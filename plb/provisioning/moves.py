@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from plb.arrays import Int, Int32
+from plb.array_types import Int, Int32
 from plb.errors import ConflictError
 from plb.provisioning.plan import ProvisioningPlan
 

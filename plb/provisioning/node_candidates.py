@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Bool, Int, UInt8
+from plb.array_types import Bool, Int, UInt8
 from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import FULL_NODES, Wanted, place_first

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Float, Float32, Int, Int32
+from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
 

@@ -8,7 +8,7 @@ from itertools import chain
 import attrs
 import numpy as np
 
-from plb.arrays import Int, Int32
+from plb.array_types import Int, Int32
 from plb.provisioning.instance import Instance
 
 FAULTS_NAMED = 20

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Bool, Float, Int, Int32
+from plb.array_types import Bool, Float, Int, Int32
 from plb.provisioning.affinity import ANY_NUMBER
 from plb.provisioning.instance import Instance
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from plb.errors import ConflictError
 from plb.provisioning.auto import best_in_time
 from plb.provisioning.instance import Instance
-from plb.provisioning.names import parse_algorithm
+from plb.provisioning.milp import solve_exactly
+from plb.provisioning.names import Way, parse_algorithm
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.running import Rules, run
 from plb.provisioning.workbench import Tell, Workbench, say_nothing
@@ -69,5 +70,7 @@ def provision(
                 "provisioning: rules = 'released' needs the name of an algorithm; 'auto' has its own rules"
             )
         return best_in_time(Workbench(instance, time_limit), tell, seed=seed)
-    parsed = parse_algorithm(algorithm)
-    return run(Workbench(instance, time_limit), parsed, rules, tell)
+    parsed, bench = parse_algorithm(algorithm), Workbench(instance, time_limit)
+    if parsed.way is Way.INTEGER_PROGRAM:
+        return solve_exactly(bench, tell, gap_percent=parsed.gap_percent)
+    return run(bench, parsed, rules, tell)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Float, Float32, Int, Int32
+from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.application_centric import FULL_NODES, Wanted

@@ -13,7 +13,7 @@ import itertools
 import attrs
 import numpy as np
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.compiler import Stream
 from plb.errors import ConflictError
 from plb.provisioning.application_centric import Wanted

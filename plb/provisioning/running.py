@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from plb.arrays import Float
+from plb.array_types import Float
 from plb.provisioning.application_centric import Wanted, first_fit, no_candidates, ordered_fit
 from plb.provisioning.errors import NoPlanError
 from plb.provisioning.filling import nothing_filled
@@ -40,13 +40,9 @@ class Rules(StrEnum):
 
 
 def run(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Tell) -> ProvisioningPlan:
-    """Run an algorithm on a workbench; see `provision`."""
+    """Run an algorithm other than the integer program on a workbench; see `provision`."""
     if algorithm.way in (Way.SPREAD, Way.MATCH):
         return _fewest_nodes(bench, algorithm, rules, tell)
-    if algorithm.way is Way.INTEGER_PROGRAM:
-        from plb.provisioning.milp import solve_exactly  # begins with `auto`, which runs algorithms from here
-
-        return solve_exactly(bench, tell, gap_percent=algorithm.gap_percent)
     if algorithm == FIRST_FIT:
         return first_fit_plan(bench)
     wanted = _wanted(bench, algorithm, rules)

@@ -5,7 +5,7 @@ L applications, N nodes, P rows of a plan.
 
 from __future__ import annotations
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.compiler import kernel
 from plb.provisioning.neighbourhood import (
     Clearing,

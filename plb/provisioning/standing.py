@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.compiler import kernel
 from plb.provisioning.packing import Packing, take
 

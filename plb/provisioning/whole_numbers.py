@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.errors import InvalidValueError
 from plb.validation import check_count
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.compiler import working_time
 from plb.provisioning.affinity import degrees
 from plb.provisioning.instance import Instance

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from plb.arrays import Float, Float32, Int, Int32
+from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.risk.demand import LARGEST_LEVEL
 

@@ -1,4 +1,4 @@
-"""What estimators add up over the replicas of a node: the columns that `plb.risk.judges` reads, in whole steps.
+"""What estimators add up over the replicas of a node: the columns that `plb.risk.estimates` reads, in whole steps.
 
 A sample is what a replica carried at one time. The newest samples of all replicas count as of one time, the ones before
 them as of one time, and so on. A replica is warm once it has shown as many samples as the estimator wants; until then
@@ -16,10 +16,10 @@ from typing import NamedTuple, TypeAlias
 import attrs
 import numpy as np
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.compiler import kernel
+from plb.risk.estimates import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
 from plb.risk.estimators import Gaussian, samples_needed
-from plb.risk.judges import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
 from plb.risk.peaks.predictors import (
     BorgDefault,
     Form,
@@ -78,7 +78,7 @@ def members(predictor: Predictor) -> list[Single]:
 
 
 def judges_of(estimator: Gaussian | Predictor) -> list[list[float]]:
-    """Return the judges of `plb.risk.judges`, (J, 5), the columns of one after those of the other."""
+    """Return the judges of `plb.risk.estimates`, (J, 5), the columns of one after those of the other."""
     if isinstance(estimator, Gaussian):
         return [[GAUSSIAN, 0, 2, 0.0, NO_CAP]]
     found: list[list[float]] = []

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Float, Float32, Int
+from plb.array_types import Float, Float32, Int
 from plb.compiler import kernel
 from plb.errors import ConflictError
 from plb.model import Role

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.model import Role
 from plb.risk.demand import DemandHistory
 

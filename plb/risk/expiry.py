@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from plb.arrays import Bool, Float, Int
+from plb.array_types import Bool, Float, Int
 from plb.compiler import kernel
 from plb.risk.sampling import NONE, Array
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.arrays import Float, Float32, Int, Int32
+from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError
 from plb.risk.demand import DemandHistory

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
+from plb.model.resolution import LARGEST_VALUE
 from plb.risk.columns import Shown, columns_of, judges_of, variance_units
+from plb.risk.estimates import CERTAIN, judge_sums, predicted_peaks
 from plb.risk.estimators import Gaussian, estimator_of, samples_kept, samples_needed
 from plb.risk.interface import ReplicaOutlook
-from plb.risk.judges import CERTAIN, judge_sums, predicted_peaks
 from plb.risk.peaks import Predictor
 from plb.risk.thresholds import checked_steps, thresholds_in_steps
-from plb.steps import LARGEST_VALUE
 from plb.validation import check_items, check_metrics, check_number
 
 ITEM = "observed risk"

@@ -22,7 +22,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Float, Int8, Int32
+from plb.array_types import Float, Int8, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from plb.arrays import Float, Int
-from plb.steps import UNLIMITED
+from plb.array_types import Float, Int
+from plb.model.resolution import UNLIMITED
 from plb.validation import check_mapping, check_metrics, check_number, check_step
 
 

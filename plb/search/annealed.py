@@ -5,9 +5,10 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from plb.arrays import Int, Solution
+from plb.array_types import Int
+from plb.evaluation.proposals import TALLY_SIZE
 from plb.search.budget import EndReason
-from plb.search.proposal import TALLY_SIZE
+from plb.state.arrays import Solution
 
 
 @attrs.frozen(eq=False)

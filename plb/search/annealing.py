@@ -13,22 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Float, Int, Problem, Solution
+from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import Stream, working_time
-from plb.config import Checks, PlbConfig
+from plb.evaluation.proposals import DRAWN
+from plb.evaluation.self_checks import compare_with_fresh
 from plb.search.annealed import Annealed, new_tally
-from plb.search.attempts import new_attempt
 from plb.search.budget import ENDLESS, Budget, EndReason
 from plb.search.chain import Course, Step, anneal, compound_step, extended_step
-from plb.search.checks import compare_with_fresh
-from plb.search.drawing import Choice
-from plb.search.journal import Journal, return_to_best
-from plb.search.own.additions import Additions, energy_with
-from plb.search.own.annealing import anneal_own_chains
-from plb.search.own.carrying import carry_along, compare_carried, note_refusals
-from plb.search.own.compiled import NO_KERNEL, Carried
-from plb.search.proposal import DRAWN
-from plb.search.schedule import (
+from plb.search.cooling_schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,
     END,
@@ -39,6 +31,15 @@ from plb.search.schedule import (
     Settings,
     end_reason_of,
 )
+from plb.search.extended.annealing import anneal_own_chains
+from plb.search.extended.compiled import NO_KERNEL, Carried
+from plb.search.extended.extension_state import carry_along, compare_carried, note_refusals
+from plb.search.extended.extensions import Additions, energy_with
+from plb.search.move_generation import Choice
+from plb.search.transactions import new_attempt
+from plb.search.undo_log import Journal, return_to_best
+from plb.settings.config import Checks, PlbConfig
+from plb.state.arrays import Problem, Solution
 
 THREADED_PROPOSALS = 20_000
 """Below this many proposals a chain, threads cost more than they gain."""
@@ -125,7 +126,7 @@ class _Chain:
 
     @property
     def schedule(self) -> Float:
-        """State of the chain, see `plb.search.schedule`."""
+        """State of the chain, see `plb.search.cooling_schedule`."""
         return self.course.schedule
 
     @property

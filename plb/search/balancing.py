@@ -7,17 +7,18 @@ from collections.abc import Collection, Mapping, Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import MOVEMENT, NOWHERE, Bool, Float, Int, Problem, Solution
-from plb.config import PlbConfig
-from plb.gathering import gathers, packs, reserves, strategy_of, wanted_empty
+from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.model import Metric, Service
+from plb.model.metric_settings import PlacementStrategy
+from plb.model.resolution import MetricSteps
 from plb.search.annealed import Annealed
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
-from plb.search.drawing import Choice, migration_slots
-from plb.search.own.additions import Additions
-from plb.settings.metric import PlacementStrategy
-from plb.steps import MetricSteps
+from plb.search.extended.extensions import Additions
+from plb.search.move_generation import Choice, migration_slots
+from plb.settings.config import PlbConfig
+from plb.state.arrays import MOVEMENT, Problem, Solution
+from plb.state.packing import gathers, packs, reserves, strategy_of, wanted_empty
 
 
 def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
@@ -148,11 +149,11 @@ class Variant:
     mask
         Enforced rules.
     swap_probability, exchange_probability
-        See `plb.search.drawing.Choice`.
+        See `plb.search.move_generation.Choice`.
     only_empties
         Whether replicas move from the less loaded nodes to the fuller ones only (`RestrictedDefragmentationHeuristic`).
     guided
-        Whether only moves are proposed that may even out a metric that calls for it (`plb.search.guiding`).
+        Whether only moves are proposed that may even out a metric that calls for it (`plb.search.biased_sampling`).
     """
 
     mask: int

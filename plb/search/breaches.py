@@ -5,11 +5,12 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from plb.arrays import NOWHERE, Bool, Problem, Solution
+from plb.array_types import NOWHERE, Bool
 from plb.compiler import kernel
-from plb.constraints import Rule
 from plb.constraints.affinity import parts_from_parent
 from plb.constraints.domains import stands_wrongly
+from plb.model.rules import Rule
+from plb.state.arrays import Problem, Solution
 
 _CAPACITY = int(Rule.CAPACITY)
 _PLACEMENT = int(Rule.PLACEMENT)

@@ -9,27 +9,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from plb.arrays import DISPLACED, IMBALANCE, MOVEMENT, NOWHERE, Float, Int, Problem, Solution
+from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import CallByAddress, Stream, kernel, uniform
-from plb.constraints import NO_REFUSAL, Rule
-from plb.constraints.check import are_siblings
-from plb.search.attempts import Attempt, try_move, undo_attempt
-from plb.search.correcting import SPREADING, siblings_correct
-from plb.search.drawing import Choice, draw_proposal
-from plb.search.following import children_follow
-from plb.search.journal import Journal, note_accepted, return_to_best
-from plb.search.own.compiled import (
-    ALLOWED,
-    NO_KERNEL,
-    Carried,
-    carry_out,
-    copy_values,
-    foresee,
-    refusing,
-    weighed,
-    worst_of,
-)
-from plb.search.proposal import (
+from plb.evaluation.constraint_chain import are_siblings
+from plb.evaluation.delta import apply_proposal, present_energy
+from plb.evaluation.proposals import (
     ACCEPTED,
     DRAWN,
     FIRST_RULE,
@@ -41,7 +25,9 @@ from plb.search.proposal import (
     refusal,
     refusal_in_place,
 )
-from plb.search.schedule import (
+from plb.model.rules import NO_REFUSAL, Rule
+from plb.search.affinity_moves import children_follow
+from plb.search.cooling_schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,
     END,
@@ -58,7 +44,22 @@ from plb.search.schedule import (
     end_round,
     first_temperature,
 )
-from plb.search.transition import apply_proposal, present_energy
+from plb.search.extended.compiled import (
+    ALLOWED,
+    NO_KERNEL,
+    Carried,
+    carry_out,
+    copy_values,
+    foresee,
+    refusing,
+    weighed,
+    worst_of,
+)
+from plb.search.move_generation import Choice, draw_proposal
+from plb.search.spread_moves import SPREADING, siblings_correct
+from plb.search.transactions import Attempt, try_move, undo_attempt
+from plb.search.undo_log import Journal, note_accepted, return_to_best
+from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
 
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)

@@ -10,21 +10,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
+from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel
-from plb.config import PlbConfig
+from plb.evaluation.delta import apply_proposal, present_energy
 from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
-from plb.search.attempts import Attempt, new_attempt, place_in_turn, undo_attempt
 from plb.search.budget import Budget, EndReason
-from plb.search.drawing import Choice, migration_slots
-from plb.search.narrowing import narrowed
-from plb.search.own.additions import Additions
-from plb.search.own.placement import walk
-from plb.search.own.policy import place_by_policy
-from plb.search.room import make_room
+from plb.search.candidate_filter import narrowed
+from plb.search.eviction import make_room
+from plb.search.extended.extensions import Additions
+from plb.search.extended.placement import walk
+from plb.search.extended.policy_search import place_by_policy
+from plb.search.move_generation import Choice, migration_slots
 from plb.search.streams import stream_of
-from plb.search.transition import apply_proposal, present_energy
+from plb.search.transactions import Attempt, new_attempt, place_in_turn, undo_attempt
+from plb.settings.config import PlbConfig
+from plb.state.arrays import Problem, Solution
 
 
 def place_rows(

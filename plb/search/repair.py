@@ -11,21 +11,22 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from plb.arrays import DISPLACED, MOVES, NOWHERE, Bool, Int, Problem, Solution
+from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream
-from plb.config import PlbConfig
+from plb.evaluation.delta import present_energy
 from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
-from plb.search.attempts import new_attempt
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
-from plb.search.drawing import Choice
-from plb.search.mending import Repairs, try_repairs
-from plb.search.own.additions import Additions
-from plb.search.own.policy import repair_by_policy
-from plb.search.own.repair import mend
-from plb.search.siblings import siblings_of
-from plb.search.transition import present_energy
+from plb.search.extended.extensions import Additions
+from plb.search.extended.policy_search import repair_by_policy
+from plb.search.extended.repair import mend
+from plb.search.move_generation import Choice
+from plb.search.repair_moves import Repairs, try_repairs
+from plb.search.transactions import new_attempt
+from plb.settings.config import PlbConfig
+from plb.state.arrays import DISPLACED, MOVES, Problem, Solution
+from plb.state.siblings import siblings_of
 
 
 def repair(

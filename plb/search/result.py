@@ -6,17 +6,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from plb.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, NOWHERE, OVERLOAD, TENTHS, VIOLATIONS, Int, Problem, Solution
-from plb.constraints import Rule
+from plb.array_types import NOWHERE, Int
 from plb.energy.overload import UNITS
 from plb.energy.score import REPETITIONS, TERM_NAMES
+from plb.evaluation.delta import present_energy
+from plb.evaluation.proposals import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REACHED_MONTE_CARLO, SCORED
 from plb.model import Role
-from plb.plan import Energy, Move, MoveKind, Proposals, Reason
-from plb.search.ordering import executable_order
-from plb.search.proposal import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REACHED_MONTE_CARLO, SCORED
-from plb.search.siblings import siblings_of
-from plb.search.transition import present_energy
-from plb.state import ClusterState
+from plb.model.move import Move, MoveKind, Reason
+from plb.model.outcome import Proposals
+from plb.model.plan import Energy
+from plb.model.rules import Rule
+from plb.search.move_order import executable_order
+from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, TENTHS, VIOLATIONS, Problem, Solution
+from plb.state.cluster import ClusterState
+from plb.state.siblings import siblings_of
 
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 """Names of the rules, in the order in which tallies count them."""

@@ -1,1 +1,4 @@
-"""Settings under their Service Fabric names in snake_case, one module a theme; `plb.config.PlbConfig` has them all."""
+"""Settings under their Service Fabric names in snake_case, one module a subject.
+
+Begin reading in `plb.settings.config`: `PlbConfig` has them all.
+"""

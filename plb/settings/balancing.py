@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from plb.settings.fields import Checked, number, share, switch
+from plb.model.setting_fields import Checked, number, share, switch
 
 
 @attrs.frozen(kw_only=True, slots=False)

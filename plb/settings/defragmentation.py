@@ -1,10 +1,10 @@
-"""Settings of defragmentation that hold for all metrics; `plb.settings.metric` has those of one."""
+"""Settings of defragmentation that hold for all metrics; `plb.model.metric_settings` has those of one."""
 
 from __future__ import annotations
 
 import attrs
 
-from plb.settings.fields import Checked, number, switch
+from plb.model.setting_fields import Checked, number, switch
 
 
 @attrs.frozen(kw_only=True, slots=False)

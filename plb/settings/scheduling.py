@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from plb.settings.fields import Checked, count, seconds, switch
+from plb.model.setting_fields import Checked, count, seconds, switch
 
 
 @attrs.frozen(kw_only=True, slots=False)

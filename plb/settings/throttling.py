@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from plb.settings.fields import Checked, count, counts, seconds, share, switch
+from plb.model.setting_fields import Checked, count, counts, seconds, share, switch
 
 
 @attrs.frozen(kw_only=True, slots=False)

@@ -8,13 +8,13 @@ from typing import Any
 
 import attrs
 
-from plb.config import PlbConfig
-from plb.configuration import Configuration
-from plb.description import describe
 from plb.engine import PlacementAndLoadBalancing
+from plb.extensions.configuration import Configuration
 from plb.model import Metric, Node, Partition, Role, Service
-from plb.problem import start_solution
+from plb.planning.problem import start_solution
 from plb.risk.demand import DemandHistory
+from plb.settings.config import PlbConfig
+from plb.state.description import describe
 from plb.testing.showing import brief
 
 

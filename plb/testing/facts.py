@@ -10,13 +10,13 @@ from copy import deepcopy
 
 import attrs
 
-from plb.config import PlbConfig
-from plb.configuration import Configuration, Proposal
-from plb.constraints.interface import Constraint
-from plb.energy.interface import EnergyTerm, begin, carry_out, delta
 from plb.engine import PlacementAndLoadBalancing
 from plb.errors import InvalidValueError
+from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.constraints import Constraint
+from plb.extensions.energy_terms import EnergyTerm, begin, carry_out, delta
 from plb.model import Metric, Node, Partition, Replica, Role, Service
+from plb.settings.config import PlbConfig
 from plb.testing.cluster import configuration_of
 from plb.testing.invariants import broken_rows, same, told, value_from_scratch
 

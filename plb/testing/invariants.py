@@ -6,11 +6,11 @@ import math
 from copy import deepcopy
 from enum import Enum
 
-from plb.arrays import NOWHERE
-from plb.configuration import Configuration, Proposal
-from plb.constraints.interface import Constraint
-from plb.energy.fresh import fresh_solution
-from plb.energy.interface import EnergyTerm, begin, carry_out, delta
+from plb.array_types import NOWHERE
+from plb.energy.from_scratch import fresh_solution
+from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.constraints import Constraint
+from plb.extensions.energy_terms import EnergyTerm, begin, carry_out, delta
 
 
 class Invariant(Enum):

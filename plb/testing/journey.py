@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from plb.arrays import NOWHERE
-from plb.configuration import Configuration, Proposal
-from plb.constraints.interface import Constraint
-from plb.energy.interface import EnergyTerm, begin, carry_out, take_back
+from plb.array_types import NOWHERE
+from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.constraints import Constraint
+from plb.extensions.energy_terms import EnergyTerm, begin, carry_out, take_back
 from plb.testing.cluster import Cluster, configuration_of
 from plb.testing.invariants import (
     BrokenInvariantError,

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from plb.constraints.interface import Constraint
-from plb.energy.interface import EnergyTerm, missing_verbs
 from plb.errors import InvalidValueError
+from plb.extensions.constraints import Constraint
+from plb.extensions.energy_terms import EnergyTerm, missing_verbs
 from plb.risk.interface import RiskModel
 from plb.testing.invariants import OF_CONSTRAINTS, OF_RISK_MODELS, OF_TERMS, Invariant
 from plb.testing.journey import ConstraintMachine, TermMachine

@@ -10,10 +10,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.arrays import NOWHERE, SCRATCH, Int, Solution
-from plb.configuration import Configuration
-from plb.policies.interface import PlacementPolicy, choose, leaving_order, moves_for, prepares, repacks
-from plb.search.checks import what_counts
+from plb.array_types import NOWHERE, Int
+from plb.evaluation.self_checks import what_counts
+from plb.extensions.configuration import Configuration
+from plb.extensions.policies import PlacementPolicy, choose, leaving_order, moves_for, prepares, repacks
+from plb.state.arrays import SCRATCH, Solution
 from plb.testing.cluster import Cluster, configuration_of
 from plb.testing.clusters import clusters
 from plb.testing.machine import SETTINGS

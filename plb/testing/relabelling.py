@@ -10,12 +10,12 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Problem
-from plb.configuration import Configuration
-from plb.energy.fresh import fresh_solution
-from plb.rows import RowTable
-from plb.steps import UNLIMITED
-from plb.topology import LARGEST_THRESHOLD
+from plb.energy.from_scratch import fresh_solution
+from plb.extensions.configuration import Configuration
+from plb.model.resolution import UNLIMITED
+from plb.state.arrays import Problem
+from plb.state.replica_table import RowTable
+from plb.state.topology import LARGEST_THRESHOLD
 
 NODE_AXIS: Mapping[str, int] = {
     **dict.fromkeys(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from plb.arrays import NOWHERE
-from plb.configuration import Configuration, Proposal
+from plb.array_types import NOWHERE
+from plb.extensions.configuration import Configuration, Proposal
 
 
 @st.composite

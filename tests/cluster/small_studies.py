@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from cluster.cli import app
+from cluster.cli.app import app
 
 SMALL = """
 name = "small"

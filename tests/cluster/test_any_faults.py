@@ -8,10 +8,10 @@ import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster.faults import make_faults
-from cluster.record import RunResult
-from cluster.setup import nodes_of
-from cluster.simulation import Simulation
+from cluster.simulation.engine_setup import nodes_of
+from cluster.simulation.faults import make_faults
+from cluster.simulation.record import RunResult
+from cluster.simulation.simulation import Simulation
 from plb import Metric
 from plb.model import Role
 from tests.cluster.test_faults import stepped

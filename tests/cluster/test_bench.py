@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cluster.bench import bench_engine
-from cluster.cli import app
+from cluster.bench.engine import bench_engine
+from cluster.cli.app import app
 
 
 @pytest.mark.slow
 def test_bench_prints_a_table_and_writes_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A column for the size that was asked for; speeds are above zero, shares within their bounds."""
-    monkeypatch.setattr("cluster.bench.QUALITY_SECONDS", (0.01, 0.02))
-    monkeypatch.setattr("cluster.bench.bench_engine", partial(bench_engine, proposals=4000))
+    monkeypatch.setattr("cluster.bench.engine.QUALITY_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("cluster.bench.engine.bench_engine", partial(bench_engine, proposals=4000))
     path = tmp_path / "figures.json"
     run = CliRunner().invoke(app, ["bench", "engine", "--quick", "--nodes", "12", "--json", str(path)])
     assert run.exit_code == 0, run.output

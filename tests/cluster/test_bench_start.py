@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster import bench_start
-from cluster.bench_start import CLUSTER, FIRST_PLAN, warm_first_plan
+from cluster.bench import start as bench_start
+from cluster.bench.start import CLUSTER, FIRST_PLAN, warm_first_plan
 from plb import PlbError
 from tests.command_line import plb
 

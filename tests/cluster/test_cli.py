@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import typer
 
-from cluster import bench
+from cluster.bench import engine as bench
 from cluster.capacity import question
-from cluster.cli import app
-from cluster.console import BAD_INPUT, clear_errors
+from cluster.cli.app import app
+from cluster.console.output import BAD_INPUT, clear_errors
 from cluster.studies import compression
 from cluster.studies.gaussian import design as gaussian
 from cluster.studies.provisioning import design as provisioning

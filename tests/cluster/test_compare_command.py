@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from cluster.comparison import FIGURES
-from cluster.comparison_report import lines, table_of_differences
-from cluster.experiment import prepare
-from cluster.pools import read_source
-from cluster.results import stamp
-from cluster.results_checks import AMOUNTS, BY_CAUSE, COUNTS
-from cluster.results_comparison import compare_results
-from cluster.results_reading import Results, read_results
-from cluster.scenario_differences import scenario_differences, why_other_tenants
-from cluster.scenario_file import scenario_from
+from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS
+from cluster.results.comparison_report import lines, table_of_differences
+from cluster.results.directory_comparison import compare_results
+from cluster.results.policy_comparison import FIGURES
+from cluster.results.reading import Results, read_results
+from cluster.results.scenario_differences import scenario_differences, why_other_tenants
+from cluster.results.writing import stamp
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.pools import read_source
 from plb import ConflictError
 from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 
-from cluster.closing_tables import HEADINGS, cell, comparison_table
-from cluster.comparison import FIGURES, Comparison, Estimate
-from cluster.fitting import FittingConsole, narrowed
-from cluster.intervals import Interval
+from cluster.console.tables import FittingConsole, narrowed
+from cluster.results.intervals import Interval
+from cluster.results.policy_comparison import FIGURES, Comparison, Estimate
+from cluster.results.summary_tables import HEADINGS, cell, comparison_table
 
 NAMES = ["[/b]x", "[red]", "[bold]y[/bold]", ":smile:", "a\\[b", "original"]
 

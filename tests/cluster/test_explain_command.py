@@ -12,15 +12,15 @@ import polars as pl
 import pytest
 from typer.main import get_command
 
-from cluster.cli import app
-from cluster.console import BAD_INPUT
-from cluster.explanation import parts_of_energy
-from cluster.instants import in_words
-from cluster.recorded import RecordedRun, read_run
-from cluster.replay import Replay
-from cluster.results import ResultsFolder
-from cluster.tables import frame_of_rows
-from cluster.tenant_history import history_of, stay_of
+from cluster.cli.app import app
+from cluster.console.output import BAD_INPUT
+from cluster.explanation.explanation import parts_of_energy
+from cluster.explanation.replay import Replay
+from cluster.explanation.tenant_history import history_of, stay_of
+from cluster.results.recorded_run import RecordedRun, read_run
+from cluster.results.writing import ResultsFolder
+from cluster.scenario.times import in_words
+from cluster.simulation.run_tables import frame_of_rows
 from plb import Energy, Metric, PlbConfig
 from tests.cluster.small_runs import TWO_CRASHES
 from tests.cluster.tiny import Tenant, scenario_of, source_of, story, traces_of

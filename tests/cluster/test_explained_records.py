@@ -11,11 +11,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cluster.console import BAD_INPUT
-from cluster.recorded import RecordedRun, read_run
-from cluster.replay import Replay
-from cluster.results import stamp, versions
-from cluster.scenario_file import read_scenario, scenario_from
+from cluster.console.output import BAD_INPUT
+from cluster.explanation.replay import Replay
+from cluster.results.recorded_run import RecordedRun, read_run
+from cluster.results.writing import stamp, versions
+from cluster.scenario.scenario_file import read_scenario, scenario_from
 from plb import PlbError
 from tests.cluster.small_runs import TWO_CRASHES
 from tests.cluster.test_compare_command import summary_of, written

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cluster.fault_settings import Flapping
-from cluster.record import RunResult
-from cluster.scenario_file import scenario_from
+from cluster.scenario.faults_section import Flapping
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.record import RunResult
 from plb import InvalidValueError, PlbError
 from tests.cluster.test_fault_stories import TWELVE_GB, crash, interruptions, loaded_node, moves, run_with
 from tests.cluster.test_stories import A, B, C

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.record import RunResult
+from cluster.simulation.record import RunResult
 from tests.cluster.test_stories import A, B, C
 from tests.cluster.tiny import Tenant, scenario_of, story
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.faults import NodeEvent, make_faults
-from cluster.scenario import Scenario
-from cluster.scenario_file import scenario_from
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.faults import NodeEvent, make_faults
 from plb import Node, UnknownNameError
 
 NODES = [Node(f"n{index}", fault_domain=f"fd:/dc{index // 2}/r{index % 2}") for index in range(4)]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cluster.experiment import prepare
-from cluster.scenario_file import scenario_from
-from cluster.simulation import Simulation
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.simulation import Simulation
 from plb.model import Role
 from tests.cluster.tiny import small_region
 

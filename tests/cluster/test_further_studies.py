@@ -9,7 +9,7 @@ import attrs
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
+from cluster.cli.app import app
 from cluster.studies import configurations, overhead, sensitivity
 from cluster.studies.base import of_scenario, regions
 from cluster.studies.densities import PILOT_SEED

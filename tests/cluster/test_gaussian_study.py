@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
+from cluster.cli.app import app
 from cluster.studies.gaussian.design import (
     CAPACITIES,
     CLAIRVOYANCE,

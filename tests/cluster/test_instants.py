@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.instants import in_words, seconds_of
+from cluster.scenario.times import in_words, seconds_of
 from plb import InvalidValueError
 
 

@@ -15,13 +15,13 @@ import polars as pl
 import pytest
 
 from cluster.errors import ScenarioError
-from cluster.experiment import prepare
-from cluster.overriding import override
-from cluster.planned_scenario import MARGIN, write_scenario
-from cluster.results_reading import read_results
-from cluster.scenario import BUILT_IN_POLICIES, Scenario
-from cluster.scenario_file import read_scenario, scenario_from
-from cluster.simulation import Simulation, simulate
+from cluster.provisioning.scenario_of_plan import MARGIN, write_scenario
+from cluster.results.reading import read_results
+from cluster.runs.experiment import prepare
+from cluster.scenario.overrides import override
+from cluster.scenario.scenario import BUILT_IN_POLICIES, Scenario
+from cluster.scenario.scenario_file import read_scenario, scenario_from
+from cluster.simulation.simulation import Simulation, simulate
 from plb import ConflictError, PlbError
 from plb.provisioning import Affinity, ProvisioningPlan, provision
 from tests.cluster.small_provisioning import write_base, write_curves

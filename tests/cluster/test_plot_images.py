@@ -21,12 +21,14 @@ from matplotlib.figure import Figure
 import cluster
 from cluster.capacity.answers import answer
 from cluster.capacity.plots import plot_capacity
-from cluster.energy_plots import plot_energy
 from cluster.learning.evaluation import EvaluationResult
 from cluster.learning.plots import plot_curve, plot_figure
-from cluster.load_plots import plot_load_bands, plot_load_map
-from cluster.move_plots import plot_causes, plot_domain_moves, plot_failovers
-from cluster.plots import plot_counts, plot_violations
+from cluster.plots.base import plot_counts, plot_violations
+from cluster.plots.energy import plot_energy
+from cluster.plots.loads import plot_load_bands, plot_load_map
+from cluster.plots.moves import plot_causes, plot_domain_moves, plot_failovers
+from cluster.plots.tenants import availability_by_class, plot_availability
+from cluster.plots.traces import plot_classes, plot_days, plot_growth, plot_lifetimes, plot_tenants, plot_usage
 from cluster.studies.calibration import Calibration
 from cluster.studies.claims import Table
 from cluster.studies.compression import Effect
@@ -36,8 +38,6 @@ from cluster.studies.peaks import QUANTILES, Panel
 from cluster.studies.peaks_report import plot_panel
 from cluster.studies.plots import plot_effects, plot_ratios, plot_settings
 from cluster.studies.risk_running import plot_calibrations
-from cluster.tenant_plots import availability_by_class, plot_availability
-from cluster.trace_plots import plot_classes, plot_days, plot_growth, plot_lifetimes, plot_tenants, plot_usage
 from plb.learning.checkpoints import CurveRow
 from tests.cluster.capacity.made_up import point, question_of
 from workloads.describe import Description, MetricFigures

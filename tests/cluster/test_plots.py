@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cluster.load_plots import plot_load_bands, plot_load_map
-from cluster.plots import COLOURS, DAY, coloured, plot_counts
-from cluster.tenant_plots import MOST_CLASSES, plot_availability
+from cluster.plots.base import COLOURS, DAY, coloured, plot_counts
+from cluster.plots.loads import plot_load_bands, plot_load_map
+from cluster.plots.tenants import MOST_CLASSES, plot_availability
 
 
 def axes(width: float = 6.0, height: float = 3.2) -> Axes:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
+from cluster.cli.app import app
 from plb.provisioning import ProvisioningPlan, algorithm_names, lower_bound, provision
 from tests.cluster.small_provisioning import write_base, write_curves
 from workloads.provisioning import read_instance, read_plan

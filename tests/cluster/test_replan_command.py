@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
+from cluster.cli.app import app
 from plb.provisioning import moves_between, provision
 from tests.cluster.small_provisioning import base, write_base, write_curves
 from workloads.provisioning import read_instance, read_plan, write_authors, write_plan

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster.comparison import compare
 from cluster.errors import ResultsError
-from cluster.experiment import prepare
-from cluster.record import RunResult
 from cluster.report.writing import report_page
-from cluster.results import ResultsFolder
-from cluster.results_checks import AMOUNTS, BY_CAUSE, COUNTS
-from cluster.results_reading import Results, read_results
-from cluster.scenario_file import scenario_from
-from cluster.tables import TABLES, column_guide
+from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS
+from cluster.results.policy_comparison import compare
+from cluster.results.reading import Results, read_results
+from cluster.results.writing import ResultsFolder
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.record import RunResult
+from cluster.simulation.run_tables import TABLES, column_guide
 from plb import PlbError, UnknownNameError
 from tests.cluster.tiny import small_region
 

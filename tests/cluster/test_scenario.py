@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
-from cluster.fault_settings import Crash, Flapping, Outage
-from cluster.hardware import Group
-from cluster.scenario_file import SECTIONS, read_scenario, scenario_from
-from cluster.sections import check_directory_name, directory_name
-from cluster.workload_settings import Growth
+from cluster.scenario.cluster_section import Group
+from cluster.scenario.faults_section import Crash, Flapping, Outage
+from cluster.scenario.scenario_file import SECTIONS, read_scenario, scenario_from
+from cluster.scenario.sections import check_directory_name, directory_name
+from cluster.scenario.workload_section import Growth
 from plb import Metric, PlbConfig, PlbError
 from workloads.errors import TraceError, TraceProblem
 

@@ -14,15 +14,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cluster.console import BAD_INPUT
-from cluster.experiment import prepare
-from cluster.overriding import override
-from cluster.plots import plot_violations
-from cluster.processes import interrupts_held_back
-from cluster.results_plots import save_plots
-from cluster.results_reading import read_results
-from cluster.scenario_file import read_scenario
-from cluster.tables import TABLES, columns_of
+from cluster.console.output import BAD_INPUT
+from cluster.plots.base import plot_violations
+from cluster.plots.saved import save_plots
+from cluster.results.reading import read_results
+from cluster.runs.experiment import prepare
+from cluster.runs.processes import interrupts_held_back
+from cluster.scenario.overrides import override
+from cluster.scenario.scenario_file import read_scenario
+from cluster.simulation.run_tables import TABLES, columns_of
 from tests.cluster.small_runs import SMALL
 from tests.command_line import plb
 
@@ -182,7 +182,7 @@ def test_imports_of_a_scenario_work_in_every_process(tmp_path: Path):
 
 def subprocess_plb(*arguments: Any) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own, in which nothing is registered yet."""
-    command = [sys.executable, "-c", "from cluster.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from cluster.cli.app import main; main()", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -280,7 +280,7 @@ def test_answer_that_a_policy_must_not_give_ends_the_run_with_its_name(tmp_path:
 
 def test_interrupted_run_leaves_readable_results(scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """After Ctrl-C the directory holds what was simulated, marked as incomplete; the exit code is 130."""
-    from cluster.simulation import Simulation
+    from cluster.simulation.simulation import Simulation
 
     meter = Simulation._meter
 

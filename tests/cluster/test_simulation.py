@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.experiment import Experiment, prepare
-from cluster.hardware import Cluster
-from cluster.scenario_file import scenario_from
-from cluster.services import InitialDemand
-from cluster.setup import coarse_step, metrics_of, nodes_of
-from cluster.simulation import Simulation
+from cluster.runs.experiment import Experiment, prepare
+from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.engine_setup import coarse_step, metrics_of, nodes_of
+from cluster.simulation.services import InitialDemand
+from cluster.simulation.simulation import Simulation
 from plb.model import Role
 from tests.cluster.tiny import small_region
 

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
+from cluster.cli.app import app
 from cluster.errors import ScenarioError
 from cluster.studies import annealing, compression, policies, running, wanted
 from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
@@ -200,7 +200,7 @@ def test_interrupted_run_is_not_kept(tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
     # a shell starts what it runs in the background with Ctrl-C ignored
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    start = [sys.executable, "-c", heard + "from cluster.cli import main; main()", "study", "annealing"]
+    start = [sys.executable, "-c", heard + "from cluster.cli.app import main; main()", "study", "annealing"]
     command = [*start, "--scenario", str(tmp_path / "small.toml")]
     more = ["--density", "1.5", "--days", "100", "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
     with subprocess.Popen([*command, *more], stderr=subprocess.PIPE, text=True) as process:

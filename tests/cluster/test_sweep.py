@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.sweep import Journal, Outcome, Task, sweep
+from cluster.runs.sweep import Journal, Outcome, Task, sweep
 from plb import PlbError
 
 

@@ -53,7 +53,7 @@ def test_traces_are_converted_and_described(tmp_path: Path):
 
 def test_the_help_names_every_format():
     """The formats of the help text are those of the readers."""
-    from cluster.cli_traces import FORMATS
+    from cluster.cli.traces import FORMATS
     from workloads.readers import READERS
 
     assert set(FORMATS.removeprefix("One of ").removesuffix(".").split(", ")) == set(READERS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cluster.ledger import Metering
-from cluster.violations import Outcome, classify, needs_repair
+from cluster.simulation.ledger import Metering
+from cluster.simulation.violations import Outcome, classify, needs_repair
 from plb.model import Role
-from plb.plan import Move, MoveKind, Phase, Reason
+from plb.model.move import Move, MoveKind, Phase, Reason
 
 NODES, METRICS = ("n0", "n1"), ("cpu", "disk")
 THRESHOLD = np.array([[9.5, 95.0], [9.5, 95.0]])

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from cluster import warmup
-from cluster.console import BAD_INPUT
-from cluster.warmup import TASKS
+from cluster.console.output import BAD_INPUT
+from cluster.warmup import warmup
+from cluster.warmup.warmup import TASKS
 from plb.compiler.cache import SUFFIX, kernel_cache
 from plb.compiler.notice import NOTICE, logger
 from tests.command_line import plb
 from tests.sources import ROOT, modules
 
 LOG = "warmup.log"
-WITHOUT_COMPILER = ("plb.risk.judges.gaussian_excess",)
+WITHOUT_COMPILER = ("plb.risk.estimates.gaussian_excess",)
 """Kernels that Python calls as the plain functions that they are."""
 
 
@@ -175,7 +175,7 @@ def test_nothing_is_left_to_compile(tmp_path: Path):
     environment = {**os.environ, "PLB_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
 
     def kernels_after(*arguments: Any) -> set[str]:
-        command = [sys.executable, "-c", "from cluster.start import main; main()", *map(str, arguments)]
+        command = [sys.executable, "-c", "from cluster.cli.start import main; main()", *map(str, arguments)]
         subprocess.run(command, env=environment, capture_output=True, check=True)
         return {path.name for path in (tmp_path / "cache").glob(f"*{SUFFIX}")}
 

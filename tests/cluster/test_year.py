@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.experiment import prepare
-from cluster.scenario_file import scenario_from
-from cluster.simulation import Simulation
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.simulation import Simulation
 from tests.cluster.test_faults import check
 
 QUARTER_OF_A_DAY = 6 * 3600

@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.pools import Source, TracePool
-from cluster.record import RunResult
-from cluster.scenario import Scenario
-from cluster.scenario_file import scenario_from
-from cluster.simulation import Simulation
-from cluster.tenants import TenantSequence
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.pools import Source, TracePool
+from cluster.simulation.record import RunResult
+from cluster.simulation.simulation import Simulation
+from cluster.simulation.tenants import TenantSequence
 from plb.model import Role
 from plb.risk import DemandHistory
 from workloads.segments import bounds_of

@@ -110,7 +110,7 @@ def test_a_directory_that_cannot_be_made_is_said_once(tmp_path, caplog):
     """In one sentence, which says what to do; nothing is raised."""
     (tmp_path / "file").touch()
     cache = KernelCache(tmp_path / "file" / "cache")
-    with caplog.at_level(logging.INFO, "plb"), cache.alone(KEY):
+    with caplog.at_level(logging.INFO, "plb"), cache.alone("f", KEY):
         assert cache.load(NAME, KEY) is None
         cache.store(NAME, KEY, DATA)
         cache.store(NAME, KEY, DATA)
@@ -123,7 +123,7 @@ def test_a_directory_that_cannot_be_made_is_said_once(tmp_path, caplog):
 def test_without_a_directory_nothing_is_kept(caplog):
     """Nor said: whoever has no home knows."""
     cache = KernelCache(None)
-    with caplog.at_level(logging.INFO, "plb"), cache.alone(KEY):
+    with caplog.at_level(logging.INFO, "plb"), cache.alone("f", KEY):
         cache.store(NAME, KEY, DATA)
         assert cache.load(NAME, KEY) is None
     assert caplog.records == []
@@ -150,7 +150,7 @@ def test_where_files_cannot_be_locked_nobody_waits(tmp_path, monkeypatch):
     """As on Windows, and on some file systems of networks."""
     monkeypatch.setattr("plb.compiler.cache.fcntl", None)
     cache = KernelCache(tmp_path)
-    with cache.alone(KEY):
+    with cache.alone("f", KEY):
         cache.store(NAME, KEY, DATA)
     assert cache.load(NAME, KEY) == DATA
 

@@ -337,6 +337,296 @@ def test_code_that_numba_takes_from_elsewhere_counts(tried):
     assert tried.run(source.format(8, 80)) == Ran([8, 81], ["story.g"], [])
 
 
+EDITS = {
+    "the kernel that a name leads to": (
+        """
+LESS, MORE = kernel(lambda x: x - 1), kernel(lambda x: x + 1)
+one, two, third = LESS, MORE, LESS
+@kernel
+def f(x):
+    return one(x) * 100 + two(x) * 10 + third(x)
+def run():
+    return f(5)
+""",
+        ("MORE, LESS\n", "MORE, MORE\n"),
+        (464, 466),
+    ),
+    "the kernels in a tuple": (
+        """
+LESS, MORE = kernel(lambda x: x - 1), kernel(lambda x: x + 1)
+ALL = (LESS, MORE, LESS)
+@kernel
+def f(x):
+    return ALL[0](x) * 100 + ALL[1](x) * 10 + ALL[2](x)
+def run():
+    return f(5)
+""",
+        ("MORE, LESS)", "MORE, MORE)"),
+        (464, 466),
+    ),
+    "the default of a shared kernel": (
+        """
+@kernel(shared=True)
+def g(x, y=1):
+    return (x + y) * 10
+@kernel
+def f(x):
+    return g(x)
+def run():
+    return f(1)
+""",
+        ("y=1", "y=2"),
+        (20, 30),
+    ),
+    "the order of a shared kernel's arguments": (
+        """
+@kernel(shared=True)
+def g(a, b):
+    return a - b
+@kernel
+def f(x):
+    return g(a=x, b=1)
+def run():
+    return f(10)
+""",
+        ("g(a, b)", "g(b, a)"),
+        (9, 9),
+    ),
+    "a further argument of a shared kernel": (
+        """
+@kernel(shared=True)
+def g(a):
+    return a
+@kernel
+def f(x):
+    return g(x)
+def run():
+    return f(10)
+""",
+        ("g(a):\n    return a", "g(a, b=5):\n    return a + b"),
+        (10, 15),
+    ),
+    "the members of a tuple that a shared kernel may return": (
+        """
+class Sums(NamedTuple):
+    total: int
+    number: int
+@kernel(shared=True)
+def made(x):
+    if x > 5:
+        return None
+    return Sums(total=x, number=x + 1)
+@kernel
+def f(x):
+    sums = made(x)
+    return 0 if sums is None else sums.total * 10
+def run():
+    return f(1)
+""",
+        ("    total: int\n    number: int\n", "    number: int\n    total: int\n"),
+        (10, 10),
+    ),
+    "the name of a tuple that a shared kernel takes": (
+        """
+class Sums(NamedTuple):
+    total: int
+@kernel
+def made(x):
+    return Sums(x)
+@kernel(shared=True)
+def g(sums):
+    return sums.total + 0
+@kernel
+def f(x):
+    return g(made(x))
+def run():
+    return f(4)
+""",
+        ("Sums", "Totals"),
+        (4, 4),
+    ),
+    "a kernel that is handed over": (
+        """
+@kernel
+def g(x):
+    return x + 1
+@kernel
+def f(one, x):
+    return one(x)
+def run():
+    return f(g, 5)
+""",
+        ("x + 1", "x + 2"),
+        (6, 7),
+    ),
+    "the layout of an array": (
+        """
+TABLE = np.zeros((3, 2), order="C")
+@kernel
+def f(x):
+    return TABLE.strides[0] + x
+def run():
+    return f(0)
+""",
+        ('"C"', '"F"'),
+        (16, 8),
+    ),
+    "what stands in for a function of Python": (
+        """
+@overload(abs)
+def absolute(x):
+    if isinstance(x, types.UniTuple):
+        return lambda x: x[0] + 1000
+@kernel
+def f(x):
+    return abs((x, x))
+def run():
+    return f(1)
+""",
+        ("+ 1000", "+ 2000"),
+        (1001, 2001),
+    ),
+    "what stands in for an operator": (
+        """
+@overload(operator.sub)
+def difference(x, y):
+    if isinstance(x, types.UniTuple):
+        return lambda x, y: x[0] + 1000
+@kernel
+def f(x):
+    return (x, x) - (x, x)
+def run():
+    return f(1)
+""",
+        ("+ 1000", "+ 2000"),
+        (1001, 2001),
+    ),
+    "a method that Numba has been taught": (
+        """
+@overload_method(types.Array, "first_plus")
+def first_plus(array):
+    return lambda array: array[0] + 1000
+@kernel
+def f(array):
+    return array.first_plus()
+def run():
+    return int(f(np.ones(2)))
+""",
+        ("+ 1000", "+ 2000"),
+        (1001, 2001),
+    ),
+}
+"""What can be changed in a module: its source, what is replaced by what, and what both versions give."""
+HEAD = """
+import operator
+from typing import NamedTuple
+import numpy as np
+from numba import types
+from numba.extending import overload, overload_method
+from plb.compiler import kernel
+"""
+
+
+@pytest.mark.parametrize(("source", "edit", "results"), EDITS.values(), ids=EDITS)
+def test_an_edited_module_runs_its_new_code(tried, source, edit, results):
+    """Nothing is compiled again where nothing has changed, and something where it has."""
+    old, new = edit
+    assert old in source
+    assert tried.run(HEAD + source).result == results[0]
+    assert tried.run(HEAD + source) == Ran(results[0], [], [])
+    again = tried.run(HEAD + source.replace(old, new))
+    assert again.result == results[1]
+    assert again.compiled
+    assert tried.run(HEAD + source).result == results[0]
+
+
+def test_kernels_of_one_code_stand_side_by_side(tried):
+    """Two functions that do the same, in one caller; and callers that differ by which of two they call where."""
+    source = (
+        HEAD
+        + """
+def adder(number):
+    return kernel(lambda x: x + number)
+def combined(a, b, c):
+    return kernel(lambda x: a(x) * 100 + b(x) * 10 + c(x))
+def run():
+    none, one, again = adder(0), adder(1), adder(1)
+    return [combined(*three)(1) for three in ((one, again, one), (none, one, none), (none, one, one))]
+"""
+    )
+    assert tried.run(source).result == [222, 121, 122]
+
+
+def test_a_shared_kernel_has_a_symbol_for_each_type_of_result(tried):
+    """One by its address may give a float where callers get a whole number."""
+    source = (
+        HEAD
+        + """
+from plb.compiler import CallByAddress
+call = CallByAddress(float)
+@kernel(shared=True)
+def g(x):
+    return x * 2
+@kernel
+def by_address(address, x):
+    return call(address, x)
+@kernel
+def f(x):
+    return g(x) + 1
+@kernel
+def h(x):
+    return g(x) + 100
+def run():
+    return [g(3), f(3), by_address(g.address(float, 3), 3), h(3)]
+"""
+    )
+    assert tried.run(source).result == [6, 7, 6.0, 106]
+
+
+def test_a_class_that_moves_is_another_one(tried):
+    """Machine code holds the class itself, found by its module."""
+    modules = tried.folder / "modules"
+    sums = "from typing import NamedTuple\nclass Sums(NamedTuple):\n    total: int\n"
+    source = "from {0} import Sums\nfrom plb.compiler import kernel\n@kernel\ndef f(x):\n    return Sums(x)\n"
+    source += "def run():\n    return [f(3).total, Sums.__module__]\n"
+    write(modules, here=sums)
+    assert tried.run(source.format("here")).result == [3, "here"]
+    write(modules, here="", there=sums)
+    assert tried.run(source.format("there")).result == [3, "there"]
+
+
+@pytest.mark.parametrize("first", ["tuple", "address"])
+def test_keys_do_not_depend_on_what_a_process_did_first(tried, first):
+    """A process that first takes a tuple by pointer, or an address, finds what others have compiled."""
+    source = (
+        HEAD
+        + """
+from plb.compiler import CallByAddress, by_pointer
+@by_pointer
+class Sums(NamedTuple):
+    total: np.ndarray
+@kernel
+def f(x):
+    return x + 1
+@kernel
+def total(sums):
+    return sums.total[0]
+def run():
+    return f(1)
+def run_tuple():
+    return [int(total(Sums(np.ones(1)))), f(1)][1]
+def run_address():
+    return [f.address(float, 1), f(1)][1]
+"""
+    )
+    tried.run(source)
+    again = tried.run(source, f"run_{first}")
+    assert again.result == 2
+    assert again.compiled.count("story.f") == (first == "address"), "the one for the address, but not the other"
+    assert tried.run(source, f"run_{first}") == Ran(2, [], [])
+    assert tried.run(source) == Ran(2, [], [])
+
+
 SCRIPT = """
 import sys
 from plb.compiler import kernel

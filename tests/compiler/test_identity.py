@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.compiler import kernel, kernels
+from plb.compiler import identity, kernel
 from plb.compiler.identity import compiled_with, identity_of
-from plb.search.transition import present_energy
+from plb.evaluation.delta import present_energy
 from tests.compiler.processes import ROOT
 from tests.engine.strategies import examples
 
@@ -27,7 +27,7 @@ from tests.engine.strategies import examples
 @pytest.fixture(autouse=True)
 def _names_of_their_own(monkeypatch):
     """Let shared kernels of one test have the names of those of another, as in processes of their own."""
-    monkeypatch.setattr(kernels, "_SHARED", {})
+    monkeypatch.setattr(identity, "_SHARED", {})
 
 
 def function_in(source, **around):
@@ -271,6 +271,16 @@ def test_a_docstring_is_no_constant():
     assert identity_in(source.format("'A.'")) != identity_in(source.format("'A.'").replace("else 'A.'", "else 'B.'"))
 
 
+def test_flags_that_a_profiler_changes_do_not_count():
+    """Nor those of docstrings and of imports from the future; further arguments do."""
+    f = function_in("def f(x):\n    return x + 1\n")
+    before = identity_of(f)
+    other = type(f)(f.__code__.replace(co_flags=f.__code__.co_flags ^ 0x5000001), f.__globals__, "f")
+    other.__module__ = f.__module__
+    assert identity_of(other) == before
+    assert identity_in("def f(*x):\n    return x\n") != identity_in("def f(x):\n    return x\n")
+
+
 @st.composite
 def calculations(draw):
     """Draw the source of a kernel that calls two others, of few forms, so that two draws are often the same."""
@@ -354,7 +364,7 @@ def test_callers_do_not_depend_on_the_code_of_shared_kernels():
     """Only on their names, and on whether they are shared."""
 
     def shared_in(source):
-        kernels._SHARED.clear()
+        identity._SHARED.clear()
         return identity_in(source)
 
     one, other = (shared_in(SHARED.format("(shared=True)", number)) for number in (1, 2))

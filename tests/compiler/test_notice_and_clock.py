@@ -74,8 +74,8 @@ def test_the_first_compilation_of_a_process_is_a_warning_and_later_ones_are_info
     notice = CompilationNotice()
     with caplog.at_level(logging.INFO, "plb"):
         notice.tell("plb.search.chain.anneal", 102)
-        notice.tell("plb.work.mark", 1)
-        notice.tell("plb.work.sum", 30)
+        notice.tell("plb.planning.pending_work.mark", 1)
+        notice.tell("plb.planning.pending_work.sum", 30)
     first, *later = caplog.records
     assert {record.name for record in caplog.records} == {"plb"}
     assert first.levelno == logging.WARNING
@@ -83,8 +83,8 @@ def test_the_first_compilation_of_a_process_is_a_warning_and_later_ones_are_info
         assert words in first.getMessage()
     assert [record.levelno for record in later] == [logging.INFO] * 2
     assert [record.getMessage() for record in later] == [
-        "Compiling plb.work.mark, about 1 s",
-        "Compiling plb.work.sum, about 3 s",
+        "Compiling plb.planning.pending_work.mark, about 1 s",
+        "Compiling plb.planning.pending_work.sum, about 3 s",
     ]
 
 

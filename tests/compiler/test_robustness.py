@@ -76,14 +76,14 @@ def run_interrupted():
         raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, interrupt)
     alone(1)  # loads Numba, which cannot be interrupted
-    seconds, interrupts, result = 0.0005, 0, None
+    seconds, interrupts, result = 0.003, 0, None
     while result is None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             result = run()
         except KeyboardInterrupt:
             interrupts += 1
-            seconds *= 1.3
+            seconds *= 1.2
         signal.setitimer(signal.ITIMER_REAL, 0)
     return result, interrupts
 
@@ -311,6 +311,6 @@ def test_locks_are_those_of_keys(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(os, "open", lambda *arguments, original=os.open: opened.append(1) or original(*arguments))
     cache = KernelCache(Path(tmp_path))
-    with cache.alone("a" * 64), cache.alone("b" * 64):
+    with cache.alone("a", "a" * 64), cache.alone("b", "b" * 64):
         pass
     assert opened == [1]

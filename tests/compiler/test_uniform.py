@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.bench_cluster import bench_cluster
-from plb.arrays import Float
+from cluster.bench.clusters import bench_cluster
+from plb.array_types import Float
 from plb.compiler import Coming, Stream, kernel, pcg64, uniform
-from plb.constraints import ALL_RULES
-from plb.search.drawing import ROWS_IN_CACHE, Choice, draw_proposal
+from plb.model.rules import ALL_RULES
+from plb.search.move_generation import ROWS_IN_CACHE, Choice, draw_proposal
 from plb.testing import configuration_of
 from tests.engine.strategies import examples
 

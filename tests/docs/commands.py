@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from cluster.cli import app
+from cluster.cli.app import app
 from tests.docs.pages import ROOT, Block, is_command
 
 PLB = ("plb", ".venv/bin/plb")

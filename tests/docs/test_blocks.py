@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster.learning.config import TOP_LEVEL as OF_LEARNING
-from cluster.scenario_file import scenario_from
+from cluster.scenario.scenario_file import scenario_from
 from tests.docs.commands import Workspace
 from tests.docs.excerpts import missing
 from tests.docs.pages import ROOT, TEXT, Block, all_blocks, blocks_of, one_line, pages, source_of

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from cluster.capacity.answers import answer, figures
-from cluster.comparison import FIGURES
-from cluster.results_comparison import compare_results
+from cluster.results.directory_comparison import compare_results
+from cluster.results.policy_comparison import FIGURES
 from tests.cluster.capacity.made_up import point, question_of
 from tests.cluster.test_compare_command import summary_of, written
 from tests.docs.pages import ROOT

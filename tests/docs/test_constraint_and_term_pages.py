@@ -14,9 +14,9 @@ import attrs
 import pytest
 
 from plb import Metric, Node, Partition, PlbConfig, Replica, Service
-from plb.constraints import BUDGETS, Rule
-from plb.plan import Energy
-from plb.settings.fields import SETTING, Setting
+from plb.model.plan import Energy
+from plb.model.rules import BUDGETS, Rule
+from plb.model.setting_fields import SETTING, Setting
 from tests.docs.pages import ROOT
 from tests.docs.shown_changes import applied, headings_of, hunks_of, parameters_of, section_of
 

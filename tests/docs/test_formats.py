@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
+from cluster.cli.app import app
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "formats.md").read_text()

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import typer
 
-from cluster.cli import app
-from cluster.cli_studies import study_app
-from cluster.scenario import BUILT_IN_POLICIES
+from cluster.cli.app import app
+from cluster.cli.studies import study_app
+from cluster.scenario.scenario import BUILT_IN_POLICIES
 from plb.policies import KNOWN
-from plb.policies.interface import ANNEALING
 from plb.risk.estimators import Gaussian, MonteCarlo
 from plb.risk.peaks import Maximum
 from plb.risk.peaks.specs import KINDS
+from plb.settings.extensions import ANNEALING
 from tests.docs.pages import ROOT
 from tests.docs.shown_changes import section_of
 from workloads.readers import READERS

@@ -12,7 +12,7 @@ from cluster.learning.baselines import BASELINES, Fit
 from cluster.learning.config import JOB_KINDS, TRAINING_FIELDS, Evaluation, read_config
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.rewards import Penalties
-from cluster.scenario_file import read_scenario
+from cluster.scenario.scenario_file import read_scenario
 from plb.policies.learned import Learned
 from tests.docs.pages import ROOT
 

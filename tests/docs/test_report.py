@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cluster.energy_plots import plot_energy
+from cluster.plots.energy import plot_energy
 from cluster.report import decisions, moves, outages, quality
 from cluster.report.writing import SECTIONS
 from tests.docs.pages import ROOT

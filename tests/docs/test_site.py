@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 import plb
-from cluster.scenario_file import SECTIONS
-from cluster.tables import TABLES, columns_of
+from cluster.scenario.scenario_file import SECTIONS
+from cluster.simulation.run_tables import TABLES, columns_of
 from tests.docs.pages import ROOT
 
 

@@ -12,9 +12,9 @@ import pytest
 import plb.provisioning
 import plb.risk.gaussian
 import workloads.provisioning
-from cluster.scenario_file import read_scenario, scenario_from
+from cluster.scenario.scenario_file import read_scenario, scenario_from
 from plb import Metric
-from plb.configuration import Configuration
+from plb.extensions.configuration import Configuration
 from plb.policies import BUILT_IN
 from plb.policies.prv import PrvWorstFit
 from plb.provisioning.names import parse_algorithm

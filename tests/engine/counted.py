@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from plb.arrays import NOWHERE
+from plb.array_types import NOWHERE
+from plb.model.resolution import UNLIMITED
 from plb.policies.weighting import Weighting
-from plb.steps import UNLIMITED
 
 
 class Counted:

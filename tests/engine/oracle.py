@@ -16,9 +16,10 @@ import attrs
 import numpy as np
 
 from plb import MoveKind, Node, PlacementAndLoadBalancing, Plan, PlbConfig, Role
-from plb.arrays import NOWHERE, Problem
-from plb.configuration import Configuration
+from plb.array_types import NOWHERE
 from plb.energy.score import W_OVERLOAD
+from plb.extensions.configuration import Configuration
+from plb.state.arrays import Problem
 from plb.testing import CONSTRAINTS, Cluster
 
 # sums of a configuration

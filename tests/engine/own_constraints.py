@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plb import Role
-from plb.arrays import NOWHERE
+from plb.array_types import NOWHERE
 from plb.registry import register_constraint
 
 

@@ -13,12 +13,13 @@ import attrs
 import numpy as np
 
 from plb import Role
-from plb.arrays import NOWHERE, Problem
-from plb.configuration import Configuration, Proposal
-from plb.constraints import JOINING, NO_REFUSAL, Rule
+from plb.array_types import NOWHERE
 from plb.constraints.affinity import FREE, STRANDED
 from plb.constraints.domains import ANY, EVEN
 from plb.constraints.range import LARGEST_SUM
+from plb.extensions.configuration import Configuration, Proposal
+from plb.model.rules import JOINING, NO_REFUSAL, Rule
+from plb.state.arrays import Problem
 
 from .oracle import ring, sums_from_scratch
 

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, Replica, Role, Service
-from plb.arrays import NOWHERE
-from plb.configuration import Configuration, Proposal
-from plb.constraints import ALL_RULES, JOINING
+from plb.array_types import NOWHERE
+from plb.extensions.configuration import Configuration, Proposal
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
+from plb.model.rules import ALL_RULES, JOINING
 from plb.testing import Cluster, configuration_of
 
 METRICS = ("cpu", "memory")
@@ -25,7 +25,7 @@ enforced_rules = st.one_of(
     st.integers(0, ALL_RULES),
     st.integers(0, ALL_RULES).map(lambda rules: rules | JOINING),
 )
-"""Bit masks over `plb.constraints.Rule`, with and without the bit for joining a parent."""
+"""Bit masks over `plb.model.rules.Rule`, with and without the bit for joining a parent."""
 
 
 @st.composite

@@ -9,7 +9,7 @@ from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, R
 from plb.testing import Cluster
 
 if TYPE_CHECKING:
-    from plb.search.run import Run
+    from plb.planning.phases import Run
 
 CPU = Metric("cpu", step=1.0, violation_threshold=1.0)
 

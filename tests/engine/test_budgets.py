@@ -23,7 +23,7 @@ from plb import (
     Role,
     Service,
 )
-from plb.constraints import Rule
+from plb.model.rules import Rule
 from plb.search.budget import Budget
 from plb.testing import all_clusters, clusters
 

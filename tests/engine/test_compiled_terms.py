@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import CheckFailedError, InvalidValueError
-from plb.arrays import NOWHERE
+from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.constraints.compiled import CompiledConstraint
-from plb.energy.compiled import CompiledTerm
+from plb.extensions.compiled_constraints import CompiledConstraint
+from plb.extensions.compiled_terms import CompiledTerm
 from plb.registry import register_constraint, register_term
 from plb.testing import Invariant, busy_clusters, machine_of
 

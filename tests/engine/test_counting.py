@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Metric
-from plb.search.checks import compare_with_fresh
+from plb.evaluation.self_checks import compare_with_fresh
 from plb.testing import all_clusters, configuration_of, walks
 
 from .stories import add_instance, engine_with

@@ -23,11 +23,11 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.configuration import Proposal
-from plb.energy.terms import ExpectedFailovers
+from plb.extensions.admission import Admission
+from plb.extensions.built_in_terms import ExpectedFailovers
+from plb.extensions.configuration import Proposal
 from plb.registry import register_constraint
 from plb.risk import ObservedRisk
-from plb.risk.admission import Admission
 from plb.testing import configuration_of
 
 pytestmark = pytest.mark.kernels

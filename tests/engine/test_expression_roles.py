@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import InvalidValueError
-from plb.expressions import FaultDomainPolicy, parse_expression
+from plb.model.expressions import FaultDomainPolicy, parse_expression
 
 from .strategies import examples
 

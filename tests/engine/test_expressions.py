@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service
-from plb.expressions import parse_expression
+from plb.model.expressions import parse_expression
 
 from .strategies import examples
 

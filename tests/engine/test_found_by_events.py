@@ -19,9 +19,9 @@ from plb import (
     Role,
     Service,
 )
-from plb.configuration import Proposal
+from plb.extensions.configuration import Proposal
 from plb.model import ReplicaState
-from plb.search.ordering import executable_order
+from plb.search.move_order import executable_order
 from plb.testing import configuration_of
 
 

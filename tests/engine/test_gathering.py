@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.constraints import ALL_RULES
-from plb.gathering import emptiness_weights, packs, reserves, strategy_of, wanted_empty
+from plb.model.metric_settings import PlacementStrategy
+from plb.model.rules import ALL_RULES
+from plb.planning.rule_priorities import balancing_variants
 from plb.search.balancing import Variant, balance
 from plb.search.budget import Budget
-from plb.search.narrowing import narrowed
-from plb.search.priorities import balancing_variants
-from plb.settings.metric import PlacementStrategy
+from plb.search.candidate_filter import narrowed
+from plb.state.packing import emptiness_weights, packs, reserves, strategy_of, wanted_empty
 from plb.testing import all_clusters, configuration_of, walks
 
 from .stories import add_instance, engine_with, search_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.compiler import Stream
-from plb.search.guiding import draw_worth_moving, draw_worth_reaching, is_worth_swapping
+from plb.search.biased_sampling import draw_worth_moving, draw_worth_reaching, is_worth_swapping
 from plb.testing import Cluster, busy_clusters, configuration_of
 
 from .stories import stand
@@ -22,7 +22,7 @@ from .strategies import examples
 pytestmark = pytest.mark.kernels
 
 if TYPE_CHECKING:
-    from plb.arrays import Problem, Solution
+    from plb.state.arrays import Problem, Solution
 
 
 def side_of_mean(loads: np.ndarray, counted: np.ndarray, node: int) -> int:

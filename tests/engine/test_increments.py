@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import CheckFailedError, Metric
-from plb.arrays import SCRATCH, Solution
-from plb.configuration import Configuration, Proposal
-from plb.energy.fresh import fresh_solution
-from plb.energy.terms import TERMS
-from plb.search.checks import compare_with_fresh, what_counts
+from plb.energy.from_scratch import fresh_solution
+from plb.evaluation.self_checks import compare_with_fresh, what_counts
+from plb.extensions.built_in_terms import TERMS
+from plb.extensions.configuration import Configuration, Proposal
+from plb.state.arrays import SCRATCH, Solution
 from plb.testing import all_clusters, configuration_of, walks
 
 from .oracle import assert_sums_are_right, energy_by_hand

@@ -7,10 +7,10 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.arrays import SCRATCH
-from plb.configuration import Configuration
+from plb.evaluation.proposals import ACCEPTED, DRAWN, REACHED_MONTE_CARLO, REJECTED, SCORED, judge
+from plb.extensions.configuration import Configuration
 from plb.search.annealed import new_tally
-from plb.search.proposal import ACCEPTED, DRAWN, REACHED_MONTE_CARLO, REJECTED, SCORED, judge
+from plb.state.arrays import SCRATCH
 from plb.testing import all_clusters, clusters, configuration_of, walks
 
 from .strategies import examples

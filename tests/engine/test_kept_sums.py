@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.arrays import NOWHERE, Problem
-from plb.energy.peaks import KeptPeakSums, PeakSums, peak_sums
+from plb.array_types import NOWHERE
+from plb.energy.aggregates import KeptPeakSums, PeakSums, peak_sums
 from plb.energy.score import W_OVERLOAD
+from plb.evaluation.self_checks import compare_with_fresh
 from plb.risk import DemandHistory
-from plb.search.checks import compare_with_fresh
+from plb.state.arrays import Problem
 from plb.testing import all_clusters, clusters, configuration_of
 from plb.testing.cluster import Cluster
 

@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.arrays import NOWHERE, Int, Problem, Solution
-from plb.search.ordering import Step, executable_order
+from plb.array_types import NOWHERE, Int
+from plb.search.move_order import Step, executable_order
 from plb.search.result import _swapped
+from plb.state.arrays import Problem, Solution
 from plb.testing import all_clusters, configuration_of, walks
 
 from .strategies import examples

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.outlook import Outlook
 from plb.risk import DemandHistory, eligible_traces
+from plb.state.demand_forecast import Outlook
 from plb.testing import all_clusters, clusters
 
 from .oracle import placement_of

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.energy.overload import MOST, UNITS
-from plb.outcome import Idle
-from plb.plan import Phase
+from plb.model.move import Phase
+from plb.model.outcome import Idle
 from plb.risk import DemandHistory
 from plb.testing import clusters, configuration_of, walks
 

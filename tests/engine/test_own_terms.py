@@ -13,7 +13,7 @@ from plb import (
     UnknownNameError,
 )
 from plb.energy.score import TERM_NAMES
-from plb.registry import register_constraint, register_term
+from plb.registry import check_extensions, register_constraint, register_term
 
 from .own_constraints import OffLastNode
 from .stories import engine_with, four_nodes, places_of
@@ -141,9 +141,9 @@ def test_total_that_is_no_number_is_refused(total, monkeypatch):
 def test_unknown_names_are_refused_with_the_nearest():
     """A misspelt term or constraint, and weights and names of the wrong kind."""
     with pytest.raises(UnknownNameError, match="unknown energy term 'node_used'; did you mean 'nodes_used'"):
-        PlbConfig(metrics=[Metric("cpu")], own_terms={"node_used": 1.0})
+        check_extensions(PlbConfig(metrics=[Metric("cpu")], own_terms={"node_used": 1.0}))
     with pytest.raises(UnknownNameError, match="unknown constraint 'off_node'"):
-        PlbConfig(metrics=[Metric("cpu")], own_constraints=["off_node"])
+        check_extensions(PlbConfig(metrics=[Metric("cpu")], own_constraints=["off_node"]))
     with pytest.raises(InvalidValueError, match=r"own_terms\[nodes_used\] = -1"):
         PlbConfig(metrics=[Metric("cpu")], own_terms={"nodes_used": -1})
     with pytest.raises(InvalidValueError, match="a mapping of names"):

@@ -19,7 +19,7 @@ from plb import (
     Role,
     Service,
 )
-from plb.configuration import Proposal
+from plb.extensions.configuration import Proposal
 from plb.model import DeactivationIntent, DeactivationStatus
 from plb.policies.fits import BestFit, WorstFit
 from plb.policies.inner_product import InnerProduct

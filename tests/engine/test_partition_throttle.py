@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.config import PlbConfig
-from plb.scheduler import Action, Scheduler
+from plb.planning.scheduler import Action, Scheduler
+from plb.settings.config import PlbConfig
 
 from .stories import CPU, engine_with
 from .strategies import examples

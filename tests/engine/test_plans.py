@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, Phase, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.configuration import Configuration
-from plb.energy.fresh import fresh_solution
+from plb.energy.from_scratch import fresh_solution
+from plb.extensions.configuration import Configuration
 from plb.risk import DemandHistory
 from plb.search.breaches import remaining_breaches
 from plb.search.result import energy_of_solution

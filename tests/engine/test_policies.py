@@ -24,11 +24,11 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.configuration import Configuration, Proposal
-from plb.outcome import Idle
+from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.policies import smallest_first
+from plb.model.outcome import Idle
 from plb.policies import BUILT_IN
 from plb.policies.first_fit import FirstFit
-from plb.policies.interface import smallest_first
 from plb.policies.random import Random
 from plb.registry import own_policy, register_constraint, register_policy
 from plb.risk import MonteCarloRisk
@@ -536,7 +536,7 @@ def test_names_of_policies_are_checked(monkeypatch):
         name = "random"
 
     with pytest.raises(UnknownNameError, match="unknown placement policy 'first_fot'; did you mean 'first_fit'"):
-        PlbConfig(metrics=[Metric("cpu")], policy="first_fot")
+        PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy="first_fot"))
     with pytest.raises(InvalidValueError, match="policy = 3 is not allowed; expected the name of a placement policy"):
         PlbConfig(metrics=[Metric("cpu")], policy=3)
     with pytest.raises(ConflictError, match="LastFit has the name 'last_fit' already"):

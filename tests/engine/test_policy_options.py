@@ -19,7 +19,7 @@ from plb import (
 from plb.policies import BUILT_IN
 from plb.policies.prv import PrvWorstFit
 from plb.policies.weighting import Weighting
-from plb.registry import own_policy, register_policy
+from plb.registry import check_extensions, own_policy, register_policy
 
 BY_NAME = {policy.name: policy for policy in BUILT_IN}
 
@@ -58,7 +58,7 @@ def test_options_change_a_copy_of_the_policy():
 def test_option_that_is_none_is_refused(policy, options, error, words):
     """With the policy, the option and what is allowed, or the nearest right name."""
     with pytest.raises(error, match=words):
-        PlbConfig(metrics=[Metric("cpu")], policy=policy, policy_options=options)
+        check_extensions(PlbConfig(metrics=[Metric("cpu")], policy=policy, policy_options=options))
 
 
 @attrs.frozen
@@ -78,7 +78,7 @@ def test_policy_of_a_user_has_the_options_of_its_class():
     register_policy(Measured())
     assert own_policy("measured", {"most": 2}).most == 2
     with pytest.raises(InvalidValueError, match=r"policy_options = {'most': -1} .* policy measured takes"):
-        PlbConfig(metrics=[Metric("cpu")], policy="measured", policy_options={"most": -1})
+        check_extensions(PlbConfig(metrics=[Metric("cpu")], policy="measured", policy_options={"most": -1}))
 
 
 def test_options_cannot_be_changed_behind_the_settings():

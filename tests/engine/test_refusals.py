@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Node, Partition, Replica, Role, Service
-from plb.arrays import NOWHERE
-from plb.configuration import Configuration, Proposal
-from plb.constraints import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
+from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.range import LARGEST_SUM
+from plb.extensions.configuration import Configuration, Proposal
+from plb.model.rules import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
 from plb.search.breaches import find_breaches
+from plb.state.topology import LARGEST_THRESHOLD
 from plb.testing import configuration_of
-from plb.topology import LARGEST_THRESHOLD
 
 from .refusals_by_hand import arrivals, by_hand, departed
 from .ruled_clusters import enforced_rules, exchanges, visited_configurations

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, Replica, Role
-from plb.constraints import Rule
+from plb.evaluation.self_checks import compare_with_fresh
 from plb.model import ReplicaState
-from plb.search.checks import compare_with_fresh
+from plb.model.rules import Rule
 from plb.testing import all_clusters, busy_clusters, configuration_of, walks
 
 from .stories import add_instance, engine_with

@@ -30,10 +30,10 @@ from plb import (
     Service,
     UnknownNameError,
 )
+from plb.model.metric_settings import MetricSettings
+from plb.model.setting_fields import Setting, settings_of
 from plb.search.budget import EndReason
-from plb.settings.fields import Setting, settings_of
 from plb.settings.ignored import IGNORED, NOT_ACTED_ON
-from plb.settings.metric import MetricSettings
 from plb.settings.translation import by_original_name
 from tests.engine.strategies import examples
 

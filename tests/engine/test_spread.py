@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.configuration import Configuration
+from plb.extensions.configuration import Configuration
 from plb.testing import Cluster, all_clusters, configuration_of, walks
 
 from .strategies import examples

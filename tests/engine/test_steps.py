@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.steps import LARGEST_VALUE, STEPS_OF_LARGEST, UNLIMITED, MetricSteps, default_step
+from plb.model.resolution import LARGEST_VALUE, STEPS_OF_LARGEST, UNLIMITED, MetricSteps, default_step
 
 from .strategies import examples
 

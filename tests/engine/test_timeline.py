@@ -12,11 +12,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.arrays import NOWHERE, VIOLATIONS
-from plb.configuration import Configuration, Proposal
-from plb.energy.terms import ExpectedFailovers
+from plb.array_types import NOWHERE
+from plb.extensions.built_in_terms import ExpectedFailovers
+from plb.extensions.configuration import Configuration, Proposal
 from plb.risk import DemandHistory, repetitions_in_violation_timeline
 from plb.risk.monte_carlo import curves_in_steps
+from plb.state.arrays import VIOLATIONS
 from plb.testing import configuration_of, walks
 from plb.testing.cluster import Cluster
 from plb.testing.clusters import settings_of_engines

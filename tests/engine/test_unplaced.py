@@ -18,8 +18,8 @@ from plb import (
     Service,
     Unplaced,
 )
+from plb.model.unplaced import OutOfService, Taken
 from plb.testing import all_clusters
-from plb.unplaced import OutOfService, Taken
 
 from .oracle import after_plan, first_rule_failed, hard_kinds, placement_of
 from .strategies import examples

@@ -18,7 +18,7 @@ from plb import (
     Service,
 )
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
-from plb.plan import Phase
+from plb.model.move import Phase
 
 from .stories import engine_on, stand
 

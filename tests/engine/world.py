@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from plb import Metric, Move, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
-from plb.arrays import MOVEMENT
-from plb.energy.fresh import fresh_solution
+from plb.energy.from_scratch import fresh_solution
 from plb.errors import PlbError
+from plb.evaluation.self_checks import compare_with_fresh
 from plb.model import ReplicaState, UpgradeMark
-from plb.plan import Energy
-from plb.problem import start_solution
+from plb.model.plan import Energy
+from plb.planning.pending_work import WorkToPlace
+from plb.planning.problem import start_solution
 from plb.risk import DemandHistory
-from plb.search.checks import compare_with_fresh
 from plb.search.result import energy_of_solution
-from plb.work import WorkToPlace
+from plb.state.arrays import MOVEMENT
 
 from .rules import Said, Seat, breaches, lets_go, limit_of, node_loads, receives, suits
 

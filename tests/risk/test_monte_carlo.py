@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.model import Role
+from plb.model.resolution import UNLIMITED
 from plb.risk import (
     DemandHistory,
     Evaluation,
@@ -26,7 +27,6 @@ from plb.risk import (
 )
 from plb.risk.monte_carlo import curves_in_steps, departures
 from plb.risk.thresholds import thresholds_in_steps
-from plb.steps import UNLIMITED
 
 from .strategies import METRICS, NO_DEADLINE, histories, outlooks, random_history
 from .test_eligibility import plain_eligible

@@ -14,7 +14,7 @@ from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import Episode
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.sequence import Job, JobSequence
-from cluster.scenario_file import scenario_from
+from cluster.scenario.scenario_file import scenario_from
 from plb.errors import ConflictError, InvalidValueError
 
 

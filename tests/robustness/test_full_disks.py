@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cluster.results import ResultsFolder
-from cluster.results_reading import read_results
-from cluster.sweep import Journal, Outcome
+from cluster.results.reading import read_results
+from cluster.results.writing import ResultsFolder
+from cluster.runs.sweep import Journal, Outcome
 from tests.command_line import plb
 from tests.robustness.commands import BY_NAME
 from tests.robustness.conftest import Disk
@@ -78,7 +78,7 @@ def test_results_that_do_not_fit_leave_nothing_half_written(
 ):
     """The message names the file; there is no part of it."""
     small, command = disk("size=256k"), BY_NAME[name]
-    monkeypatch.setattr("cluster.results.LEAST_ROOM", 0)
+    monkeypatch.setattr("cluster.results.writing.LEAST_ROOM", 0)
     (small / "out").mkdir()
     fill(small)
     run = command.run(inputs, small / "out") if not frees else plb(*command.arguments(inputs, small / "out"))

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cluster.errors import ScenarioError
-from cluster.scenario_file import read_scenario
+from cluster.scenario.scenario_file import read_scenario
 from tests.command_line import plb
 from tests.robustness import mutations as damaged
 from tests.robustness.commands import POLICY, SAMPLES, SCENARIO

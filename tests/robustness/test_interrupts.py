@@ -16,8 +16,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cluster.results_reading import read_results
-from cluster.tables import TABLES
+from cluster.results.reading import read_results
+from cluster.simulation.run_tables import TABLES
 from tests.command_line import plb
 from tests.robustness.commands import BY_NAME, POLICY
 
@@ -54,13 +54,13 @@ def assert_in_a_sentence(run: Any) -> None:
 @pytest.mark.parametrize(
     ("place", "call", "runs", "plots"),
     [
-        ("cluster.experiment:prepare", 1, None, False),
-        ("cluster.simulation:make_engine", 1, 0, False),
-        ("cluster.simulation:Simulation._admit", 3, 1, False),
-        ("cluster.simulation:Simulation._meter", 1, 1, True),
-        ("cluster.simulation:Simulation._meter", 3, 1, True),
-        ("cluster.simulation:Simulation._meter", 9, 2, True),
-        ("cluster.results:write_parquet", 2, 0, False),
+        ("cluster.runs.experiment:prepare", 1, None, False),
+        ("cluster.simulation.simulation:make_engine", 1, 0, False),
+        ("cluster.simulation.simulation:Simulation._admit", 3, 1, False),
+        ("cluster.simulation.simulation:Simulation._meter", 1, 1, True),
+        ("cluster.simulation.simulation:Simulation._meter", 3, 1, True),
+        ("cluster.simulation.simulation:Simulation._meter", 9, 2, True),
+        ("cluster.results.writing:write_parquet", 2, 0, False),
     ],
     ids=["preparing", "making an engine", "first tenants", "first metering", "later", "second policy", "writing"],
 )
@@ -121,9 +121,9 @@ def test_evaluation_and_timing_leave_nothing(inputs: Path, tmp_path: Path, monke
     given = inputs / "learning.toml"
     assert_in_a_sentence(plb("learn", "evaluate", given, "--policy", POLICY, "--out", tmp_path / "out", "--jobs", 1))
     assert not (tmp_path / "out").exists()
-    interrupt(monkeypatch, "cluster.warmup_engines:_tiny_engine")
+    interrupt(monkeypatch, "cluster.warmup.engines:_tiny_engine")
     assert_in_a_sentence(plb("warmup", "--jobs", 1, "--json", tmp_path / "seconds.json"))
-    interrupt(monkeypatch, "cluster.bench:bench_engine")
+    interrupt(monkeypatch, "cluster.bench.engine:bench_engine")
     assert_in_a_sentence(plb("bench", "engine", "--quick", "--json", tmp_path / "speed.json"))
     assert not list(tmp_path.iterdir())
 
@@ -132,7 +132,7 @@ def test_studies_leave_the_tables_of_what_is_finished(inputs: Path, tmp_path: Pa
     """They say that they are not complete, and the same command goes on from there."""
     study = BY_NAME["study"]
     with monkeypatch.context() as patched:
-        interrupt(patched, "cluster.simulation:Simulation._meter", 9)
+        interrupt(patched, "cluster.simulation.simulation:Simulation._meter", 9)
         run = study.run(inputs, tmp_path / "out")
     assert_in_a_sentence(run)
     assert "the same command goes on from there" in run.stderr
@@ -149,7 +149,7 @@ def test_studies_leave_the_tables_of_what_is_finished(inputs: Path, tmp_path: Pa
 
 def started(*arguments: Any) -> subprocess.Popen[str]:
     """Start the command line in a process and a session of its own."""
-    command = [sys.executable, "-c", "from cluster.start import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from cluster.cli.start import main; main()", *map(str, arguments)]
     return subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -173,7 +173,7 @@ def test_the_script_says_so_while_it_is_being_loaded(inputs: Path, tmp_path: Pat
     program = """
 import os, signal, threading
 threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
-from cluster.start import main
+from cluster.cli.start import main
 main()
 """
     command = [sys.executable, "-c", program, "simulate", str(inputs / "scenario.toml"), "--out", str(tmp_path / "out")]

@@ -10,8 +10,8 @@ from typing import Any
 
 from plb import Metric, Node, Partition, Replica, Role, Service
 from plb.errors import InvalidValueError
-from plb.expressions import parse_expression
 from plb.model import ReplicaState
+from plb.model.expressions import parse_expression
 from tests.service_fabric.scenario import Scenario, Step
 
 METRICS_OF_SERVICE_WITHOUT = {"PrimaryCount": 1.0, "ReplicaCount": 0.3, "Count": 0.1}

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Node
-from plb.arrays import Problem
 from plb.risk import DemandHistory, MonteCarloRisk
+from plb.state.arrays import Problem
 from plb.testing import Invariant, configuration_of, counterexample, machine_of, small_clusters, verify
 from plb.testing.relabelling import (
     NODE_AXIS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plb.energy.terms import TERMS
+from plb.extensions.built_in_terms import TERMS
 from plb.testing import Invariant, counterexample, machine_of
 
 from . import planted

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.errors import InvalidValueError
 from plb.provisioning import Affinity, Instance
 from plb.provisioning.affinity import ANY_NUMBER

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.provisioning import Affinity, Instance, NodeType, whole_units
 from plb.validation import check_items, check_number

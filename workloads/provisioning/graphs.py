@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.provisioning import Affinity
 from plb.validation import check_count, check_member, check_number
 

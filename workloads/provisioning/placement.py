@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.provisioning import Instance, ProvisioningPlan, lower_bound
 from workloads.checks import Checker
 from workloads.provisioning.building import user_nodes

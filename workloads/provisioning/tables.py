@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.errors import InvalidValueError
 from workloads.checks import Checker
 from workloads.readers.chunks import ROW

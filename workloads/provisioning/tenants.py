@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Int32
+from plb.array_types import Int32
 from plb.model import Role
 from plb.provisioning import ProvisioningPlan
 from plb.risk.demand import DemandHistory

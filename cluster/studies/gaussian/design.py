@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.scenario import MOST_REPEATS
+from cluster.runs.sweep import Task
+from cluster.scenario.scenario import MOST_REPEATS
 from cluster.studies.design import MOST_SAMPLES, digest
-from cluster.sweep import Task
 from plb import PlbError
 from plb.risk.gaussian import GPA, OVERLOADS, PAPER_TESTS, Cantelli, Fit, FitTest, MeanTimes
 from plb.validation import check_count, check_number

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from cluster.plots import COLOURS, save_figure
+from cluster.plots.base import COLOURS, save_figure
 from cluster.studies.gaussian.design import BY_CAPACITY, CANTELLI, GPAS, MEANS
 from cluster.studies.gaussian.figures import (
     REQUESTED,

@@ -9,10 +9,10 @@ from typing import Any
 
 import attrs
 
-from cluster.digests import digest_of_files
-from cluster.scenario import MOST_REPEATS
+from cluster.runs.sweep import Task
+from cluster.scenario.digests import digest_of_files
+from cluster.scenario.scenario import MOST_REPEATS
 from cluster.studies.design import digest
-from cluster.sweep import Task
 from plb import PlbError
 from plb.provisioning import AUTO, Rules
 from plb.validation import check_count, check_number

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import polars as pl
 
-from cluster.intervals import half_width
+from cluster.results.intervals import half_width
 from cluster.studies.carrying_out import Row
 from cluster.studies.figures import Ratio, figures_of
 from cluster.studies.provisioning.design import Arm, Figure, Group, arms, rules_of

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cluster.studies.provisioning.design import Arm, Figure, Group, arms
-from cluster.warmup import warm_up_provisioning
+from cluster.warmup.warmup import warm_up_provisioning
 from plb import PlbError
 from plb.compiler import working_time
 from plb.provisioning import AUTO, Instance, lower_bound, provision

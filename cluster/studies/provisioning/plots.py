@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.plots import COLOURS, save_figure
+from cluster.plots.base import COLOURS, save_figure
 from cluster.studies.provisioning.design import OF_CURVES, OF_DENSITIES, Arm, Figure, arms, rules_of
 from cluster.studies.provisioning.figures import GroupMeans, Mean, average
 from cluster.studies.provisioning.published import PublishedMeans

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Float
+from plb.array_types import Float
 from plb.errors import ConflictError, InvalidValueError
 
 Array = npt.NDArray[Any]

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import attrs
 import numpy as np
 
-from plb.arrays import Float
+from plb.array_types import Float
 from plb.errors import ConflictError
 from plb.risk.gaussian.observation import TaskStatistics
 from plb.validation import check_number

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Bool, Float
+from plb.array_types import Bool, Float
 from plb.risk.gaussian.arrays import check_amounts, check_capacity
 from plb.risk.gaussian.fit_tests import FitTest
 from plb.validation import check_kind, check_member

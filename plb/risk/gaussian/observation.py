@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.errors import ConflictError
 from plb.read_only import ReadOnlyMapping
 from plb.risk.gaussian.arrays import check_by_task, check_realisations

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Bool, Int
+from plb.array_types import Bool, Int
 from plb.risk.gaussian.arrays import check_capacity
 from plb.risk.gaussian.fit_tests import Demands, FitTest
 from plb.risk.gaussian.machines import Fit, Machines

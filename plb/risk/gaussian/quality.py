@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Bool, Float
+from plb.array_types import Bool, Float
 from plb.errors import ConflictError
 from plb.risk.gaussian.arrays import check_by_task, check_capacity, check_realisations
 from plb.risk.gaussian.packing import Packing, tasks_by_machine

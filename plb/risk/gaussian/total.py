@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Float
+from plb.array_types import Float
 from plb.errors import ConflictError, InvalidValueError
 from plb.risk.gaussian.arrays import check_amounts, check_realisations
 from plb.validation import check_number

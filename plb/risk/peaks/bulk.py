@@ -9,7 +9,7 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.risk.peaks.predictors import (
     BorgDefault,
     Form,

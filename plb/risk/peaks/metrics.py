@@ -9,7 +9,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from plb.arrays import Bool, Float, Int
+from plb.array_types import Bool, Float, Int
 
 TOLERANCE = 1e-9
 """Share of the oracle by which a prediction must miss it."""

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 
 LEAST_ROOM = 16
 """Tasks for which there is room from the beginning."""

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.validation import check_count
 

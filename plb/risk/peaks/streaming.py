@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from plb.arrays import Float
+from plb.array_types import Float
 from plb.errors import ConflictError, InvalidValueError
 from plb.risk.peaks.predictors import BorgDefault, Form, Maximum, NSigma, Predictor, RcLike, Windowed, least_seen
 from plb.risk.peaks.recent import RecentSamples

@@ -8,7 +8,7 @@ by the same kernels in the same order. Shapes: N samples, S steps; `bounds` (S +
 
 from __future__ import annotations
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.compiler import kernel
 from plb.risk.peaks.windows import (
     interpolated,

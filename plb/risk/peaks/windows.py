@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from plb.arrays import Float, Int
+from plb.array_types import Float, Int
 from plb.compiler import kernel
 from plb.risk.peaks.predictors import MachinePercentile, NSigma
 

@@ -16,8 +16,8 @@ from cluster.capacity.points import point_of
 from cluster.capacity.question import Searched, ask
 from cluster.capacity.report import sentence
 from cluster.errors import ScenarioError
-from cluster.hardware import MOST_NODES
-from cluster.scenario_file import scenario_from
+from cluster.scenario.cluster_section import MOST_NODES
+from cluster.scenario.scenario_file import scenario_from
 from plb import InvalidValueError
 from tests.cluster.capacity.made_up import point, question_of, totals
 from tests.cluster.tiny import small_region

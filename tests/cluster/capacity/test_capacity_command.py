@@ -16,9 +16,9 @@ from cluster.capacity.evaluation import Subject, run_at, tenants_at
 from cluster.capacity.question import Searched, ask
 from cluster.capacity.running import CapacitySearch
 from cluster.errors import DensityError
-from cluster.pools import read_source
-from cluster.scenario_file import scenario_from
-from cluster.tenants import make_tenants
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.pools import read_source
+from cluster.simulation.tenants import make_tenants
 from plb import PlbError
 from tests.cluster.capacity.made_up import Counting
 from tests.cluster.small_runs import SMALL

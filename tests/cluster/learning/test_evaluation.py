@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cluster.intervals import Interval
 from cluster.learning.baselines import BASELINES, play
 from cluster.learning.config import Evaluation as EvaluationSettings
 from cluster.learning.config import LearningConfig
@@ -17,7 +16,8 @@ from cluster.learning.episode import Episode
 from cluster.learning.evaluation import LEARNED, EvaluationResult, evaluate, play_task
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.sources import RegionSource, SourceOf
-from cluster.streams import stream_seed
+from cluster.results.intervals import Interval
+from cluster.simulation.streams import stream_seed
 from plb.errors import InvalidValueError
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
+from cluster.cli.app import app
 from cluster.errors import ScenarioError
-from cluster.scenario_file import read_scenario
+from cluster.scenario.scenario_file import read_scenario
 
 TRAINED = Path(__file__).parents[3] / "examples" / "learning" / "tenants.pt"
 SCENARIO = """

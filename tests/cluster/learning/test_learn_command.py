@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from cluster.intervals import Interval
 from cluster.learning.config import LearningConfig, read_config
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.tables import cell
 from cluster.learning.training import stages
 from cluster.learning.training import train as train_policy
+from cluster.results.intervals import Interval
 from tests.command_line import plb
 
 pytest.importorskip("torch")

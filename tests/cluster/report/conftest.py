@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster.report.writing import report_page
-from cluster.results_reading import read_results
+from cluster.results.reading import read_results
 from tests.cluster.report.pages import Page, results_of
 from tests.cluster.tiny import small_region
 

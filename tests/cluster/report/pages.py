@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from cluster.experiment import prepare
-from cluster.results import ResultsFolder
-from cluster.scenario_file import scenario_from
+from cluster.results.writing import ResultsFolder
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
 
 HEADINGS = [
     "Comparison of the policies",

@@ -12,7 +12,7 @@ import pytest
 
 from cluster.report import moves as listed
 from cluster.report.writing import report_page
-from cluster.results_reading import read_results
+from cluster.results.reading import read_results
 from tests.cluster.report.pages import Page, number
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from cluster.errors import ResultsError
 from cluster.report.writing import report_page
-from cluster.results_comparison import compare_results
-from cluster.results_reading import read_results
-from cluster.simulation import Simulation
-from cluster.tables import TABLES
+from cluster.results.directory_comparison import compare_results
+from cluster.results.reading import read_results
+from cluster.simulation.run_tables import TABLES
+from cluster.simulation.simulation import Simulation
 from tests.cluster.report.pages import HEADINGS, Page, results_of, rewritten
 from tests.cluster.tiny import small_region
 

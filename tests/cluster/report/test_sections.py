@@ -17,8 +17,8 @@ from cluster.report.blocks import Table
 from cluster.report.decisions import refusals_section
 from cluster.report.material import Material
 from cluster.report.writing import report_page
-from cluster.results_reading import read_results
-from cluster.tables import columns_of
+from cluster.results.reading import read_results
+from cluster.simulation.run_tables import columns_of
 from tests.cluster.report.pages import HEADINGS, Page, number
 
 

@@ -1,0 +1,45 @@
+"""How long a placement policy takes to decide where one replica goes."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from cluster.bench.timing import fastest
+from plb.engine import PlacementAndLoadBalancing
+from plb.extensions.configuration import Configuration
+from plb.extensions.policies import PlacementPolicy, PreparedPolicy, RepackingPolicy
+from plb.model import Partition
+from plb.policies import BUILT_IN
+from plb.testing import configuration_of
+
+DECISIONS = 20
+"""Decisions in one run, as a single one is too short to be timed."""
+
+
+def decision_seconds(engine: PlacementAndLoadBalancing, service: str) -> dict[str, float]:
+    """Return by policy the seconds from a waiting replica of a service to its node, rules included."""
+    name = "newcomer"
+    engine.update_partition(Partition(name, service=service))
+    row = engine.replicas(name)[0].index
+    configuration = configuration_of(engine)
+    found = {policy.name: seconds_of(policy, configuration, row) for policy in BUILT_IN}
+    engine.remove_partition(name)
+    return found
+
+
+def seconds_of(policy: PlacementPolicy, configuration: Configuration, row: int) -> float:
+    """Return the seconds that one decision takes; moves of others that a policy wants first are not made."""
+    policy = copy.deepcopy(policy)
+    if isinstance(policy, PreparedPolicy):
+        policy.begin(configuration, np.random.default_rng(0))
+
+    def decide() -> None:
+        for _ in range(DECISIONS):
+            if isinstance(policy, RepackingPolicy):
+                policy.make_room(configuration, row)
+            policy.choose(configuration, row, configuration.nodes_for(row))
+
+    decide()
+    return fastest(decide) / DECISIONS

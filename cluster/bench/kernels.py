@@ -1,0 +1,105 @@
+"""What `plb bench engine` times: loops that draw and judge proposals and take none, and one of bare arithmetic."""
+
+from __future__ import annotations
+
+import math
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Stream, kernel, uniform
+from plb.energy.failovers import violations_left
+from plb.energy.score import energy_of
+from plb.evaluation.delta import (
+    fragmentation_of_proposal,
+    imbalance_of_proposal,
+    movement_after,
+    present_energy,
+    violations_at_target,
+)
+from plb.evaluation.proposals import judge_in_place, refusal_in_place
+from plb.model.rules import NO_REFUSAL
+from plb.search.move_generation import Choice, draw_proposal
+from plb.state.arrays import Problem, Solution
+
+
+@kernel(inline=True)
+def _draw_allowed(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
+    """Draw a proposal; its row is NOWHERE if the draw came to nothing or a rule refuses it."""
+    row, target, partner = draw_proposal(problem, solution, choice, rng)
+    if row == NOWHERE or target == solution.node[row]:
+        return NOWHERE, target, partner
+    if refusal_in_place(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
+        return NOWHERE, target, partner
+    return row, target, partner
+
+
+@kernel
+def score_only(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    temperature: float,
+    rng: Stream,
+    proposals: int,
+    tally: Int,
+) -> int:
+    """Draw and judge proposals against the present state, and take none; return how many would have been taken."""
+    energy = present_energy(problem, solution)
+    accepted = 0
+    for _ in range(proposals):
+        row, target, partner = _draw_allowed(problem, solution, choice, rng)
+        if row == NOWHERE:
+            continue
+        highest = energy - temperature * math.log(1.0 - uniform(rng))
+        accepted += judge_in_place(problem, solution, highest, row, target, partner, tally) < math.inf
+    return accepted
+
+
+@kernel
+def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Stream, proposals: int) -> int:
+    """Draw proposals and evaluate all repetitions of both nodes of those that pass; return how many did."""
+    scored = 0
+    lowest = math.inf
+    for _ in range(proposals):
+        row, target, partner = _draw_allowed(problem, solution, choice, rng)
+        if row == NOWHERE:
+            continue
+        here = solution.node[row]
+        violations = solution.counts[0] - solution.violating[here] - solution.violating[target]
+        violations += violations_left(
+            solution.aggregate[here], solution.ceiling[here], problem.threshold[here], problem.peak[row], solution.hit
+        )
+        violations += violations_at_target(problem, solution, row, target, partner)
+        after = energy_of(
+            problem.weights,
+            movement_after(problem, solution, row, target, partner),
+            imbalance_of_proposal(problem, solution, row, target, partner),
+            fragmentation_of_proposal(problem, solution, row, target, partner),
+            violations,
+            0,
+        )
+        lowest = min(lowest, after)
+        scored += 1
+    return scored if lowest < math.inf else 0
+
+
+@kernel
+def arithmetic(problem: Problem, solution: Solution, rows: Int, sources: Int, targets: Int) -> int:
+    """Do the 2·R·K adds and compares of moves drawn beforehand, for three metrics; return the violations."""
+    hits = 0
+    aggregate, peak = solution.aggregate, problem.peak
+    for index in range(rows.shape[0]):
+        row, source, target = rows[index], sources[index], targets[index]
+        cpu, memory, disk = problem.threshold[target, 0], problem.threshold[target, 1], problem.threshold[target, 2]
+        for k in range(aggregate.shape[2]):
+            at_source = (
+                (aggregate[source, 0, k] - peak[row, 0, k] >= cpu)
+                | (aggregate[source, 1, k] - peak[row, 1, k] >= memory)
+                | (aggregate[source, 2, k] - peak[row, 2, k] >= disk)
+            )
+            at_target = (
+                (aggregate[target, 0, k] + peak[row, 0, k] >= cpu)
+                | (aggregate[target, 1, k] + peak[row, 1, k] >= memory)
+                | (aggregate[target, 2, k] + peak[row, 2, k] >= disk)
+            )
+            hits += int(at_source) + int(at_target)
+    return hits

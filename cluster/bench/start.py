@@ -1,0 +1,189 @@
+"""How long new processes take until they plan: `plb bench start`.
+
+Each figure comes from processes of its own. What nothing disturbs is the fastest of several; what compiles is measured
+once, into a cache directory of its own that is empty.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from cluster.runs.processes import cores
+from plb.compiler.cache import SUFFIX
+from plb.errors import PlbError
+
+RUNS = 5
+"""Processes for a figure that is the fastest of several."""
+IMPORT = """
+import time
+begun = time.perf_counter()
+import plb
+print(time.perf_counter() - begun)
+"""
+CLUSTER = """
+engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("memory")]), seed=7)
+for index in range(4):
+    engine.update_node(Node(f"n{index}", capacities={"memory": 64}))
+engine.update_service(Service("orders", default_load={Role.PRIMARY: {"memory": 8}}))
+partitions = [f"orders/{index}" for index in range(12)]
+for partition in partitions:
+    engine.update_partition(Partition(partition, service="orders"))
+replicas = [engine.replicas(partition)[0].index for partition in partitions]
+"""
+"""That of examples/embedding.py."""
+FIRST_PLAN = f"""
+import time
+begun = time.perf_counter()
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Role, Service
+{CLUSTER}
+engine.report_loads(replicas, [[8]] * len(replicas))
+assert len(engine.refresh(0.0).moves) == len(replicas)
+print(time.perf_counter() - begun)
+"""
+WARMUP = """
+import sys
+from cluster.cli.start import main
+sys.argv = ["plb", "warmup"]
+main()
+"""
+
+
+@attrs.frozen
+class Timed:
+    """Seconds of a process.
+
+    Parameters
+    ----------
+    seconds
+        What the process says.
+    process_seconds
+        From its start to its exit.
+    """
+
+    seconds: float
+    process_seconds: float
+
+
+@attrs.frozen
+class StartFigures:
+    """What `plb bench start` reports.
+
+    Parameters
+    ----------
+    imported
+        `import plb`.
+    warm, cold
+        From `import plb` to the first plan of examples/embedding.py, with compiled kernels and without any.
+    cold_kernels
+        Kernels that were compiled for the cold one.
+    warmup_seconds
+        `plb warmup` from its start to its exit, where nothing is compiled.
+    warmup_kernels
+        Kernels that it compiled.
+    """
+
+    imported: Timed
+    warm: Timed
+    cold: Timed
+    cold_kernels: int
+    warmup_seconds: float
+    warmup_kernels: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures by name, with the cores that the warm-up had."""
+        return {
+            "import_seconds": self.imported.seconds,
+            "import_process_seconds": self.imported.process_seconds,
+            "warm_first_plan_seconds": self.warm.seconds,
+            "warm_first_plan_process_seconds": self.warm.process_seconds,
+            "cold_first_plan_seconds": self.cold.seconds,
+            "cold_first_plan_process_seconds": self.cold.process_seconds,
+            "cold_kernels": self.cold_kernels,
+            "warmup_seconds": self.warmup_seconds,
+            "warmup_kernels": self.warmup_kernels,
+            "cores": cores(),
+        }
+
+
+def bench_start(report: Callable[[str], None] = lambda _step: None) -> StartFigures:
+    """Measure how long new processes take.
+
+    Parameters
+    ----------
+    report
+        Called with the name of each step before it begins.
+
+    Raises
+    ------
+    PlbError
+        If a process fails.
+    """
+    report("import")
+    imported = _fastest(IMPORT)
+    report("first plan with compiled kernels")
+    warm = warm_first_plan()
+    report("first plan that compiles its kernels")
+    cold, cold_kernels = cold_first_plan()
+    report("plb warmup")
+    return StartFigures(imported, warm, cold, cold_kernels, *_cold_warmup())
+
+
+def warm_first_plan() -> Timed:
+    """Return how long a new process takes from `import plb` to its first plan, once the kernels are compiled."""
+    _timed(FIRST_PLAN)
+    return _fastest(FIRST_PLAN)
+
+
+def cold_first_plan() -> tuple[Timed, int]:
+    """Return the same where nothing is compiled, and how many kernels the process compiled."""
+    with tempfile.TemporaryDirectory() as cache:
+        return _timed(FIRST_PLAN, cache), _kernels_in(cache)
+
+
+def _cold_warmup() -> tuple[float, int]:
+    """Return the seconds of `plb warmup` where nothing is compiled, and how many kernels it compiled."""
+    with tempfile.TemporaryDirectory() as cache:
+        return _run(WARMUP, cache)[1], _kernels_in(cache)
+
+
+def _kernels_in(cache: str) -> int:
+    return len(list(Path(cache).glob(f"*{SUFFIX}")))
+
+
+def _fastest(program: str) -> Timed:
+    runs = [_timed(program) for _ in range(RUNS)]
+    return Timed(min(run.seconds for run in runs), min(run.process_seconds for run in runs))
+
+
+def _timed(program: str, cache: str | None = None) -> Timed:
+    """Return the seconds of a program that prints its own."""
+    printed, seconds = _run(program, cache)
+    return Timed(float(printed), seconds)
+
+
+def _run(program: str, cache: str | None) -> tuple[str, float]:
+    """Return what a program prints in a new process, and the seconds from its start to its exit.
+
+    Parameters
+    ----------
+    cache
+        Cache directory of its kernels; None: that of this process.
+    """
+    environment = dict(os.environ) if cache is None else {**os.environ, "PLB_CACHE_DIR": cache}
+    command = [sys.executable, "-c", program]
+    begun = time.perf_counter()
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    seconds = time.perf_counter() - begun
+    if run.returncode:
+        told = run.stderr.strip().splitlines() or [f"exit code {run.returncode}"]
+        raise PlbError(f"bench start: a process failed: {told[-1]}")
+    return run.stdout, seconds

@@ -1,0 +1,68 @@
+"""The command line, ``plb``. Commands import what they need when they run: ``plb --help`` answers at once."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated
+
+import typer
+
+from cluster.cli.bench import bench_app
+from cluster.cli.capacity import capacity_command
+from cluster.cli.compare import compare_command
+from cluster.cli.explain import explain_command
+from cluster.cli.learn import learn_app
+from cluster.cli.predict import predict_command
+from cluster.cli.provision import provision_command
+from cluster.cli.replan import replan_command
+from cluster.cli.report import report_command
+from cluster.cli.simulate import simulate_command
+from cluster.cli.studies import study_app
+from cluster.cli.traces import traces_app
+from cluster.cli.warmup import warmup_command
+
+app = typer.Typer(
+    name="plb",
+    help="Placement and load balancing for over-subscribed clusters: simulate, report, explain, compare, plan nodes, "
+    "predict peaks, learn to place, check traces, repeat studies, time it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("simulate")(simulate_command)
+app.command("report")(report_command)
+app.command("explain")(explain_command)
+app.command("compare")(compare_command)
+app.command("capacity")(capacity_command)
+app.command("predict")(predict_command)
+app.command("provision")(provision_command)
+app.command("replan")(replan_command)
+app.command("warmup")(warmup_command)
+app.add_typer(learn_app, name="learn")
+app.add_typer(study_app, name="study")
+app.add_typer(traces_app, name="traces")
+app.add_typer(bench_app, name="bench")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"plb {version('plb')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. SIGTERM, with which systems end programs, does what Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    app()

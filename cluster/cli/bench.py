@@ -1,0 +1,67 @@
+"""``plb bench``: how fast the engine is on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cluster.cli.options import Json
+from cluster.console.output import clear_errors, output
+
+bench_app = typer.Typer(help="Measure the speed of the engine.", no_args_is_help=True)
+
+
+@bench_app.callback()
+def _group() -> None:
+    pass
+
+
+@bench_app.command("engine")
+@clear_errors
+def engine_command(
+    nodes: Annotated[
+        list[int] | None,
+        typer.Option(help="Number of nodes, may be repeated; 40, 400, 4000 and 10000 by default.", min=12),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option(help="Forty nodes only, no search of ten seconds, and nothing compiled.")
+    ] = False,
+    json: Json = None,
+) -> None:
+    """Print scored configurations a second by size, beside a loop that does only the arithmetic.
+
+    All sizes take some minutes and 2 GB.
+    """
+    from cluster.bench.engine import QUALITY_SECONDS, SIZES, bench_engine
+    from cluster.bench.tables import table_of
+    from cluster.results.writing import check_file, stamped, write_json
+
+    check_file(json)
+    sizes = tuple(nodes) if nodes else SIZES[:1] if quick else SIZES
+    seconds = QUALITY_SECONDS[:-1] if quick else QUALITY_SECONDS
+    with output().status("") as status:
+        figures = bench_engine(sizes, seconds=seconds, cold=not quick, report=status.update)
+    output().print(table_of(figures))
+    if json is not None:
+        configuration = {"sizes": list(sizes), "seconds": list(seconds)}
+        write_json(json, stamped(figures.as_json(), configuration, 0))
+
+
+@bench_app.command("start")
+@clear_errors
+def start_command(json: Json = None) -> None:
+    """Print how long new processes take: to import plb, to a first plan with and without compiled kernels, to warm up.
+
+    Takes a minute or two, as everything is compiled twice, into directories of its own.
+    """
+    from cluster.bench.start import bench_start
+    from cluster.bench.tables import start_table
+    from cluster.results.writing import check_file, stamped, write_json
+
+    check_file(json)
+    with output().status("") as status:
+        figures = bench_start(report=status.update)
+    output().print(start_table(figures))
+    if json is not None:
+        write_json(json, stamped(figures.as_json(), None, None))

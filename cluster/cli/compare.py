@@ -1,0 +1,54 @@
+"""``plb compare``: results directories of `plb simulate` beside one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.cli.options import Json, Quiet
+from cluster.console.output import clear_errors, output
+
+
+@clear_errors
+def compare_command(
+    folder: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Results directories.", show_default=False)],
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Figure to show: violations, failovers, moves, placement_failures, downtime_seconds or wall_seconds; "
+            "may be given again. Ratios are of the first. Default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Put results of several scenarios or policies beside one another.
+
+    All are compared with the first policy of the first directory; where they faced the same tenants, repeat by repeat,
+    too. What differs between the scenarios is listed.
+    """
+    from cluster.results.comparison_report import lines, table_of_differences, table_of_rows
+    from cluster.results.directory_comparison import compare_results
+    from cluster.results.policy_comparison import FIGURES
+    from cluster.results.reading import read_results
+    from cluster.results.writing import check_outputs, own_files, stamped, write_json
+    from plb import UnknownNameError
+
+    figures = list(dict.fromkeys(figure or FIGURES))
+    for name in figures:
+        if name not in FIGURES:
+            raise UnknownNameError("figure", name, FIGURES, "--figure")
+    check_outputs([file for one in folder for file in own_files(one)], [], json)
+    found = compare_results([read_results(one) for one in folder])
+    if json is not None:
+        write_json(json, stamped(found.as_json(), *found.origin))
+    console = output(quiet=quiet)
+    console.print(table_of_rows(found, figures))
+    differences = table_of_differences(found, figures)
+    if differences is not None:
+        console.print(differences)
+    for line in lines(found):
+        console.print(line, soft_wrap=True)

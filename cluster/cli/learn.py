@@ -1,0 +1,219 @@
+"""``plb learn``: train a placement policy by reinforcement, and measure it beside heuristics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cluster.cli.options import Jobs, Json, Quiet
+from cluster.console.output import clear_errors, messages, output
+
+if TYPE_CHECKING:
+    from cluster.learning.config import LearningConfig
+    from cluster.learning.evaluation import EvaluationResult
+    from plb.learning.checkpoints import CurveRow
+
+learn_app = typer.Typer(
+    help="A placement policy that learns (DeepPlace): train it, and measure it beside heuristics.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+EVALUATION = "evaluation.json"
+
+Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and training, a TOML file.", show_default=False)]
+
+
+@learn_app.command("train")
+@clear_errors
+def train_command(
+    config: Config,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the policy, its curve and a summary. Default: results/NAME.")
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(help="Updates of the weights, instead of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, instead of the file's.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoints in the directory, where there are any.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a training that is in the directory.")] = False,
+    jobs: Jobs = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a policy by REINFORCE (Sheoran et al., DeepPlace).
+
+    The directory takes policy.pt (weights, no code), curve.csv, curve.png and training.json. After Ctrl-C, --resume
+    goes on; what comes of it is as if nothing had been interrupted.
+    """
+    import attrs
+
+    from cluster.learning import training
+    from cluster.learning.plots import save_curve
+    from cluster.learning.workers import workers
+    from cluster.results.writing import check_outputs, stamped, write_json
+    from cluster.runs.processes import cores
+
+    chosen = _read(config)
+    given = {"iterations": iterations, "seed": seed}
+    changes = {name: value for name, value in given.items() if value is not None}
+    chosen = attrs.evolve(chosen, training=attrs.evolve(chosen.training, **changes))
+    folder = out or Path("results") / chosen.name
+    training.check_folder(chosen, folder, resume=resume, force=force)
+    check_outputs([config], [], json)
+    try:
+        with workers(jobs or cores()) as over, _training_progress(quiet) as progress:
+            trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
+    except KeyboardInterrupt:
+        again = "".join(f" --{name} {value}" for name, value in changes.items())
+        raise KeyboardInterrupt(f"go on with --resume --out {folder}{again}") from None
+    curves = training.read_curves(chosen, folder)
+    save_curve(folder / training.PLOT, curves, chosen.name)
+    rows = [row for curve in curves.values() for row in curve]
+    digest = trained.policy.digest
+    _say(
+        [
+            f"{chosen.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "
+            f"reward {rows[0].reward:,.1f} in the first and {rows[-1].reward:,.1f} in the last",
+            f"Policy: {folder / training.POLICY} (weights {digest[:12]})",
+            f"Curve: {folder / training.PLOT}",
+        ],
+        quiet,
+    )
+    if json is not None:
+        curve = [attrs.asdict(row) for row in rows]
+        figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest, "curve": curve}
+        write_json(json, stamped(figures, chosen.digest(), chosen.training.seed))
+
+
+@learn_app.command("evaluate")
+@clear_errors
+def evaluate_command(
+    config: Config,
+    policy: Annotated[
+        Path | None, typer.Option(help="The trained policy. Default: results/NAME/policy.pt.", show_default=False)
+    ] = None,
+    machines: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1,
+            help="Number of machines, may be given again; jobs arrive in proportion. Default: those of the file.",
+            show_default=False,
+        ),
+    ] = None,
+    sequences: Annotated[int | None, typer.Option(help="Held-back job sequences, instead of the file's.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for evaluation.json and plots. Default: results/NAME.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an evaluation that is in the directory.")] = False,
+    jobs: Jobs = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure a trained policy on held-back job sequences, beside Tetris, best fit, worst fit and chance.
+
+    All policies place the same jobs. Intervals are of 95 % over the sequences (Student's t).
+    """
+    import attrs
+
+    from cluster.learning.evaluation import evaluate
+    from cluster.learning.training import POLICY
+    from cluster.learning.workers import workers
+    from cluster.results.writing import check_file, check_outputs, stamped, write_json
+    from cluster.runs.processes import cores
+
+    chosen = _read(config)
+    if sequences is not None:
+        chosen = attrs.evolve(chosen, evaluation=attrs.evolve(chosen.evaluation, sequences=sequences))
+    trained = policy or Path("results") / chosen.name / POLICY
+    digest = _digest_of(trained, chosen)
+    folder = out or Path("results") / chosen.name
+    check_file(folder / EVALUATION, force=force)
+    check_outputs([config, trained], [], json)
+    counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
+    total = len(counts) * chosen.evaluation.sequences
+    with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:
+        found = [evaluate(chosen, str(trained), machines=count, over=over, progress=advance) for count in counts]
+    figures = {
+        "name": chosen.name,
+        "policy_sha256": digest,
+        "evaluations": [evaluation.as_json() for evaluation in found],
+    }
+    configuration = {"config": chosen.as_json(), "policy": digest, "machines": counts}
+    for file in (folder / EVALUATION, json):
+        if file is not None:
+            write_json(file, stamped(figures, configuration, chosen.evaluation.seed))
+    _close(chosen, found, folder, quiet)
+
+
+def _digest_of(path: Path, config: LearningConfig) -> str:
+    """Return the SHA-256 of a trained policy; refuse one of other resources."""
+    from plb.errors import ConflictError
+    from plb.learning.policy import LearnedPolicy
+
+    loaded = LearnedPolicy.load(path)
+    if loaded.resources not in ((), config.machines.resources):
+        resources = ", ".join(loaded.resources)
+        raise ConflictError(f"{path}: was trained with {resources}; [machines] has other resources")
+    return loaded.digest
+
+
+def _close(config: LearningConfig, found: Sequence[EvaluationResult], folder: Path, quiet: bool) -> None:
+    """Write the plots and print the tables."""
+    from cluster.learning.plots import save_evaluation
+    from cluster.learning.tables import evaluation_table
+
+    for evaluation in found:
+        picture = folder / f"evaluation-{evaluation.machines}.png"
+        save_evaluation(picture, evaluation, config.name)
+        output(quiet=quiet).print(evaluation_table(evaluation, config))
+        _say([f"Plot: {picture}"], quiet)
+    _say([f"Figures: {folder / EVALUATION}"], quiet)
+
+
+def _say(lines: Sequence[str], quiet: bool) -> None:
+    """Print lines as they are."""
+    for line in lines:
+        output(quiet=quiet).print(line)
+
+
+def _read(path: Path) -> LearningConfig:
+    from cluster.learning.config import read_config
+
+    return read_config(path)
+
+
+@contextmanager
+def _training_progress(quiet: bool) -> Iterator[Callable[[str, int, CurveRow], object]]:
+    """Show on standard error how far each stage is, and the reward of late."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("reward {task.fields[reward]}"),
+        TimeRemainingColumn(),
+    )
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=messages(), disable=quiet) as bar:
+
+        def advance(stage: str, iterations: int, row: CurveRow) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=iterations, reward="")
+            bar.update(tasks[stage], completed=row.iteration, reward=f"{row.reward:,.1f}")
+
+        yield advance
+
+
+@contextmanager
+def _sequence_progress(total: int, quiet: bool) -> Iterator[Callable[[], None]]:
+    """Show on standard error how many job sequences have been played."""
+    from rich.progress import Progress
+
+    with Progress(console=messages(), disable=quiet, transient=True) as bar:
+        shown = bar.add_task("playing", total=total)
+        yield lambda: bar.advance(shown)

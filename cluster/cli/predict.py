@@ -1,0 +1,167 @@
+"""``plb predict``: the peak of every machine, from samples of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cluster.cli.options import Json, Quiet
+from cluster.console.output import clear_errors, messages, output
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from plb.risk.peaks import Predictions, TaskSamples, Teller
+
+DEFAULT = "max(n-sigma;rc-like)"
+"""What predicts best in [5] section 5.4."""
+
+
+@clear_errors
+def predict_command(
+    # long, as most of it are the options, each with its help
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Samples, CSV or Parquet: machine, task, time_s, usage, limit; in any order.", show_default=False
+        ),
+    ],
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[SPEC]...", help="Further predictors.", show_default=False)
+    ] = None,
+    predictor: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC",
+            help="Predictor, may be given again: borg-default, rc-like, n-sigma, per-machine-percentile, "
+            "max(SPEC;SPEC), or oracle, with parameters such as n-sigma:n=5,warmup=24. "
+            f"Default: {DEFAULT}.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="File of the predictions, CSV or Parquet: machine, time_s, predictor, predicted_peak, limit, usage."
+        ),
+    ] = Path("results/predictions.parquet"),
+    step: Annotated[float, typer.Option(help="Seconds of a step; the oracle's horizon counts these.")] = 300.0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Results are the same for any number. Default: one a core.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite predictions.")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Predict the peak usage of machines (Bashir et al., EuroSys 2021), and compare predictors with an oracle."""
+    from cluster.results.writing import check_outputs, stamped, write_json
+    from cluster.scenario.digests import digest_of_files
+    from plb.errors import ConflictError
+    from plb.risk.peaks import parse, predict
+    from plb.validation import check_number
+    from workloads.task_samples import check_suffix, prediction_frame, read_task_samples, write_frame
+
+    specs = [*(predictor or ()), *(more or ())] or [DEFAULT]
+    tellers = [parse(one) for one in specs]
+    if len(set(specs)) < len(specs):
+        raise ConflictError("a predictor is given twice")
+    check_number("predict", "step", step, low_open=True)
+    check_suffix(out)
+    check_outputs([file], [out], json, force=force)
+    with _progress(quiet) as (say, report):
+        say(f"reading {file}")
+        table = read_task_samples(file, step_seconds=step)
+        say("predicting", len(table.samples))
+        found = predict(table.samples, tellers, threads=threads, report=report)
+        say(f"writing {out}")
+        frame = prediction_frame(table, found, specs)
+        write_frame(frame, out)
+    _note_on_step(tellers, table.samples, found)
+    figures = _figures(specs, tellers, found)
+    console = output(quiet=quiet)
+    console.print(_table(figures))
+    machines = "1 machine" if len(table.machines) == 1 else f"{len(table.machines):,} machines"
+    console.print(f"{len(table.samples):,} samples of {machines}; {len(frame):,} rows: {out}")
+    if json is not None:
+        counts = {"samples": len(table.samples), "machines": len(table.machines), "rows": len(frame)}
+        configuration = {"samples": digest_of_files(file), "predictors": specs, "step": step}
+        write_json(json, stamped({**counts, "predictors": figures}, configuration, None))
+
+
+def _figures(specs: Sequence[str], tellers: Sequence[Teller], found: Predictions) -> dict[str, Any]:
+    """Return the metrics of each predictor beside each oracle: means over machines of their means over steps."""
+    from plb.risk.peaks import PeakOracle, machine_metrics
+
+    oracles = [place for place, teller in enumerate(tellers) if isinstance(teller, PeakOracle)]
+    figures: dict[str, Any] = {}
+    for place, name in enumerate(specs):
+        peak = found.peak[place]
+        own = machine_metrics(found.machine, found.limit, peak, peak)
+        beside = {}
+        for oracle in oracles if place not in oracles else ():
+            metrics = machine_metrics(found.machine, found.limit, peak, found.peak[oracle])
+            beside[specs[oracle]] = {
+                "steps": int(metrics.steps.sum()),
+                "savings": float(metrics.savings.mean()),
+                "violation_rate": float(metrics.violation_rate.mean()),
+                "violation_severity": float(metrics.violation_severity.mean()),
+            }
+        figures[name] = {"rows": int(own.steps.sum()), "savings": float(own.savings.mean()), "oracles": beside}
+    return figures
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    """Return what the predictors save, and how often and by how much they miss an oracle."""
+    from rich.table import Table
+
+    table = Table(title="peak predictions, means over machines")
+    table.add_column("predictor")
+    for heading in ("rows", "savings"):
+        table.add_column(heading, justify="right")
+    oracles = list(dict.fromkeys(oracle for figure in figures.values() for oracle in figure["oracles"]))
+    for oracle in oracles:
+        beside = f" of\n{oracle}" if len(oracles) > 1 else ""
+        table.add_column(f"violation rate{beside}", justify="right")
+        table.add_column(f"severity{beside}", justify="right")
+    for name, figure in figures.items():
+        cells = []
+        for oracle in oracles:
+            metrics = figure["oracles"].get(oracle)
+            cells += [f"{metrics[key]:.2%}" if metrics else "" for key in ("violation_rate", "violation_severity")]
+        table.add_row(name, f"{figure['rows']:,}", f"{figure['savings']:.2%}", *cells)
+    return table
+
+
+def _note_on_step(tellers: Sequence[Teller], samples: TaskSamples, found: Predictions) -> None:
+    """Say on standard error where an oracle counts steps of another length than the samples have."""
+    import numpy as np
+
+    from plb.risk.peaks import PeakOracle
+
+    intervals, counts = np.unique(np.diff(found.time)[np.diff(found.machine) == 0], return_counts=True)
+    if len(intervals) and any(isinstance(teller, PeakOracle) for teller in tellers):
+        usual, step = int(intervals[counts.argmax()]), samples.step
+        if usual != step:
+            told = (
+                f"samples are mostly {usual / 1e6:g} s apart, and the oracle's horizon counts steps of {step / 1e6:g} s"
+            )
+            typer.echo(f"plb: note: {told}; see --step", err=True)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[tuple[Callable[..., None], Callable[[int], None]]]:
+    """Show on standard error what is being done; yield what names a stage, and what moves it on."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=messages(), disable=quiet, transient=True) as bar:
+        shown = bar.add_task("", total=None)
+
+        def say(stage: str, samples: int | None = None) -> None:
+            bar.reset(shown, description=stage, total=samples)
+
+        yield say, lambda samples: bar.advance(shown, samples)

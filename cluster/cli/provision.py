@@ -1,0 +1,105 @@
+"""``plb provision``: how many nodes applications need, and what goes where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.cli.options import Json, Quiet
+from cluster.console.output import clear_errors
+
+
+def _list_algorithms(wanted: bool) -> None:
+    if wanted:
+        from plb.provisioning import AUTO, algorithm_names
+
+        typer.echo("\n".join((AUTO, *algorithm_names())))
+        raise typer.Exit
+
+
+@clear_errors
+def provision_command(
+    # long, as most of it are the options, each with its help
+    instance: Annotated[
+        Path,
+        typer.Argument(
+            help="A CSV file of the paper's authors (app_id, nb_instances, core, memory, inter_degree, inter_aff), or "
+            "the directory of the Tianchi contest's files.",
+            show_default=False,
+        ),
+    ],
+    algorithm: Annotated[
+        str, typer.Option(metavar="NAME", help="auto: the best plan in the time allowed; or one of --list.")
+    ] = "auto",
+    rules: Annotated[
+        str, typer.Option(help="paper, or released: as the paper's authors' programs do it, for constant demand.")
+    ] = "paper",
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Seconds; the best plan found by then is given. Default: none.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers of auto; the others draw none.")] = 0,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC",
+            help="A kind of nodes, 64,128 or large=64,128 or large=64,128x500 (500 of them); may be given again, those "
+            "to be used first in front. Default: the contest's machines, else 64,128.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the plan to this CSV file: node, node_type, application, replicas."),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write scenario.toml and plan.csv to this folder: a cluster of these nodes that begins with the plan, "
+            "for plb simulate FOLDER/scenario.toml.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a plan, or a scenario in that folder.")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
+    _list: Annotated[
+        bool, typer.Option("--list", help="Name the algorithms.", is_eager=True, callback=_list_algorithms)
+    ] = False,
+) -> None:
+    """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
+    from cluster.provisioning.output import check_endings, finish, progress
+    from cluster.provisioning.scenario_of_plan import PLAN, SCENARIO, write_scenario
+    from cluster.results.writing import check_outputs
+    from cluster.scenario.digests import digest_of_files
+    from plb.provisioning import provision
+    from workloads.provisioning import read_instance, write_plan
+    from workloads.provisioning.source import parse_nodes
+
+    of_scenario = () if scenario is None else (scenario / SCENARIO, scenario / PLAN)
+    check_outputs([instance], [out, *of_scenario], json, force=force)
+    check_endings([out])
+    nodes = None if node is None else parse_nodes(node)
+    with progress(quiet) as tell:
+        tell(f"reading {instance}")
+        problem = read_instance(instance, nodes)
+        plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, seed=seed, tell=tell)
+        tell("checking the plan")
+        faults = plan.faults()
+    if out is not None:
+        write_plan(out, plan)
+    told = None
+    if scenario is not None and not faults:
+        told = write_scenario(scenario, plan, instance, node)
+    configuration = {
+        "instance": digest_of_files(instance),
+        "nodes": node,
+        "algorithm": algorithm,
+        "rules": rules,
+        "time_limit": time_limit,
+        "seed": seed,
+    }
+    written = {"Plan": out, "Scenario": told}
+    finish(plan, faults, written, json, configuration=configuration, seed=seed, quiet=quiet)

@@ -1,0 +1,109 @@
+"""``plb replan``: from where replicas stand to a plan, with few moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cluster.cli.options import Json, Quiet
+from cluster.console.output import clear_errors
+
+if TYPE_CHECKING:
+    from plb.provisioning import Instance, ProvisioningPlan
+
+ANY_NUMBER = "any"
+MOST_DIGITS = 18
+"""Of a number of moves."""
+
+
+@clear_errors
+def replan_command(
+    # long, as most of it are the options, each with its help
+    instance: Annotated[Path, typer.Argument(help="What is to be placed, as for plb provision.", show_default=False)],
+    plan: Annotated[
+        Path,
+        typer.Argument(
+            help="Where replicas stand: a plan that plb provision wrote, or the directory of the Tianchi contest's "
+            "files. Applications that the instance has no more are left out, and are in no figure.",
+            show_default=False,
+        ),
+    ],
+    moves: Annotated[
+        str,
+        typer.Option(
+            metavar="N",
+            help="So many replicas may move, so that fewer nodes are needed; any: any number. Those that must move do "
+            "so in any case, and count among them.",
+        ),
+    ] = "0",
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Seconds after which no more nodes are emptied. Default: none.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPEC", help="A kind of nodes, as for plb provision.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the plan to this CSV file: node, node_type, application, replicas.")
+    ] = None,
+    moves_out: Annotated[
+        Path | None, typer.Option(help="Write the moves to this CSV file: application, source, target, replicas.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a plan or moves.")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Plan anew from where replicas stand, with few moves: for applications that came, went or changed."""
+    from cluster.provisioning.output import check_endings, finish, progress
+    from cluster.results.writing import check_outputs
+    from cluster.scenario.digests import digest_of_files
+    from plb.provisioning import moves_between, replan
+    from workloads.provisioning import read_instance, write_moves, write_plan
+    from workloads.provisioning.source import parse_nodes
+
+    most_moves = _most_moves(moves)
+    check_outputs([instance, plan], [out, moves_out], json, force=force)
+    check_endings([out, moves_out])
+    nodes = None if node is None else parse_nodes(node)
+    with progress(quiet) as tell:
+        tell(f"reading {instance}")
+        problem = read_instance(instance, nodes)
+        tell(f"reading {plan}")
+        before = _read(plan, problem)
+        after = replan(before, most_moves=most_moves, time_limit=time_limit, seed=seed, tell=tell)
+        tell("checking the plan")
+        faults, changes = after.faults(), moves_between(before, after)
+    if out is not None:
+        write_plan(out, after)
+    if moves_out is not None:
+        write_moves(moves_out, problem, changes)
+    configuration = {
+        "instance": digest_of_files(instance),
+        "plan": digest_of_files(plan),
+        "nodes": node,
+        "moves": most_moves,
+        "time_limit": time_limit,
+        "seed": seed,
+    }
+    written = {"Plan": out, "Moves": moves_out}
+    finish(after, faults, written, json, configuration=configuration, seed=seed, moves=changes, quiet=quiet)
+
+
+def _most_moves(text: str) -> int | None:
+    from plb import InvalidValueError
+
+    if text == ANY_NUMBER:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < MOST_DIGITS):
+        raise InvalidValueError("replan", "--moves", text, f"a whole number, or {ANY_NUMBER}")
+    return int(text)
+
+
+def _read(path: Path, instance: Instance) -> ProvisioningPlan:
+    from workloads.provisioning import read_contest_placement, read_plan
+
+    return read_contest_placement(path, instance) if path.is_dir() else read_plan(path, instance, of_another=True)

@@ -1,0 +1,36 @@
+"""``plb report``: one page of HTML about a results directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.cli.options import Quiet
+from cluster.console.output import clear_errors, messages, output
+
+
+@clear_errors
+def report_command(
+    results: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A results directory of plb simulate.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option(help="The file to write. Default: DIR/report.html.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a page about a run: policies compared, violations, loads, energies, availability, every move and why.
+
+    The page is one file that needs no network: open it in any browser, or send it to somebody.
+    """
+    from cluster.report.writing import report_page
+    from cluster.results.reading import read_results
+    from cluster.results.writing import REPORT, check_outputs, own_files, write_text
+
+    path = out or results / REPORT
+    found = read_results(results)
+    check_outputs(own_files(results), [path], None, force=force)
+    with messages(quiet=quiet).status("Drawing and writing ..."):
+        write_text(path, report_page(found))
+    output(quiet=quiet).print(f"Report: {path}", soft_wrap=True)

@@ -1,0 +1,155 @@
+"""``plb simulate``: run a scenario under its policies, and end in a table that compares them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cluster.cli.options import Quiet
+from cluster.console.output import clear_errors, messages, output
+
+if TYPE_CHECKING:
+    from cluster.results.writing import ResultsFolder
+    from cluster.runs.experiment import Experiment
+    from cluster.scenario.scenario import Scenario
+    from cluster.simulation.record import RunResult
+
+
+@clear_errors
+def simulate_command(
+    scenario: Annotated[Path, typer.Argument(help="The scenario, a TOML file.", show_default=False)],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Policy to run; may be given again. Default: those of the scenario."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, instead of the scenario's.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Runs of each policy, each with tenants of its own.")] = None,
+    density: Annotated[float | None, typer.Option(help="Tenant density, instead of the scenario's.")] = None,
+    days: Annotated[float | None, typer.Option(help="Simulated days, instead of the scenario's.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for tables, summary and plots. Default: results/NAME.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite results that are in the directory.")] = False,
+    traces: Annotated[Path | None, typer.Option(help="Directory of the traces, instead of the scenario's.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the figures of the closing table to this file.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; the results are the same for any number.")] = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Run a scenario under its policies, and compare them.
+
+    All policies face the same tenants. The directory takes Parquet tables a run, summary.json, timings.json,
+    columns.json and plots. Ctrl-C ends a run early and keeps what there is.
+    """
+    from cluster.results.writing import ResultsFolder, check_free, check_outputs, own_files
+    from cluster.scenario.overrides import override
+    from cluster.scenario.scenario_file import inputs_of, read_scenario
+
+    chosen = override(
+        read_scenario(scenario), policy=policy, seed=seed, repeats=repeats, density=density, days=days, traces=traces
+    )
+    folder = out or Path("results") / chosen.name
+    check_free(folder, force=force)
+    check_outputs([scenario, *inputs_of(chosen), *own_files(folder)], [], json)
+    experiment = _prepare(chosen, quiet)
+    results = ResultsFolder(folder, chosen, experiment.source, force=force)
+    runs, interrupted = _run(experiment, results, jobs, quiet)
+    begun = any(run.totals["simulated_seconds"] for run in runs)
+    if begun:
+        _close(chosen, experiment, runs, folder, json, quiet=quiet)
+    if interrupted:
+        what = "what was simulated until then is in" if begun else "nothing was metered before; see"
+        raise KeyboardInterrupt(f"{what} {folder}")
+
+
+def _prepare(scenario: Scenario, quiet: bool) -> Experiment:
+
+    from cluster.runs.experiment import prepare
+
+    with messages(quiet=quiet).status("Reading the workload and drawing the tenants ..."):
+        return prepare(scenario)
+
+
+def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool) -> tuple[list[RunResult], bool]:
+    """Run everything with a progress bar; return the runs, and whether Ctrl-C ended them."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    days = experiment.scenario.run.days
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    runs: list[RunResult] = []
+    try:
+        with Progress(*columns, console=messages(), disable=quiet) as bar:
+            label = {pair: f"{pair[0]}, repeat {pair[1] + 1}" for pair in experiment.pairs}
+            tasks = {pair: bar.add_task(name, total=days, start=False) for pair, name in label.items()}
+
+            def report(policy: str, repeat: int, seconds: float) -> None:
+                bar.start_task(tasks[policy, repeat])
+                bar.update(tasks[policy, repeat], completed=seconds / 86400.0)
+
+            for run in experiment.runs(jobs=jobs, progress=report):
+                results.add(run)
+                runs.append(run)
+                report(run.policy, run.repeat, float(run.totals["simulated_seconds"]))
+                bar.stop_task(tasks[run.policy, run.repeat])
+    except KeyboardInterrupt:
+        return runs, True
+    return runs, len(runs) < len(experiment.pairs) or not all(run.complete for run in runs)
+
+
+def _close(
+    scenario: Scenario,
+    experiment: Experiment,
+    runs: list[RunResult],
+    folder: Path,
+    json: Path | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Compare the runs: the table, the figures as JSON, the plots."""
+    from cluster.plots.saved import save_plots
+    from cluster.results.policy_comparison import compare
+    from cluster.results.reading import read_results
+    from cluster.results.summary_tables import comparison_table, outage_table
+    from cluster.results.writing import stamped, write_json
+
+    results = read_results(folder)
+    comparison = compare(runs, scenario.run.policies)
+    if json is not None:
+        write_json(json, stamped(comparison.as_json(), scenario.digest(), scenario.run.seed))
+    save_plots(
+        folder,
+        results.table("shortages"),
+        results.table("node_load"),
+        policies=comparison.policies,
+        lengths={policy: results.lengths(policy) for policy in comparison.policies},
+        threshold=scenario.cluster.violation_threshold,
+        days=results.days,
+        title=scenario.name,
+    )
+    console = output(quiet=quiet)
+    console.print(comparison_table(comparison, _title(scenario, experiment), _cut_short(runs)))
+    if scenario.faults.is_any or scenario.upgrades.is_any:
+        console.print(outage_table(runs, comparison.policies))
+    console.print(f"Tables, summary and plots: {folder}", soft_wrap=True)
+    console.print(f"One page about all of it: plb report {shlex.quote(str(folder))}", soft_wrap=True)
+
+
+def _title(scenario: Scenario, experiment: Experiment) -> str:
+    tenants = sum(len(sequence.arrival) for sequence in experiment.sequences) / len(experiment.sequences)
+    packed = "a plan" if scenario.workload.kind == "plan" else f"density {scenario.workload.density:g}"
+    return (
+        f"{scenario.name}: {scenario.cluster.nodes} nodes, {packed}, "
+        f"{scenario.run.days:g} days, {tenants:,.0f} tenants, seed {scenario.run.seed}"
+    )
+
+
+def _cut_short(runs: list[RunResult]) -> str:
+    """Say which runs do not reach the end, so that nobody compares their figures with those of whole runs."""
+    cut = [
+        f"{run.policy}, repeat {run.repeat + 1} covers {run.totals['simulated_seconds'] / 86400:.2f} days only"
+        for run in runs
+        if not run.complete
+    ]
+    return "; ".join(cut)

@@ -1,0 +1,44 @@
+"""``plb study peaks``: the experiments of paper 5, on synthetic cells or on samples that the user has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.cli.options import Json, Quiet, Regions, Restart, Seed
+from cluster.console.output import clear_errors
+
+
+@clear_errors
+def peaks_command(
+    traces: Annotated[
+        Path | None,
+        typer.Option(help="File of samples as `plb predict` reads it, or directory of the Google 2019 sample."),
+    ] = None,
+    region: Regions = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few machines, a minute.")] = False,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory of the results. Default: results/study-peaks.", show_default=False)
+    ] = None,
+    restart: Restart = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Repeat the experiments of Bashir et al., EuroSys 2021: what machines save, and how often they run short."""
+    from cluster.cli.study import show
+    from cluster.results.writing import check_outputs
+    from cluster.studies.base import regions
+    from cluster.studies.carrying_out import Place
+    from cluster.studies.peaks_report import carry_out_peaks, cells_of
+    from cluster.studies.wanted import Report
+
+    if region and traces is not None:
+        raise typer.BadParameter("the traces say what the tasks are", param_hint="--region")
+    check_outputs([] if traces is None else [traces], [], json)
+    place = Place(out or Path("results") / "study-peaks", restart=restart, quiet=quiet)
+    cells = cells_of(traces, regions(region or ()).workloads, quick=quick, seed=seed)
+    table, figures = carry_out_peaks(cells, place, seed)
+    show(Report((table,), figures, ()), place, json)

@@ -1,0 +1,109 @@
+"""``plb study provisioning``: the experiments of paper 3 on instances generated from data that the user has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed
+from cluster.console.output import clear_errors
+
+
+@clear_errors
+def provisioning_command(
+    # long, as most of it are the options, each with its help
+    base: Annotated[
+        Path | None,
+        typer.Option(help="CSV file of the paper's authors: constant demand, figures 3 to 5.", show_default=False),
+    ] = None,
+    curves: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory of the Tianchi contest's files: demand at 98 time points, figures 6 and 7.",
+            show_default=False,
+        ),
+    ] = None,
+    published: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file of the authors' means (set, group, algorithm, mean_deviation_percent, mean_seconds). "
+            "Default: what the paper's text states.",
+            show_default=False,
+        ),
+    ] = None,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="N", help="4 (with it 3), 5, 6 or 7; may be given again. Default: all.", show_default=False
+        ),
+    ] = None,
+    graph: Annotated[
+        list[str] | None,
+        typer.Option(help="arbitrary, normal or threshold; may be given again. Default: all.", show_default=False),
+    ] = None,
+    density: Annotated[
+        list[float] | None,
+        typer.Option(help="Of limits, in figures 4 and 6; may be given again. Default: 0.01, 0.05 and 0.1."),
+    ] = None,
+    applications: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="In figures 5 and 7; may be given again; [3]: up to 100000. Default: 10000."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="1 instance of arbitrary graphs, 1 % in figures 4 and 6; a minute.")
+    ] = False,
+    instances: Annotated[
+        int | None, typer.Option(min=1, help="Of a group. Default: 3; 10 in the paper.", show_default=False)
+    ] = None,
+    auto_seconds: Annotated[
+        float | None, typer.Option(help="Time limit of auto. Default: 10.", show_default=False)
+    ] = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory of the results. Default: results/study-provisioning.", show_default=False),
+    ] = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    restart: Restart = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Repeat the experiments of Mommessin et al., 2022: nodes for applications with replicas and limits between them.
+
+    What is finished is kept: after Ctrl-C the same command goes on where it stood. Times are of one thread; with
+    several --jobs they share the machine.
+    """
+    from cluster.cli.study import show
+    from cluster.results.writing import check_outputs
+    from cluster.studies.carrying_out import Place
+    from cluster.studies.provisioning import design as of
+    from cluster.studies.provisioning.planning import base_of
+    from cluster.studies.provisioning.published import PublishedMeans
+    from cluster.studies.provisioning.running import run_provisioning
+    from plb.validation import check_member
+    from workloads.provisioning import GraphKind
+
+    check_outputs([one for one in (base, curves, published) if one is not None], [], json)
+    graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
+    figures = [check_member("study", "figure", number, of.Figure) for number in figure or ()]
+    usual_seconds = of.QUICK_AUTO_SECONDS if quick else of.AUTO_SECONDS
+    design = of.ProvisioningDesign(
+        base=base,
+        curves=curves,
+        figures=tuple(figures) or None,
+        graphs=tuple(graphs) or (of.QUICK_GRAPHS if quick else tuple(GraphKind)),
+        densities=tuple(density or (of.QUICK_DENSITIES if quick else of.DENSITIES)),
+        sizes=tuple(applications or of.SIZES[:1]),
+        instances=instances or (of.QUICK_INSTANCES if quick else of.INSTANCES),
+        auto_seconds=usual_seconds if auto_seconds is None else auto_seconds,
+        seed=seed,
+    )
+    means = PublishedMeans(published)
+    for source in (base, curves):
+        if source is not None:
+            base_of(str(source.resolve()))
+    place = Place(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
+    show(run_provisioning(design, place, means), place, json)

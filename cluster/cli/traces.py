@@ -1,0 +1,181 @@
+"""``plb traces``: look at synthetic regions beside what is published about them, and convert public traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cluster.cli.options import Json
+from cluster.console.output import FAILED, clear_errors, output
+
+if TYPE_CHECKING:
+    from workloads.readers import Reader as PublicReader
+
+traces_app = typer.Typer(
+    help="Check synthetic regions, write their tenants, convert and describe traces.", no_args_is_help=True
+)
+
+
+PICTURE = "trace.png"
+FORMATS = (
+    "One of alibaba2018, azure2017, azure2019, azure-packing2020, bitbrains, google2011, google2019, planetlab, "
+    "tianchi2018."
+)
+"""The names of `workloads.readers.READERS`, which are not imported for a help text."""
+
+
+@traces_app.command("check")
+@clear_errors
+def check_command(
+    region: Annotated[list[str] | None, typer.Argument(help="Regions. Default: all.", show_default=False)] = None,
+    tenants: Annotated[int, typer.Option(min=1, help="Random tenants a region; [1] section 3.1 used 10,000.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
+    json: Annotated[Path | None, typer.Option(help="Write the statistics to this file.")] = None,
+) -> None:
+    """Print the statistics of synthetic regions beside the published ones; exit code 1 if one is missed."""
+    import attrs
+
+    from cluster.results.writing import check_file, stamped, write_json
+    from cluster.traces.tables import statistics_table
+    from plb.errors import UnknownNameError
+    from workloads.regions import REGIONS
+    from workloads.statistics import check_region
+
+    names = region or list(REGIONS)
+    for name in names:
+        if name not in REGIONS:
+            raise UnknownNameError("region", name, REGIONS)
+    check_file(json)
+    found = {}
+    for name in names:
+        found[name] = check_region(REGIONS[name], tenants, seed)
+        output().print(statistics_table(name, found[name]))
+    if json is not None:
+        rows = {name: [attrs.asdict(row) for row in rows] for name, rows in found.items()}
+        configuration = {"regions": {name: REGIONS[name].digest() for name in names}, "tenants": tenants}
+        write_json(json, stamped({"regions": rows}, configuration, seed))
+    if any(row.within is False for rows in found.values() for row in rows):
+        raise typer.Exit(FAILED)
+
+
+@traces_app.command("convert")
+@clear_errors
+def convert_command(
+    source: Annotated[Path, typer.Argument(help="File or directory of the public traces.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Directory for the converted traces.", show_default=False)],
+    format_name: Annotated[str, typer.Option("--format", help=FORMATS, show_default=False)],
+    window_days: Annotated[
+        float | None, typer.Option(help="Longest life of a tenant, days. Default: the format's.", show_default=False)
+    ] = None,
+    aggregate: Annotated[str, typer.Option(help="What stands for the values of a step: mean or max.")] = "mean",
+    max_gap_minutes: Annotated[float, typer.Option(help="Longest gap that is filled with the last value.")] = 60.0,
+    min_hours: Annotated[
+        float | None, typer.Option(help="Shortest life of a tenant, hours. Default: the format's.", show_default=False)
+    ] = None,
+    rows_in_memory: Annotated[
+        int, typer.Option(min=1000, help="Rows held in memory; more are sorted by way of files in OUT.")
+    ] = 4_000_000,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
+    json: Json = None,
+) -> None:
+    """Convert public traces into the project's own format, and say what became of their rows."""
+    import attrs
+
+    from cluster.results.writing import check_free, check_outputs, stamped, versions, write_json
+    from workloads.readers import Options, convert
+
+    reader = _reader(format_name)
+    check_free(out, force=force)
+    check_outputs([source], [], json)
+    options = Options(
+        window_days=window_days,
+        aggregate=aggregate,  # type: ignore[arg-type]
+        max_gap_minutes=max_gap_minutes,
+        min_hours=min_hours,
+        rows_in_memory=rows_in_memory,
+    )
+    report = convert(reader, source, out, options, {"versions": versions()})
+    typer.echo(f"{report}\nWritten to {out}")
+    if json is not None:
+        configuration = {"format": format_name, "options": attrs.asdict(options)}
+        write_json(json, stamped(attrs.asdict(report), configuration, None))
+
+
+@traces_app.command("describe")
+@clear_errors
+def describe_command(
+    path: Annotated[
+        Path, typer.Argument(help="Traces in the project's own format, or public ones.", show_default=False)
+    ],
+    format_name: Annotated[
+        str | None, typer.Option("--format", help=f"Public format, converted first. {FORMATS}", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the plot, trace.png, into this directory.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a plot that is there.")] = False,
+    json: Json = None,
+) -> None:
+    """Print, and with --out plot, what traces are like: span, gaps, lifetimes, usage, growth and daily shape."""
+    from tempfile import TemporaryDirectory
+
+    from cluster.plots.traces import save_description
+    from cluster.results.writing import check_file, check_outputs, stamped, write_json
+    from cluster.traces.tables import description_tables
+    from workloads.describe import describe
+    from workloads.readers import convert
+
+    reader = None if format_name is None else _reader(format_name)
+    check_outputs([path], [], json)
+    check_file(None if out is None else out / PICTURE, force=force)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    title = path.resolve().name
+    with TemporaryDirectory(prefix=".converted-", dir=out) as folder:
+        if reader is not None:
+            typer.echo(convert(reader, path, folder))
+            title = reader.name
+        trace = describe(path if reader is None else folder)
+    for table in description_tables(trace, title):
+        output().print(table)
+    if out is not None:
+        typer.echo(f"Plot: {save_description(out / PICTURE, trace, title)}")
+    if json is not None:
+        write_json(json, stamped(trace.figures(), None, None))
+
+
+def _reader(name: str) -> PublicReader:
+    from plb.errors import UnknownNameError
+    from workloads.readers import READERS
+
+    if name not in READERS:
+        raise UnknownNameError("format", name, READERS, "--format")
+    return READERS[name]
+
+
+@traces_app.command("generate")
+@clear_errors
+def generate_command(
+    region: Annotated[str, typer.Argument(help="Synthetic region.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Directory for the traces.", show_default=False)],
+    tenants: Annotated[int, typer.Option(min=1, help="Number of tenants.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
+    json: Json = None,
+) -> None:
+    """Write tenants of a synthetic region in the project's own format."""
+    from cluster.results.writing import check_file, check_free, stamped, versions, write_json
+    from plb.errors import UnknownNameError
+    from workloads.format import write_traces
+    from workloads.regions import REGIONS, generate
+
+    if region not in REGIONS:
+        raise UnknownNameError("region", region, REGIONS)
+    check_free(out, force=force)
+    check_file(json)
+    traces = generate(REGIONS[region], tenants, seed)
+    provenance = {"region": region, "digest": REGIONS[region].digest(), "tenants": tenants, "seed": seed}
+    write_traces(traces, out, {**provenance, "versions": versions()})
+    typer.echo(f"{traces.tenants:,} tenants, {traces.samples:,} rows written to {out}")
+    if json is not None:
+        write_json(json, stamped({"tenants": traces.tenants, "rows": traces.samples}, provenance, seed))

@@ -1,0 +1,81 @@
+"""What the commands share: clear errors, and where things are printed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FAILED = 1
+"""Exit code where a part of the work failed."""
+BAD_INPUT = 2
+"""Exit code for bad input."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+WIDTH_OF_FILES = 120
+"""Columns of a table that is not printed on a terminal."""
+
+
+def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """Let a command end with a message, not with a traceback, on a `PlbError` or a file that cannot be used.
+
+    After Ctrl-C the message holds what the `KeyboardInterrupt` says of where things are.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return _without_traceback(command, *args, **kwargs)
+        except KeyboardInterrupt as interrupt:
+            say("; ".join(["interrupted", *map(str, interrupt.args)]))
+            raise typer.Exit(INTERRUPTED) from None
+
+    return wrapped
+
+
+def _without_traceback(command: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    from plb.errors import PlbError
+
+    try:
+        return command(*args, **kwargs)
+    except PlbError as error:
+        say(str(error))
+    except BrokenPipeError:  # who reads has heard enough; no message
+        raise
+    except OSError as error:
+        # Polars names the file in the text alone
+        say(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+    raise typer.Exit(BAD_INPUT)
+
+
+def say(message: str) -> None:
+    """Say on standard error what is wrong."""
+    typer.secho(f"plb: {message}", err=True, fg=typer.colors.RED)
+
+
+def output(*, quiet: bool = False) -> Console:
+    """Return the console for tables on standard output; wide where that is no terminal.
+
+    What it prints is text: names with brackets stay as they are. What is to stand out is a `rich.text.Text`.
+    """
+    from cluster.console.tables import FittingConsole
+
+    console = FittingConsole(quiet=quiet)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH_OF_FILES)
+    return console
+
+
+def messages(*, quiet: bool = False) -> Console:
+    """Return the console for progress on standard error; it prints text, as `output` does."""
+    from cluster.console.tables import FittingConsole
+
+    return FittingConsole(stderr=True, quiet=quiet)

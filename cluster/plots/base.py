@@ -1,0 +1,107 @@
+"""Plots of what happened until a time, and what all plots have in common: colours, short names and files.
+
+Plots draw into an `ax` that they are given and can be used alone. They take data frames as
+`cluster.results.reading.Results.table` returns them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import polars as pl
+
+from workloads.writing import in_one_piece
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DAY = 86400.0
+COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a")
+DOTS_PER_INCH = 130
+MOST_LETTERS = 28
+"""Of a name beside an axis."""
+T = TypeVar("T")
+
+
+def coloured(lines: Iterable[T]) -> Iterator[tuple[T, str]]:
+    """Yield what is drawn with its colour; where there are more than colours, they begin anew."""
+    return zip(lines, cycle(COLOURS), strict=False)
+
+
+def shortened(names: Iterable[str]) -> list[str]:
+    """Return names as they fit beside an axis: of long ones, the beginning."""
+    return [name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…" for name in names]
+
+
+def plot_violations(
+    ax: Axes, shortages: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
+) -> None:
+    """Draw the cumulative number of violations over time, a line a policy; mean and range over repeats.
+
+    A line goes as far as the longest run of its policy. Where some of its runs end before, it is the mean of those that
+    go on, so that it may fall there. The legend has the mean over all runs of what there was at their ends.
+
+    Parameters
+    ----------
+    shortages
+        The table of that name.
+    policies
+        Policies in the order of their colours.
+    lengths
+        Days of the runs of each policy by repeat, from `cluster.results.reading.Results.lengths`.
+    days
+        Where the axis ends: days of the longest run.
+    """
+    violated = shortages.filter(pl.col("outcome") == "violation").unique(["policy", "repeat", "time_s", "node"])
+    plot_counts(ax, violated, policies, lengths, days)
+    ax.set_ylabel("violations so far")
+
+
+def plot_counts(
+    ax: Axes, events: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
+) -> None:
+    """Draw how many events there were until then, a line a policy; mean and range over repeats.
+
+    Parameters
+    ----------
+    events
+        A row an event, with ``policy``, ``repeat`` and ``time_s``.
+    policies, lengths, days
+        As in `plot_violations`, as are the lines.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    ordered = events.with_columns(pl.col("time_s") / DAY).sort("time_s")
+    for policy, colour in coloured(policies):
+        of_policy = ordered.filter(pl.col("policy") == policy)
+        ends = np.array(list(lengths[policy].values()))
+        times = [of_policy.filter(pl.col("repeat") == r)["time_s"].to_numpy() for r in lengths[policy]]
+        grid = np.union1d(np.linspace(0.0, days, 500), ends)
+        grid = grid[grid <= ends.max()]
+        counts = np.array([np.searchsorted(found, grid, "right") for found in times], np.float64)
+        counts[grid > ends[:, np.newaxis]] = np.nan
+        total = np.mean([len(found) for found in times])
+        ax.step(
+            grid, np.nanmean(counts, axis=0), where="post", color=colour, linewidth=1.8, label=f"{policy} ({total:.3g})"
+        )
+        if len(counts) > 1:
+            low, high = np.nanmin(counts, axis=0), np.nanmax(counts, axis=0)
+            ax.fill_between(grid, low, high, step="post", color=colour, alpha=0.15)
+    ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
+    ax.set_ylim(bottom=0.0)
+    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
+    ax.legend(title="policy (total)", frameon=False, loc="best", fontsize=8, title_fontsize=8)
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure as PNG, in one piece, and return the path; equal figures give equal bytes."""
+    with in_one_piece(path) as partial:
+        figure.savefig(partial, dpi=DOTS_PER_INCH, format="png", metadata={"Software": None})
+    return path

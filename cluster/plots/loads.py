@@ -1,0 +1,112 @@
+"""Plots of the load of the nodes: bands over them, and a map by node and time.
+
+A run has more meterings than a picture has columns. What is drawn for a cell is then its largest load, so that a
+violation of one metering is seen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from cluster.plots.base import COLOURS, DAY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+    from numpy.typing import NDArray
+
+MOST_COLUMNS, MOST_ROWS = 360, 180
+"""Cells of a picture, fewer than it has pixels."""
+
+
+def plot_load_bands(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: float, days: float) -> None:
+    """Draw how one metric's load spreads over the nodes: median, middle half, whole range, and the threshold.
+
+    Where there are more meterings than `MOST_COLUMNS`, several that follow each other are drawn as one, at the last.
+
+    Parameters
+    ----------
+    node_load
+        The table of that name, for one policy and repeat.
+    metric
+        The metric.
+    threshold
+        Share of the capacity from which on a node is in violation.
+    days
+        Length of the run.
+    """
+    share = pl.col("share")
+    quantiles = {"low": share.min(), "q25": share.quantile(0.25), "q50": share.median(), "q75": share.quantile(0.75)}
+    loads = node_load.filter(pl.col("metric") == metric)
+    times = loads["time_s"].unique().sort()
+    begins = times.gather(_starts(len(times), MOST_COLUMNS))
+    columns = loads.with_columns(column=begins.search_sorted(loads["time_s"], side="right")).group_by("column")
+    rows = columns.agg(pl.col("time_s").max(), **quantiles, high=share.max()).sort("column")
+    time = rows["time_s"].to_numpy() / DAY
+    low, q25, q50, q75, high = (100.0 * rows[name].to_numpy() for name in ("low", "q25", "q50", "q75", "high"))
+    ax.fill_between(time, low, high, color=COLOURS[1], alpha=0.18, linewidth=0, label="all nodes")
+    ax.fill_between(time, q25, q75, color=COLOURS[1], alpha=0.4, linewidth=0, label="middle half")
+    ax.plot(time, q50, color=COLOURS[1], linewidth=1.2, label="median node")
+    ax.axhline(100.0 * threshold, color=COLOURS[0], linestyle="--", linewidth=1.2, label=f"threshold {threshold:.0%}")
+    ax.set(xlabel="simulated time (days)", ylabel=f"{metric} (% of capacity)", xlim=(0.0, days))
+    ax.set_ylim(bottom=0.0)
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: float, days: float) -> QuadMesh:
+    """Draw load by node and time as a heat map; loads at or above the threshold stand out.
+
+    A metering fills the interval that ends with it. A run that was interrupted leaves the rest of the axis empty.
+    Of more meterings than `MOST_COLUMNS` or nodes than `MOST_ROWS`, neighbours share a cell, which shows the
+    largest of their loads.
+
+    Parameters
+    ----------
+    node_load, metric, threshold
+        As in `plot_load_bands`.
+    days
+        Where the axis ends: days of the longest run.
+
+    Returns
+    -------
+    QuadMesh
+        For a colour bar.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import MaxNLocator
+
+    table = (
+        node_load.filter(pl.col("metric") == metric)
+        .pivot("node", index="time_s", values="share", aggregate_function="max")
+        .sort("time_s")
+    )
+    nodes = sorted(name for name in table.columns if name != "time_s")
+    shares = 100.0 * table.select(nodes).to_numpy().T
+    shades = LinearSegmentedColormap.from_list("load", ["#f7f9fb", "#9fc3dc", "#2f6f9f", "#16324a"])
+    colours = shades.with_extremes(over="#d7301f")
+    times = table["time_s"].to_numpy()
+    interval = np.diff(times).min() if len(times) > 1 else times[0]
+    columns = _starts(len(times), MOST_COLUMNS)
+    rows = _starts(len(nodes), MOST_ROWS)
+    mesh = ax.pcolormesh(
+        np.append(times[columns] - interval, times[-1]) / DAY,
+        np.append(rows, len(nodes)) - 0.5,
+        np.fmax.reduceat(np.fmax.reduceat(shares, columns, axis=1), rows, axis=0),
+        cmap=colours,
+        vmin=0.0,
+        vmax=np.nextafter(100.0 * threshold, 0.0),  # what is above it is red
+        rasterized=True,
+    )
+    ax.set(xlabel="simulated time (days)", ylabel="node", xlim=(0.0, days))
+    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
+    return mesh
+
+
+def _starts(count: int, most: int) -> NDArray[np.int64]:
+    """Return where the cells begin, (cells,): at most so many, whose lengths differ by one at most."""
+    cells = min(count, most)
+    return np.arange(cells) * count // cells

@@ -1,0 +1,136 @@
+"""Plots of moves: failovers over time and by cause, and which fault domains replicas moved between.
+
+All take data frames as `cluster.results.reading.Results.table` returns them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from cluster.plots.base import coloured, plot_counts, shortened
+from cluster.simulation.causes import CAUSES_OF_MOVES, told
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_NUMBERED = 12
+"""Fault domains up to which the moves are written into the matrix."""
+
+
+@attrs.frozen(eq=False)
+class DomainMoves:
+    """How many replicas moved between fault domains.
+
+    Parameters
+    ----------
+    domains
+        The D fault domains, by name.
+    counts
+        (D, D) moves from the domain of the row to that of the column.
+    """
+
+    domains: tuple[str, ...]
+    counts: npt.NDArray[np.int64]
+
+
+def plot_failovers(
+    ax: Axes, moves: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
+) -> None:
+    """Draw the cumulative number of failovers over time, a line a policy; mean and range over repeats.
+
+    Parameters
+    ----------
+    moves
+        The table of that name.
+    policies, lengths, days
+        As in `cluster.plots.base.plot_violations`.
+    """
+    plot_counts(ax, moves.filter("failover"), policies, lengths, days)
+    ax.set_ylabel("failovers so far")
+
+
+def failovers_by_cause(
+    moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]
+) -> dict[str, dict[str, float]]:
+    """Return the mean number of failovers a run by cause and policy; causes without any are left out.
+
+    Parameters
+    ----------
+    moves, policies
+        As in `plot_failovers`.
+    repeats
+        Numbers of the runs of each policy.
+    """
+    failovers = moves.filter("failover")
+    counts = {(policy, cause): count for policy, cause, count in failovers.group_by("policy", "cause").len().rows()}
+    found = {cause for _, cause in counts}
+    causes = [cause for cause in CAUSES_OF_MOVES if cause in found] + sorted(found - {*CAUSES_OF_MOVES})
+    return {
+        cause: {policy: counts.get((policy, cause), 0) / len(repeats[policy]) for policy in policies}
+        for cause in causes
+    }
+
+
+def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]) -> None:
+    """Draw the mean number of failovers a run of every policy as a bar, divided by their cause.
+
+    Parameters are those of `failovers_by_cause`.
+    """
+    places = np.arange(len(policies))[::-1]
+    left = np.zeros(len(policies))
+    for (cause, means), colour in coloured(failovers_by_cause(moves, policies, repeats).items()):
+        widths = np.array([means[policy] for policy in policies])
+        ax.barh(places, widths, left=left, height=0.6, color=colour, label=shortened([told(cause)])[0])
+        left += widths
+    ax.set_yticks(places, shortened(policies))
+    ax.set(xlabel="failovers a run", ylim=(-0.6, len(policies) - 0.4), xlim=(0.0, max(1.0, 1.05 * left.max())))
+    if left.any():
+        ax.legend(title="cause", frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    ax.grid(axis="x", alpha=0.25)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def domain_moves(moves: pl.DataFrame, nodes: pl.DataFrame) -> DomainMoves:
+    """Count the moves from node to node by the fault domains of both; changes of role alone are none.
+
+    Parameters
+    ----------
+    moves, nodes
+        The tables of these names, for one policy.
+    """
+    domain = dict(nodes.select("node", "fault_domain").iter_rows())
+    domains = tuple(sorted(set(domain.values())))
+    place = {name: number for number, name in enumerate(domains)}
+    counts = np.zeros((len(domains), len(domains)), np.int64)
+    for source, target in moves.filter(pl.col("kind") == "move").select("source", "target").iter_rows():
+        if source in domain and target in domain:
+            counts[place[domain[source]], place[domain[target]]] += 1
+    return DomainMoves(domains, counts)
+
+
+def plot_domain_moves(ax: Axes, moves: pl.DataFrame, nodes: pl.DataFrame) -> None:
+    """Draw how many replicas moved from each fault domain (row) to each (column), as a matrix.
+
+    Parameters are those of `domain_moves`.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    between = domain_moves(moves, nodes)
+    size, most = len(between.domains), max(1, int(between.counts.max(initial=0)))
+    shades = LinearSegmentedColormap.from_list("moves", ["#f7f9fb", "#9fc3dc", "#2f6f9f"])
+    ax.imshow(between.counts, cmap=shades, vmin=0, vmax=most)
+    if size <= MOST_NUMBERED:
+        for (row, column), count in np.ndenumerate(between.counts):
+            colour = "white" if count > 0.6 * most else "black"
+            ax.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=9)
+    names = shortened(name.removeprefix("fd:/") for name in between.domains)
+    ax.set_xticks(np.arange(size), names, rotation=45 if size > 6 else 0)
+    ax.set_yticks(np.arange(size), names)
+    ax.set(xlabel="to fault domain", ylabel="from fault domain")

@@ -1,0 +1,130 @@
+"""The plot of what a trace is like: six panels. Each function draws into an `ax` that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from cluster.plots.base import COLOURS, coloured, save_figure
+from workloads.describe import DAY, HOUR, HOURS, TENTHS, Description
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CLASSES_SHOWN = 10
+
+
+def plot_tenants(ax: Axes, trace: Description) -> None:
+    """Draw how many tenants live over time, or how many reach an age where the trace does not say when they began."""
+    start = np.zeros(len(trace.lifetime_hours)) if trace.start_hours is None else trace.start_hours
+    steps = np.rint(np.concatenate([start, start + trace.lifetime_hours]) * HOUR / trace.step_seconds)
+    edges, place = np.unique(steps, return_inverse=True)
+    change = np.bincount(place, np.repeat([1, -1], len(start)))
+    days = edges * trace.step_seconds / DAY
+    ax.step(days, np.cumsum(change), where="post", color=COLOURS[1], linewidth=1.2)
+    time = "age (days)" if trace.start_hours is None else "time since the origin (days)"
+    _finish(ax, "tenants alive", time, "tenants")
+    ax.set_ylim(bottom=0.0)
+
+
+def plot_lifetimes(ax: Axes, trace: Description) -> None:
+    """Draw the distribution of lifetimes; those that the trace cut apart from those that ended."""
+    for label, some, colour in (
+        ("ended", ~trace.censored, COLOURS[1]),
+        ("cut by the trace", trace.censored, COLOURS[0]),
+    ):
+        if some.any():
+            lives = trace.lifetime_hours[some]
+            _distribution(ax, lives, f"{label} ({len(lives):,})", colour)
+    ax.set_xscale("log")
+    _finish(ax, "lifetimes", "hours", "share of the tenants")
+    ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
+
+
+def plot_classes(ax: Axes, trace: Description) -> None:
+    """Draw the tenants of the largest classes."""
+    names, counts = np.unique(trace.tenant_class, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    shown = order[:CLASSES_SHOWN]
+    labels, bars = names[shown].tolist(), counts[shown].tolist()
+    if len(order) > CLASSES_SHOWN:
+        labels.append(f"{len(order) - CLASSES_SHOWN} others")
+        bars.append(int(counts[order[CLASSES_SHOWN:]].sum()))
+    places = np.arange(len(bars))[::-1]
+    ax.barh(places, bars, color=COLOURS[1], height=0.7)
+    ax.set_yticks(places, labels, fontsize=8)
+    _finish(ax, "classes", "tenants", "")
+
+
+def plot_usage(ax: Axes, trace: Description) -> None:
+    """Draw the distribution over the series of mean and peak usage by MaxUsage."""
+    for figures, colour in coloured(trace.metrics):
+        if len(figures.mean_shares):
+            _distribution(ax, figures.mean_shares, f"{figures.metric.name}, mean", colour)
+            _distribution(ax, figures.peak_shares, f"{figures.metric.name}, peak", colour, style="--")
+    _finish(ax, "usage against request", "usage / MaxUsage", "share of the series")
+    ax.set_xlim(0.0, 1.02)
+    ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
+
+
+def plot_growth(ax: Axes, trace: Description) -> None:
+    """Draw the mean usage by MaxUsage over a tenant's life."""
+    middles = (np.arange(TENTHS) + 0.5) * 100.0 / TENTHS
+    for figures, colour in coloured(trace.metrics):
+        ax.plot(middles, figures.life, "o-", markersize=3, color=colour, label=figures.metric.name)
+    _finish(ax, "growth", "age (% of the life)", "mean usage / MaxUsage")
+    ax.set(xlim=(0.0, 100.0))
+    ax.set_ylim(bottom=0.0)
+    ax.legend(frameon=False, fontsize=8)
+
+
+def plot_days(ax: Axes, trace: Description) -> None:
+    """Draw the mean usage by hour of the day."""
+    for figures, colour in coloured(trace.metrics):
+        ax.plot(np.arange(HOURS) + 0.5, figures.daily, "o-", markersize=3, color=colour, label=figures.metric.name)
+    ax.axhline(1.0, color="#4a4a4a", linewidth=0.8)
+    day = "hour since creation, modulo a day" if trace.start_hours is None else "hour since the origin, modulo a day"
+    _finish(ax, "daily shape", day, "usage / mean usage")
+    ax.set(xlim=(0.0, HOURS), xticks=range(0, HOURS + 1, 6))
+    ax.set_ylim(bottom=0.0)
+    ax.legend(frameon=False, fontsize=8, loc="lower right")
+
+
+def save_description(path: Path, trace: Description, title: str) -> Path:
+    """Draw all panels into one PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13.0, 7.2), layout="constrained")
+    axes = figure.subplots(2, 3).ravel()
+    panels = (plot_tenants, plot_lifetimes, plot_classes, plot_usage, plot_growth, plot_days)
+    for ax, panel in zip(axes, panels, strict=True):
+        panel(ax, trace)
+    figure.suptitle(title)
+    return save_figure(figure, path)
+
+
+def _distribution(ax: Axes, values: npt.NDArray[np.float64], label: str, colour: str, *, style: str = "-") -> None:
+    """Draw the share of the values that is at most x, as a step from 0 to 1."""
+    shares: Sequence[float] = np.arange(1, len(values) + 1) / len(values)  # type: ignore[assignment]
+    ordered = np.sort(values)
+    ax.step(
+        np.concatenate([ordered[:1], ordered]),
+        np.concatenate([[0.0], shares]),
+        where="post",
+        color=colour,
+        linestyle=style,
+        linewidth=1.3,
+        label=label,
+    )
+    ax.set_ylim(0.0, 1.0)
+
+
+def _finish(ax: Axes, title: str, below: str, beside: str) -> None:
+    ax.set(title=title, xlabel=below, ylabel=beside)
+    ax.grid(alpha=0.25)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)

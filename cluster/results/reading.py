@@ -1,0 +1,194 @@
+"""What a results directory holds, read with every part checked: programs that use it need not doubt what they find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import attrs
+import polars as pl
+
+from cluster.errors import ResultsError
+from cluster.simulation.record import SlowPlan
+from cluster.results.writing import RUNS, SUMMARY, TIMINGS
+from cluster.results.checks import problems_of_columns, problems_of_summary, problems_of_timings
+from cluster.simulation.run_tables import TABLES, columns_of
+from plb import UnknownNameError
+
+
+@attrs.frozen(eq=False)
+class RunSummary:
+    """A run without its tables; `cluster.simulation.record.RunResult` has the same fields beside them.
+
+    Parameters
+    ----------
+    policy, repeat
+        Which run.
+    totals
+        Figures of the run, as in ``summary.json``.
+    timings
+        Wall-clock seconds by part.
+    slowest
+        The plans that took longest, the slowest first.
+    complete
+        False if the run was interrupted.
+    """
+
+    policy: str
+    repeat: int
+    totals: Mapping[str, Any]
+    timings: Mapping[str, float]
+    slowest: tuple[SlowPlan, ...]
+    complete: bool
+
+
+@attrs.frozen(eq=False)
+class Results:
+    """A results directory of `plb simulate`.
+
+    Parameters
+    ----------
+    folder
+        The directory.
+    summary, timings
+        What ``summary.json`` and ``timings.json`` say.
+    runs
+        The runs, by repeat and then in the order of the scenario's policies.
+    """
+
+    folder: Path
+    summary: Mapping[str, Any]
+    timings: Mapping[str, Any]
+    runs: tuple[RunSummary, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return str(self.summary["scenario"]["name"])
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The scenario's policies in their order; some may have no run."""
+        return tuple(self.summary["scenario"]["run"]["policies"])
+
+    @property
+    def violation_threshold(self) -> float:
+        """Share of the capacity from which on a node is in violation."""
+        return float(self.summary["scenario"]["cluster"]["violation_threshold"])
+
+    @property
+    def days(self) -> float:
+        """Simulated days of the longest run; 0 without any."""
+        return max((run.totals["simulated_seconds"] for run in self.runs), default=0.0) / 86400.0
+
+    @property
+    def not_begun(self) -> dict[str, list[int]]:
+        """By policy, the repeats of the scenario of which there is no run; policies that have all are left out.
+
+        Where the scenario does not tell how many there are to be, they are those that any policy has.
+        """
+        number = self.summary["scenario"]["run"].get("repeats")
+        wanted = {run.repeat for run in self.runs} if number is None else set(range(number))
+        missing = {policy: sorted(wanted.difference(self.repeats(policy))) for policy in self.policies}
+        return {policy: repeats for policy, repeats in missing.items() if repeats}
+
+    def repeats(self, policy: str) -> list[int]:
+        """Return the numbers of the runs of a policy."""
+        return [run.repeat for run in self.runs if run.policy == policy]
+
+    def lengths(self, policy: str) -> dict[int, float]:
+        """Return how many days each run of a policy covers, by the number of the run."""
+        return {run.repeat: run.totals["simulated_seconds"] / 86400.0 for run in self.runs if run.policy == policy}
+
+    def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
+        """Return a table of all runs, by policy and repeat.
+
+        Parameters
+        ----------
+        name
+            See `cluster.simulation.run_tables.TABLES`.
+        repeat
+            Leave the other repeats out.
+
+        Raises
+        ------
+        UnknownNameError
+            There is no such table.
+        ResultsError
+            A file of it is missing or damaged, or lacks columns.
+        """
+        if name not in TABLES:
+            raise UnknownNameError("table", name, TABLES, str(self.folder))
+        empty = pl.DataFrame(schema={column: spec.dtype for column, spec in columns_of(name).items()})
+        frames = [self._table_of_run(run, name) for run in self.runs if repeat in (None, run.repeat)]
+        return pl.concat([empty, *frames]).sort("policy", "repeat", maintain_order=True)
+
+    def path_of(self, policy: str, repeat: int, name: str) -> Path:
+        """Return the file of a run's table."""
+        return self.folder / RUNS / f"{policy}-{repeat}" / f"{name}.parquet"
+
+    def _table_of_run(self, run: RunSummary, name: str) -> pl.DataFrame:
+        path = self.path_of(run.policy, run.repeat, name)
+        if not path.is_file():
+            _fail(path, f"is missing, though {SUMMARY} names the run")
+        try:
+            with path.open("rb") as file:  # Polars takes no path that is not UTF-8
+                frame = pl.read_parquet(file, glob=False)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            _fail(path, f"is damaged ({str(error)[:200]})")
+        problems = list(problems_of_columns(frame, name))
+        if not problems:
+            of_run = (pl.col("policy") == run.policy) & (pl.col("repeat") == run.repeat)
+            others = len(frame.filter(~of_run))
+            problems = [f"{others} rows are of another policy or repeat"] if others else []
+        if problems:
+            raise ResultsError(path, problems)
+        return frame.select(list(columns_of(name)))
+
+
+def read_results(folder: str | Path) -> Results:
+    """Read a results directory: its summary and timings now, its tables when they are asked for.
+
+    Raises
+    ------
+    ResultsError
+        A file is missing or damaged, or lacks what it should say; all problems of the file are named.
+    """
+    folder = Path(folder)
+    if not (folder / SUMMARY).is_file():
+        _fail(folder, f"holds no results of plb simulate: there is no {SUMMARY}")
+    summary, timings = _read_json(folder / SUMMARY), _read_json(folder / TIMINGS)
+    problems = list(problems_of_summary(summary))
+    if problems:
+        raise ResultsError(folder / SUMMARY, problems)
+    problems = list(problems_of_timings(timings, summary["runs"]))
+    if problems:
+        raise ResultsError(folder / TIMINGS, problems)
+    timed = {(one["policy"], one["repeat"]): one for one in timings["runs"]}
+    order = {policy: number for number, policy in enumerate(summary["scenario"]["run"]["policies"])}
+    rows = sorted(summary["runs"], key=lambda row: (row["repeat"], order[row["policy"]]))
+    return Results(folder, summary, timings, tuple(_run(row, timed[row["policy"], row["repeat"]]) for row in rows))
+
+
+def _run(row: Mapping[str, Any], timed: Mapping[str, Any]) -> RunSummary:
+    totals = {name: value for name, value in row.items() if name not in ("policy", "repeat", "complete")}
+    slowest = tuple(SlowPlan(one["plan"], float(one["seconds"])) for one in timed["slowest"])
+    return RunSummary(row["policy"], row["repeat"], totals, timed["seconds"], slowest, row["complete"])
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        _fail(path, "is missing")
+    except (ValueError, RecursionError) as error:  # ValueError: no UTF-8, no JSON, or a number of too many digits
+        _fail(path, f"is no JSON ({str(error)[:200]})")
+    if not isinstance(values, dict):
+        _fail(path, "is no JSON object")
+    return values
+
+
+def _fail(path: Path, problem: str) -> NoReturn:
+    raise ResultsError(path, [problem]) from None

@@ -1,0 +1,200 @@
+"""A run of a results directory: the scenario that it was made of, so that it can be played again, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import polars as pl
+
+from cluster.scenario.imports import digests
+from cluster.scenario.overrides import OVERRIDDEN
+from cluster.results.writing import SUMMARY, versions
+from cluster.results.reading import Results, read_results
+from cluster.scenario.scenario import Scenario
+from cluster.results.scenario_differences import differences
+from cluster.scenario.scenario_file import PATHS, named_files, scenario_from
+from plb import PlbError, UnknownNameError
+from plb.phrasing import listed
+
+
+@attrs.frozen(eq=False)
+class RecordedRun:
+    """A run whose tables are in a results directory.
+
+    Parameters
+    ----------
+    results
+        The directory.
+    scenario
+        What was run.
+    policy, repeat
+        Which run.
+    seconds
+        How long it is, in simulated seconds; shorter than the scenario's where Ctrl-C ended it.
+    """
+
+    results: Results
+    scenario: Scenario
+    policy: str
+    repeat: int
+    seconds: int
+
+    @property
+    def folder(self) -> Path:
+        """The results directory."""
+        return self.results.folder
+
+    def path_of(self, name: str) -> Path:
+        """Return the file of a table of the run."""
+        return self.results.path_of(self.policy, self.repeat, name)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table of the run; see `cluster.simulation.run_tables.TABLES`.
+
+        Raises
+        ------
+        ResultsError
+            A file of it is missing or damaged, or lacks columns.
+        """
+        return self.results.table(name, repeat=self.repeat).filter(pl.col("policy") == self.policy)
+
+
+def read_run(
+    folder: Path,
+    policy: str | None = None,
+    repeat: int = 0,
+    *,
+    given: Scenario | None = None,
+    traces: Path | None = None,
+) -> RecordedRun:
+    """Return a run of a results directory.
+
+    Parameters
+    ----------
+    folder
+        The directory.
+    policy
+        Its policy; None: the first of the scenario.
+    repeat
+        Its repeat, from 0.
+    given
+        The scenario as it was read from its file. Results tell the files that it imports, and those of policies, by
+        their names and their content: from here it is known where they are. So are the traces, or the plan. It may
+        differ from what was run in its name, in what `plb simulate` takes from the command line, and in these places.
+    traces
+        Where the traces are now; None: where they were.
+
+    Raises
+    ------
+    ResultsError
+        If the directory holds no results, or a file of them is damaged.
+    PlbError
+        If they are of other sources or versions than the present ones, or of another scenario than the one given.
+    UnknownNameError
+        If there is no run of that policy.
+    """
+    results = read_results(folder)
+    scenario = _scenario_of(results.summary, folder, given)
+    _check_versions(results.summary, folder)
+    runs = {(run.policy, run.repeat): run for run in results.runs}
+    wanted = scenario.run.policies[0] if policy is None else policy
+    if not any(name == wanted for name, _ in runs):
+        raise UnknownNameError("policy", wanted, list(dict.fromkeys(name for name, _ in runs)), str(folder))
+    if (wanted, repeat) not in runs:
+        # what is printed counts from 1, tables from 0
+        known = sorted(number + 1 for name, number in runs if name == wanted)
+        raise PlbError(f"{folder}: there is no repeat {repeat + 1} of {wanted}, only {', '.join(map(str, known))}")
+    scenario = _with_workload_of(scenario, folder, given, traces)
+    return RecordedRun(results, scenario, wanted, repeat, int(runs[wanted, repeat].totals["simulated_seconds"]))
+
+
+def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | None) -> Scenario:
+    """Return the scenario of a summary; it has the hash of the summary."""
+    tables = dict(summary["scenario"])
+    files: dict[tuple[str, str], str] = {}
+    if given is not None:
+        _check_given(tables, given, folder)
+        files = {known: file for file in named_files(given) for known in digests([file]).items()}
+    try:
+        if isinstance(tables.get("imports"), Mapping):
+            tables["imports"] = _placed(tables["imports"], files)
+        tables["engine"] = _with_files(tables.get("engine", {}), files)
+        if isinstance(tables.get("policies"), Mapping):
+            tables["policies"] = {name: _with_files(fields, files) for name, fields in tables["policies"].items()}
+    except KeyError as missing:
+        name, _ = missing.args[0]
+        raise PlbError(f"{folder}: the run needs the file {name!r}; give its scenario with --scenario") from None
+    scenario = scenario_from(tables, source=str(folder / SUMMARY))
+    if scenario.digest() != summary["scenario_sha256"]:
+        message = "the scenario, a file that it names, or a default is not what it was"
+        raise PlbError(f"{folder}: {message}; simulate anew, then explain")
+    return scenario
+
+
+def _check_given(recorded: Mapping[str, Any], given: Scenario, folder: Path) -> None:
+    """Raise `PlbError` where a scenario differs from a recorded one in what does not come from the command line."""
+    ran = tuple(name for name in recorded["run"]["policies"] if name in given.policies)
+    same_policies = attrs.evolve(given, run=attrs.evolve(given.run, policies=ran or given.run.policies))
+    differing = differences([_compared(one) for one in (recorded, same_policies.as_json())])
+    if differing:
+        (key, (then, now)), *others = differing.items()
+        more = f"; also: {listed([other for other, _ in others])}" if others else ""
+        message = f"the scenario given is not the one that was run: {key} is {now!r:.60}, not {then!r:.60}{more}"
+        raise PlbError(f"{folder}: {message}")
+
+
+def _compared(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of a scenario without what says no more than where files are, or is said elsewhere."""
+    left_out = {**OVERRIDDEN, "workload": (*OVERRIDDEN["workload"], *PATHS)}
+    kept = {key: value for key, value in scenario.items() if key != "name"}
+    for section, fields in left_out.items():
+        if isinstance(kept.get(section), Mapping):
+            kept[section] = {key: value for key, value in kept[section].items() if key not in fields}
+    return kept
+
+
+def _placed(digests: Mapping[str, Any], files: Mapping[tuple[str, str], str]) -> list[str]:
+    """Return where files are, from their digests by name; a `KeyError` holds name and digest of one that is unknown."""
+    return [files[name, str(digest)] for name, digest in digests.items()]
+
+
+def _with_files(fields: Any, files: Mapping[tuple[str, str], str]) -> Any:
+    """Return settings of an engine with the files of policy options by their place, instead of by their content."""
+    options = fields.get("policy_options") if isinstance(fields, Mapping) else None
+    if not isinstance(options, Mapping):
+        return fields
+    placed = {
+        name: _placed(one, files)[0] if isinstance(one, Mapping) and one else one for name, one in options.items()
+    }
+    return {**fields, "policy_options": placed}
+
+
+def _check_versions(summary: Mapping[str, Any], folder: Path) -> None:
+    present = versions()
+    other = [
+        f"{name} {version} (here {present[name]})"
+        for name, version in summary["versions"].items()
+        if name in present and present[name] != version
+    ]
+    if other:
+        raise PlbError(f"{folder}: the results were made with {', '.join(other)}; simulate anew, then explain")
+
+
+def _with_workload_of(scenario: Scenario, folder: Path, given: Scenario | None, traces: Path | None) -> Scenario:
+    """Return a scenario with the places where its traces, or its plan, are now."""
+    workload = scenario.workload
+    places = {name: getattr(workload, name) for name in PATHS}
+    if given is not None:
+        places |= {name: getattr(given.workload, name) or place for name, place in places.items()}
+    if traces is not None:
+        if workload.path is None:
+            raise PlbError(f"{folder}: the tenants come from no traces; leave out --traces")
+        places["path"] = str(traces)
+    for place in places.values():
+        if place is not None and not Path(place).exists():
+            message = f"the tenants come from {place}, which is not there, seen from here"
+            raise PlbError(f"{folder}: {message}; give --traces, or --scenario")
+    return attrs.evolve(scenario, workload=attrs.evolve(workload, **places))

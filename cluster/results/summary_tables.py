@@ -1,0 +1,112 @@
+"""The tables that end a run of `plb simulate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from cluster.simulation.causes import CAUSES_OF_MOVES, told
+from cluster.results.policy_comparison import Comparison, Run
+from cluster.results.intervals import Interval, decimals_of
+
+MOST_DECIMALS = 6
+"""An interval that is narrower still is one of rounding."""
+HEADINGS = {
+    "violations": "violations",
+    "failovers": "failovers",
+    "moves": "moves",
+    "placement_failures": "not placed",
+    "downtime_seconds": "downtime (s)",
+    "wall_seconds": "wall (s)",
+}
+
+
+def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows, one a policy: means, with 95 % intervals where there is more than one repeat."""
+    headings = ["policy"]
+    for name, heading in HEADINGS.items():
+        headings += [heading, "ratio"] if name == "violations" else [heading]
+    rows = []
+    for policy in comparison.policies:
+        cells = [policy]
+        for name in HEADINGS:
+            estimate = comparison.figures[policy][name]
+            cells.append(cell(estimate))
+            if name == "violations":
+                cells.append("-" if estimate.ratio is None else f"{estimate.ratio:.2f}")
+        rows.append(cells)
+    return headings, rows
+
+
+def comparison_caption(comparison: Comparison) -> str:
+    """Say what the figures of the comparison are."""
+    repeats = max(comparison.repeats.values())
+    caption = f"ratio: violations by those of {comparison.policies[0]}"
+    return f"{caption}; means of {repeats} repeats with 95 % intervals" if repeats > 1 else caption
+
+
+def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
+    """Return the closing table."""
+    caption = Text(comparison_caption(comparison), style="table.caption")
+    if remark:
+        caption.append(f"\ninterrupted: {remark}", style="red")
+    table = Table(title=title, caption=caption)
+    headings, rows = comparison_rows(comparison)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def cell(estimate: Interval, *, signed: bool = False) -> str:
+    """Return a mean with its interval, where it has one; `signed`: with a plus, where it is positive.
+
+    There are as many decimals as show the first digit of the interval, if it is not 0.
+    """
+    digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
+    if (wanted := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
+        digits = max(digits, wanted)
+    text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{digits}f}"
+    return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
+
+
+OUTAGES = {
+    "node_faults": "node faults",
+    "upgraded_domains": "upgrade domains upgraded",
+    "rolled_back_domains": "upgrade domains rolled back",
+    "quorum_losses": "quorums lost",
+}
+
+
+def outage_rows(runs: Sequence[Run], policies: Sequence[str]) -> list[list[str]]:
+    """Return what faults and upgrades did: a row a figure with its name, then a cell a policy, means over repeats."""
+    totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
+    known = [[one["availability"] for one in of if one["availability"] is not None] for of in totals]
+    rows = [["availability of tenants", *(f"{np.mean(one):.4%}" if one else "-" for one in known)]]
+    for name, heading in OUTAGES.items():
+        rows.append([heading, *(count_text([one[name] for one in of]) for of in totals)])
+    found = {cause for of in totals for one in of for cause in one["moves_by_cause"]}
+    for cause in (*CAUSES_OF_MOVES, *sorted(found - {*CAUSES_OF_MOVES})):
+        counts = ([one["moves_by_cause"].get(cause, 0) for one in of] for of in totals)
+        rows.append([f"moves for {told(cause)}", *map(count_text, counts)])
+    return rows
+
+
+def outage_table(runs: Sequence[Run], policies: Sequence[str]) -> Table:
+    """Return what faults and upgrades did: a column a policy."""
+    table = Table("", title="faults and upgrades")
+    for policy in policies:
+        table.add_column(policy, justify="right", no_wrap=True)
+    for row in outage_rows(runs, policies):
+        table.add_row(*row)
+    return table
+
+
+def count_text(numbers: Sequence[float]) -> str:
+    """Return the mean of counts."""
+    mean = float(np.mean(numbers))
+    return f"{mean:,.{0 if mean.is_integer() else 1}f}"

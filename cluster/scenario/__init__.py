@@ -1,0 +1,4 @@
+"""What a scenario file says, one module a section.
+
+Begin reading in `cluster.scenario.scenario`.
+"""

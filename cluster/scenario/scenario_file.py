@@ -1,0 +1,171 @@
+"""Read a scenario from TOML. All problems of a file are reported at once, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from cluster.errors import ScenarioError
+from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.faults_section import Faults
+from cluster.scenario.imports import import_files
+from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenario
+from cluster.scenario.section_file import SectionReader, nearest, read_toml
+from cluster.scenario.sections import Section, check_is_file
+from cluster.scenario.upgrades_section import Upgrades
+from cluster.scenario.workload_section import Workload
+from plb import Metric, PlbConfig, PlbError
+from plb.policies.options import path_options
+from plb.registry import check_extensions, policies
+from plb.settings.extensions import ANNEALING
+
+SECTIONS: Mapping[str, type[Section]] = {
+    "cluster": Cluster,
+    "workload": Workload,
+    "run": Run,
+    "faults": Faults,
+    "upgrades": Upgrades,
+}
+TOP_LEVEL = ("name", "imports", *SECTIONS, "metrics", "engine", "policies")
+PATHS = ("path", "plan")
+"""Fields of ``[workload]`` that name files."""
+ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
+METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name not in FIXED_METRIC_FIELDS)
+
+
+def read_scenario(path: str | Path) -> Scenario:
+    """Read a scenario; its relative paths count from the file's folder.
+
+    They stand in `workload.path`, `workload.plan`, `imports`, and in `policy_options` that name files. The files in
+    `imports` are run: they register the energy terms, constraints and policies that the scenario names.
+
+    Raises
+    ------
+    ScenarioError
+        The file cannot be read, or something in it is unknown or out of range; every problem is named, with its place.
+    """
+    file = Path(path)
+    text, data = read_toml(file)
+    scenario = scenario_from(data, source=str(path), text=text, name=file.stem, folder=file.parent)
+    given = {name: getattr(scenario.workload, name) for name in PATHS}
+    found: dict[str, Any] = {name: str(file.parent / path) for name, path in given.items() if path is not None}
+    return attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **found))
+
+
+def named_files(scenario: Scenario) -> list[str]:
+    """Return the files that a scenario imports, and those that options of its policies name."""
+    settings = [scenario.engine, *scenario.policies.values()]
+    options = [option for fields in settings for option in fields.get("policy_options", {}).values()]
+    return [*scenario.imports, *(option for option in options if isinstance(option, str) and Path(option).is_file())]
+
+
+def inputs_of(scenario: Scenario) -> list[Path]:
+    """Return all that a run of a scenario reads: files, and directories of traces."""
+    places = [getattr(scenario.workload, name) for name in PATHS]
+    return [Path(place) for place in (*places, *named_files(scenario)) if place is not None]
+
+
+def scenario_from(
+    data: Mapping[str, Any], *, source: str = "scenario", text: str = "", name: str = "", folder: Path | None = None
+) -> Scenario:
+    """Return the scenario that a table of tables describes.
+
+    Parameters
+    ----------
+    data
+        What the TOML file says.
+    source, text
+        Its name and its text, for messages.
+    name
+        Name of the scenario where it gives none.
+    folder
+        From which the files in `imports` count; None: the present one.
+    """
+    reader = _ScenarioReader(text, Path() if folder is None else folder)
+    scenario = reader.scenario({"name": name or source, **data})
+    if reader.problems or scenario is None:
+        raise ScenarioError(source, reader.problems)
+    return scenario
+
+
+class _ScenarioReader(SectionReader):
+    """Reads the tables of a scenario."""
+
+    def scenario(self, data: Mapping[str, Any]) -> Scenario | None:
+        """Return the scenario that the tables describe, or None if something is wrong with them."""
+        self.unknown_keys("", data, TOP_LEVEL)
+        name = self.value("name", data["name"], str)
+        imports = self._imports(data.get("imports", []))
+        sections = {key: self.section(key, data.get(key, {}), kind) for key, kind in SECTIONS.items()}
+        engine = self._engine_fields("engine", data.get("engine", {}), ANNEALING)
+        tables = self.table("policies", data.get("policies", {}))
+        searches = {
+            key: BUILT_IN_POLICIES.get(key, {}).get("policy", engine.get("policy", ANNEALING)) for key in tables
+        }
+        policies = {key: self._policy(f"policies.{key}", fields, searches[key]) for key, fields in tables.items()}
+        metrics = self._metrics("metrics", data.get("metrics", {}))
+        self._policy_names(data, policies)
+        if self.problems:
+            return None
+        try:
+            return Scenario(name=name, imports=imports, engine=engine, policies=policies, metrics=metrics, **sections)
+        except PlbError as error:
+            self.add("scenario", str(error))
+            return None
+
+    def _imports(self, names: Any) -> tuple[str, ...]:
+        """Run the files that the scenario imports, and return them by their full names."""
+        checked: tuple[str, ...] = self.value("imports", names, tuple[str, ...]) or ()
+        files = tuple(str((self.folder / name).resolve()) for name in checked)
+        try:
+            import_files(files)
+        except ScenarioError as error:
+            self.problems.extend(attrs.evolve(one, message=f"{error.source}: {one.message}") for one in error.problems)
+        return files
+
+    def _policy_names(self, data: Mapping[str, Any], policies: Iterable[str]) -> None:
+        run = data.get("run", {})
+        named = run.get("policies", []) if isinstance(run, Mapping) else []
+        known = list(dict.fromkeys([*BUILT_IN_POLICIES, *policies]))
+        for name in named if isinstance(named, list) else []:
+            if isinstance(name, str) and name not in known:
+                self.add("run.policies", f"unknown policy {name!r}{nearest(name, known)}")
+
+    def _engine_fields(self, place: str, table: Any, policy: str) -> dict[str, Any]:
+        """Return settings of the engine; `policy` is the one whose options they may give if they name none."""
+        found = dict(self.table(place, table))
+        options = {"policy_options": found.pop("policy_options")} if "policy_options" in found else {}
+        fields = self.settings(place, found, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)}, check_extensions)
+        beside = {"metrics": (Metric("any"),), "policy": fields.get("policy", policy)}
+        before = len(self.problems)
+        found = self.settings(place, options, ENGINE_FIELDS, PlbConfig, beside, check_extensions)
+        if "policy_options" in found and len(self.problems) == before:
+            found["policy_options"] = self._placed(f"{place}.policy_options", beside["policy"], found["policy_options"])
+        return {**fields, **found}
+
+    def _placed(self, place: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return options of a policy; those that are files count from the folder, and must be there."""
+        placed = dict(options)
+        for name in path_options(policies().get(policy)):
+            if name in placed:
+                placed[name] = str(self.folder / placed[name])
+                self.attempt(f"{place}.{name}", partial(check_is_file, place, name, placed[name]))
+        return placed
+
+    def _policy(self, place: str, table: Any, policy: str) -> dict[str, Any]:
+        """Return the fields of a policy, with those of its metrics under ``metrics`` if it has any."""
+        found = dict(self.table(place, table))
+        metrics = self._metrics(f"{place}.metrics", found.pop("metrics", {}))
+        fields = self._engine_fields(place, found, policy)
+        return {**fields, "metrics": metrics} if metrics else fields
+
+    def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:
+        """Return the settings of metrics by metric."""
+        return {
+            key: self.settings(f"{place}.{key}", fields, METRIC_FIELDS, Metric, {"name": "any"})
+            for key, fields in self.table(place, table).items()
+        }

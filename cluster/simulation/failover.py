@@ -1,0 +1,135 @@
+"""What the host does when nodes go down: replicas are waited for, given up, and built or started anew elsewhere.
+
+The engine says where replicas go. A replica on a node that is down is waited for; after `rebuild_after_minutes` another
+is built elsewhere. What becomes of its tenant meanwhile stands in `cluster.simulation.tenancies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+import simpy
+
+from cluster.simulation.causes import FAULT, UPGRADE
+from cluster.simulation.movement import Movement
+from cluster.simulation.node_states import NodeStates
+from cluster.simulation.record import Recorder
+from cluster.simulation.replica_states import Tenancy, as_leaving
+from cluster.simulation.tenancies import Loss, Tenancies
+from plb import Move, MoveKind
+from plb.model import ReplicaState
+
+
+class FailoverManager:
+    """Takes replicas off nodes that go down, and back.
+
+    Parameters
+    ----------
+    env, nodes, tenancies, movement, recorder
+        The run's.
+    rebuild_after
+        Seconds for which a replica on a node that is down is waited for.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        nodes: NodeStates,
+        tenancies: Tenancies,
+        movement: Movement,
+        recorder: Recorder,
+        rebuild_after: float,
+    ) -> None:
+        self._env, self._nodes, self._tenancies = env, nodes, tenancies
+        self._movement, self._recorder, self._rebuild_after = movement, recorder, rebuild_after
+
+    @property
+    def _now(self) -> int:
+        return int(self._env.now)
+
+    # nodes
+
+    def node_lost(self, name: str, cause: str = FAULT) -> list[Tenancy]:
+        """Let a node go down; return the tenants that miss a replica from now on."""
+        if not self._nodes.lose(name, cause):
+            return []
+        return [tenancy for tenancy in self._tenancies.on(name) if self._lose(tenancy, Loss(name, cause))]
+
+    def node_back(self, name: str, cause: str = FAULT) -> None:
+        """Let a node come back, once nothing keeps it down, with the replicas that were on it and are still wanted."""
+        if not self._nodes.regain(name, cause):
+            return
+        for partition in self._tenancies.states.down_on(name):
+            self._tenancies.states.set(partition, name, ReplicaState.READY)
+            self._tenancies.settle(self._tenancies.known[partition])
+
+    def _lose(self, tenancy: Tenancy, loss: Loss) -> bool:
+        """Let a partition lose what it has on a node; tell whether it misses a replica from now on."""
+        tenancies, partition, node = self._tenancies, tenancy.partition, loss.node
+        tenancies.latest_loss[partition] = loss
+        for record in self._movement.fail(partition, node):
+            self._undo(tenancy, record.move, loss)
+        stands = any(one.node == node and not one.leaving for one in tenancies.described(tenancy))
+        in_build = tenancies.states.of(partition).get(node) is ReplicaState.IN_BUILD
+        waited_for = tenancies.stores_copies(tenancy) and tenancies.serves(partition) and not in_build
+        if stands and waited_for:
+            tenancies.states.set(partition, node, ReplicaState.DOWN, self._now)
+        elif stands:
+            tenancies.drop(tenancy, node)
+            if not in_build and tenancies.serves(partition):
+                tenancies.to_restart.setdefault(partition, []).append(loss)
+        tenancies.settle(tenancy)
+        return stands and not waited_for
+
+    def _undo(self, tenancy: Tenancy, move: Move, loss: Loss) -> None:
+        """Let a move end that fails as one of its nodes is lost: the copy on the other stays, as far as it is one."""
+        tenancies, described = self._tenancies, self._tenancies.described(tenancy)
+        if move.target == loss.node or (tenancies.stores_copies(tenancy) and len(described) == 2):
+            kept = [one for one in described if one.node != move.target]
+            tenancies.tell(tenancy, [as_leaving(one, move.source, leaving=False) for one in kept])
+            return
+        tenancies.tell(tenancy, [one for one in described if one.node != move.source])
+        if tenancies.stores_copies(tenancy) and move.target is not None:
+            tenancies.states.set(tenancy.partition, move.target, ReplicaState.IN_BUILD)
+        elif tenancy.stateful:
+            tenancies.interrupt(tenancy, loss.cause)
+
+    # rebuilding
+
+    def give_up_waiting(self) -> list[Tenancy]:
+        """Give replicas up that have been down for too long; return the tenants that miss one from now on."""
+        tenancies, found = self._tenancies, {}
+        for partition, node in tenancies.states.down_until(self._now - self._rebuild_after):
+            tenancy = tenancies.known[partition]
+            if tenancies.has_quorum(tenancy) and tenancies.stores_copies(tenancy):
+                tenancies.drop(tenancy, node)
+                found[partition] = tenancy
+        return list(found.values())
+
+    def build(self, added: Iterable[Move]) -> None:
+        """Let new replicas of tenants that were placed before be built, or start where there is nothing to copy."""
+        moves = [move for move in added if self._tenancies.serves(move.partition)]
+        for move in moves:
+            self._begin(move)
+        for partition in dict.fromkeys(move.partition for move in moves):
+            self._tenancies.settle(self._tenancies.known[partition])
+
+    def _begin(self, move: Move) -> None:
+        tenancies, tenancy = self._tenancies, self._tenancies.known[move.partition]
+        assert move.target is not None
+        leaving = [one.node for one in tenancies.described(tenancy) if one.leaving]
+        left = next((node for node in leaving if not self._movement.is_left(move.partition, node)), None)
+        if left is not None:
+            self._movement.follow(_as_move(move, Loss(left, UPGRADE)))
+        elif tenancies.stores_copies(tenancy):
+            tenancies.states.set(move.partition, move.target, ReplicaState.IN_BUILD)
+        elif tenancies.to_restart.get(move.partition):
+            restart = _as_move(move, tenancies.to_restart[move.partition].pop(0))
+            self._recorder.failover(self._now, restart, tenancy.tenant)
+
+
+def _as_move(added: Move, loss: Loss) -> Move:
+    """Return the move that the adding of a replica is, which stood on a node that it has to leave or that is lost."""
+    reason = attrs.evolve(added.reason, rule=loss.cause, node=loss.node)
+    return attrs.evolve(added, kind=MoveKind.MOVE, source=loss.node, reason=reason)

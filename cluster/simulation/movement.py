@@ -1,0 +1,139 @@
+"""Moves that take time: data are copied, both ends load their nodes, and a primary's move interrupts service."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import simpy
+
+from cluster.scenario.cluster_section import Cluster
+from cluster.simulation.calendar import At, Kind
+from cluster.simulation.ledger import Ledger
+from cluster.simulation.move_record import MoveRecord
+from cluster.simulation.record import Recorder
+from plb import Move, MoveKind, PlacementAndLoadBalancing, Plan
+from plb.model import Role
+
+GBIT_PER_GB = 8.0
+COPIED_METRICS = ("disk", "memory")
+"""A move copies the replica's disk; where the workload has no such metric, its memory."""
+
+
+class Movement:
+    """Carries out plans in the simulated cluster.
+
+    Parameters
+    ----------
+    env, engine, ledger, recorder
+        The run's.
+    cluster
+        Bandwidth and interruption.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        engine: PlacementAndLoadBalancing,
+        ledger: Ledger,
+        recorder: Recorder,
+        cluster: Cluster,
+    ) -> None:
+        self._env, self._engine, self._ledger, self._recorder = env, engine, ledger, recorder
+        self._availability = recorder.availability
+        self._gb_per_second = cluster.copy_gbit_per_second / GBIT_PER_GB
+        self._interruption = cluster.interruption_seconds
+        names = recorder.metric_names
+        self._copied = next((names.index(name) for name in COPIED_METRICS if name in names), None)
+        self._tenant_of: dict[str, int] = {}
+        self._under_way: dict[str, list[MoveRecord]] = {}
+
+    def take(self, partition: str, tenant: int) -> None:
+        """Take charge of a tenant whose replicas stand without having been placed."""
+        self._tenant_of[partition] = tenant
+        self._ledger.refresh(partition, tenant)
+
+    def start(self, plan: Plan, arrivals: Mapping[str, int]) -> None:
+        """Start all moves of a plan; they stand on their targets from now on, and depart from their sources.
+
+        Parameters
+        ----------
+        arrivals
+            Tenants by partition whose replicas the plan may place for the first time.
+        """
+        self._tenant_of.update(arrivals)
+        sizes = [self._size(move) for move in plan.moves]
+        self._engine.apply(plan, leaving=True)
+        for name in dict.fromkeys([*arrivals, *(move.partition for move in plan.moves)]):
+            self._ledger.refresh(name, self._tenant_of[name])
+        for move, size in zip(plan.moves, sizes, strict=True):
+            if move.kind in (MoveKind.MOVE, MoveKind.SWAP, MoveKind.PROMOTE):
+                self._begin(move, size)
+
+    def follow(self, move: Move) -> None:
+        """Start to copy a replica whose new place has been told to the engine already."""
+        assert move.target is not None
+        self._begin(move, self._size_on(move.partition, move.target))
+
+    def cancel(self, partition: str, now: int) -> None:
+        """End the copies of a tenant who departs."""
+        for record in self._under_way.pop(partition, ()):
+            record.ended, record.outcome = now, "departed"
+        del self._tenant_of[partition]
+
+    def is_left(self, partition: str, node: str | None) -> bool:
+        """Tell whether a copy of a partition from a node is under way."""
+        return any(record.move.source == node for record in self._under_way.get(partition, ()))
+
+    def fail(self, partition: str, node: str) -> list[MoveRecord]:
+        """End the copies of a partition from or to a node that is lost, and return their records."""
+        failed = [
+            record for record in self._under_way.get(partition, ()) if node in (record.move.source, record.move.target)
+        ]
+        for record in failed:
+            self._under_way[partition].remove(record)
+            record.ended, record.outcome = int(self._env.now), "failed"
+        return failed
+
+    def copy_seconds(self, partition: str, node: str) -> int:
+        """Return how long it takes to copy what the replica of a partition on a node holds now."""
+        return math.ceil(self._size_on(partition, node) / self._gb_per_second)
+
+    def _size_on(self, partition: str, node: str) -> float:
+        if self._copied is None:
+            return 0.0
+        return self._ledger.size(partition, node, int(self._env.now), self._copied)
+
+    def _size(self, move: Move) -> float:
+        """Return the GB to copy."""
+        if move.kind is not MoveKind.MOVE or move.source is None:
+            return 0.0
+        return self._size_on(move.partition, move.source)
+
+    def _begin(self, move: Move, size: float) -> None:
+        record = MoveRecord(int(self._env.now), move, size)
+        self._recorder.move(record, self._tenant_of[move.partition])
+        if move.kind is not MoveKind.MOVE:
+            self._complete(record)
+            return
+        self._under_way.setdefault(move.partition, []).append(record)
+        self._env.process(self._copy(record))
+
+    def _copy(self, record: MoveRecord) -> Generator[simpy.Event, Any, None]:
+        seconds = math.ceil(record.copied_gb / self._gb_per_second)
+        yield At(self._env, record.started + seconds, Kind.COPY_ENDS)
+        if record.outcome != "under way":
+            return
+        partition, source = record.move.partition, record.move.source
+        assert source is not None
+        self._under_way[partition].remove(record)
+        self._engine.vacate(partition, source)
+        self._ledger.refresh(partition, self._tenant_of[partition])
+        self._complete(record)
+
+    def _complete(self, record: MoveRecord) -> None:
+        record.ended, record.outcome = int(self._env.now), "completed"
+        if record.move.role == Role.PRIMARY:
+            tenant = self._tenant_of[record.move.partition]
+            self._availability.interrupt(tenant, record.ended, self._interruption, record.cause)

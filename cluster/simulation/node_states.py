@@ -1,0 +1,95 @@
+"""How the nodes of a run are: up, down for a cause or several, or about to go down; the engine is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import simpy
+
+from cluster.simulation.causes import FAULT
+from cluster.simulation.ledger import Ledger
+from cluster.simulation.record import Recorder
+from plb import Node, PlacementAndLoadBalancing
+from plb.model import DeactivationIntent, DeactivationStatus
+
+
+class NodeStates:
+    """The state of every node.
+
+    Parameters
+    ----------
+    env, engine, ledger, recorder
+        The run's.
+    nodes
+        The nodes, all up.
+
+    Attributes
+    ----------
+    nodes
+        The nodes by name, as they are when they are up.
+    why_down
+        By node that is down, all that keeps it down.
+    draining
+        Nodes that take no replica any more, as they are about to go down.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        engine: PlacementAndLoadBalancing,
+        ledger: Ledger,
+        recorder: Recorder,
+        nodes: Sequence[Node],
+    ) -> None:
+        self._env, self._engine, self._ledger, self._recorder = env, engine, ledger, recorder
+        self.nodes = {node.name: node for node in nodes}
+        self.why_down: dict[str, list[str]] = {}
+        self.draining: set[str] = set()
+
+    @property
+    def down(self) -> frozenset[str]:
+        """The nodes that are down."""
+        return frozenset(self.why_down)
+
+    def lose(self, name: str, cause: str) -> bool:
+        """Note what keeps a node down; return whether it was up until now."""
+        self._recorder.node_faults += cause == FAULT
+        causes = self.why_down.setdefault(name, [])
+        causes.append(cause)
+        if len(causes) > 1:
+            return False
+        self._note_change(name, cause, down=True)
+        return True
+
+    def regain(self, name: str, cause: str) -> bool:
+        """Note what keeps a node down no more; return whether it is up from now on, as nothing else does."""
+        self.why_down[name].remove(cause)
+        if self.why_down[name]:
+            return False
+        del self.why_down[name]
+        self._note_change(name, cause, down=False)
+        return True
+
+    def begin_drain(self, name: str) -> None:
+        """Let a node take no replica any more, as it is about to go down."""
+        self.draining.add(name)
+        self._tell(name)
+
+    def end_drain(self, name: str) -> None:
+        """Let a node take replicas again."""
+        self.draining.discard(name)
+        self._tell(name)
+
+    def _note_change(self, name: str, cause: str, *, down: bool) -> None:
+        self._recorder.node_events.append((int(self._env.now), name, down, cause))
+        self._ledger.set_down(name, down=down)
+        self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        """Tell the engine how a node is."""
+        node = attrs.evolve(self.nodes[name], up=name not in self.why_down)
+        if name in self.draining and node.up:
+            status = DeactivationStatus.SAFETY_CHECK_COMPLETE  # before that, new replicas may still be placed there
+            node = attrs.evolve(node, deactivation_intent=DeactivationIntent.RESTART, deactivation_status=status)
+        self._engine.update_node(node, now=int(self._env.now))

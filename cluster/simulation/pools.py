@@ -1,0 +1,224 @@
+"""Where the tenants of a run come from: past ones for the demand history, others to simulate, never the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+import numpy as np
+
+from cluster.errors import ScenarioError, ScenarioProblem
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.workload_section import Workload
+from plb import UnknownNameError
+from plb.risk import DemandHistory
+from workloads.parameters import RegionParameters
+from workloads.trace import MetricInfo, TraceSet
+
+if TYPE_CHECKING:
+    from cluster.simulation.planned_tenants import PlanPool
+
+SIMULATION_BLOCKS = 4096
+"""Blocks of tenants that a synthetic region offers to a run; a million tenants."""
+
+
+class TenantPool(Protocol):
+    """Tenants that may be simulated."""
+
+    def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
+        """Yield all tenants in random order, each once, some at a time."""
+
+
+@attrs.frozen
+class RegionPool:
+    """The tenants of a synthetic region that are not in the history; they are generated when they are drawn.
+
+    Parameters
+    ----------
+    region
+        The region.
+    seed
+        Seed of the region.
+    first_tenant
+        Number of the first tenant of the pool; a multiple of the block.
+    """
+
+    region: RegionParameters
+    seed: int
+    first_tenant: int
+
+    def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
+        """Yield whole blocks in random order, each shuffled; tenants are independent of their number."""
+        from workloads.regions import BLOCK, generate
+
+        used: set[int] = set()
+        while len(used) < SIMULATION_BLOCKS:
+            block = int(rng.integers(SIMULATION_BLOCKS))
+            if block not in used:
+                used.add(block)
+                tenants = generate(self.region, BLOCK, self.seed, self.first_tenant + block * BLOCK)
+                yield tenants.select(rng.permutation(BLOCK))
+
+
+@attrs.frozen(eq=False)
+class TracePool:
+    """Tenants of real traces.
+
+    Parameters
+    ----------
+    traces
+        Them.
+    """
+
+    traces: TraceSet
+
+    def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
+        """Yield the tenants in random order, a thousand at a time."""
+        order = rng.permutation(self.traces.tenants)
+        for start in range(0, len(order), 1000):
+            yield self.traces.select(order[start : start + 1000])
+
+
+@attrs.frozen(eq=False)
+class Source:
+    """A workload that was read or generated.
+
+    Parameters
+    ----------
+    metrics
+        Its metrics.
+    step_seconds
+        Sampling interval of its traces.
+    history
+        The past tenants.
+    history_families
+        Families of the past tenants (see `workloads.trace.TraceSet`).
+    pool
+        The tenants to simulate: drawn by chance, or those of a plan.
+    split
+        How the two were kept apart; plain values for the results.
+    """
+
+    metrics: tuple[MetricInfo, ...]
+    step_seconds: float
+    history: DemandHistory
+    history_families: np.ndarray[Any, np.dtype[np.int64]]
+    pool: TenantPool | PlanPool
+    split: Mapping[str, Any]
+
+
+def read_source(scenario: Scenario) -> Source:
+    """Read or generate what a scenario's workload names."""
+    workload = scenario.workload
+    if workload.kind == "plan":
+        source = _from_plan(scenario)
+    else:
+        source = _from_region(workload) if workload.kind == "region" else _from_traces(workload)
+    _check_metrics(scenario, source)
+    return source
+
+
+def _check_metrics(scenario: Scenario, source: Source) -> None:
+    names = [metric.name for metric in source.metrics]
+    if scenario.workload.density_metric not in names:
+        raise UnknownNameError("metric", scenario.workload.density_metric, names, "workload.density_metric")
+    if scenario.cluster.capacities is not None:
+        for name in scenario.cluster.capacities:
+            if name not in names:
+                raise UnknownNameError("metric", name, names, "cluster.capacities")
+    if scenario.workload.density_metric not in scenario.cluster.capacity:
+        message = f"needs a capacity of {scenario.workload.density_metric!r}, the metric of the tenant density"
+        raise ScenarioError(scenario.name, [ScenarioProblem("cluster.capacities", message)])
+    if scenario.cluster.capacity[scenario.workload.density_metric] <= 0:
+        message = f"a capacity of 0 of {scenario.workload.density_metric!r} leaves the tenant density undefined"
+        raise ScenarioError(scenario.name, [ScenarioProblem("cluster.capacities", message)])
+
+
+def _from_region(workload: Workload) -> Source:
+    from workloads.classes import METRICS
+    from workloads.regions import BLOCK, generate_history
+    from workloads.trace import STEP_SECONDS
+
+    parameters, count = workload.parameters_of_region(), workload.history_tenants
+    first = -(-count // BLOCK) * BLOCK
+    split = {
+        "rule": "by number: the history is tenants 0 to history_tenants - 1, the simulation from first_tenant on",
+        "region": workload.region,
+        "region_parameters": dict(workload.region_parameters),
+        "region_digest": parameters.digest(),
+        "trace_seed": workload.trace_seed,
+        "history_tenants": count,
+        "first_tenant": first,
+    }
+    history = generate_history(parameters, count, workload.trace_seed)
+    pool = RegionPool(parameters, workload.trace_seed, first)
+    return Source(METRICS, STEP_SECONDS, history, np.arange(count), pool, split)
+
+
+def _from_traces(workload: Workload) -> Source:
+    from workloads.compression import compress
+    from workloads.trace import split_tenants
+
+    traces = read_traces_of(workload)
+    past, rest = split_tenants(traces, workload.history_share, workload.trace_seed)
+    if not past.tenants or not rest.tenants:
+        message = f"{traces.tenants} tenants cannot be split into history and simulation; use more traces"
+        raise ScenarioError("scenario", [ScenarioProblem("workload.history_share", message)])
+    split = {
+        "rule": "families of tenants drawn at random into history and simulation (workloads.trace.split_tenants)",
+        "traces": workload.kind,
+        "traces_digest": digest_of_traces(traces),
+        "trace_seed": workload.trace_seed,
+        "history_share": workload.history_share,
+        "history_tenants": past.tenants,
+        "simulation_tenants": rest.tenants,
+        "history_families": np.unique(past.family).tolist(),
+    }
+    return Source(traces.metrics, traces.step_seconds, compress(past), np.unique(past.family), TracePool(rest), split)
+
+
+def _from_plan(scenario: Scenario) -> Source:
+    from cluster.simulation.planned_tenants import read_plan_pool
+
+    pool = read_plan_pool(scenario)
+    traces, workload = pool.tenants.traces, scenario.workload
+    split = {
+        "rule": "none: demand of a plan is known ahead, so the history has the curve of each application",
+        "instance": workload.path,
+        "plan": workload.plan,
+        "traces_digest": digest_of_traces(traces),
+        "simulation_tenants": traces.tenants,
+        "plan_nodes": len(pool.place),
+    }
+    no_families = np.empty(0, np.int64)
+    return Source(traces.metrics, traces.step_seconds, pool.tenants.history(), no_families, pool, split)
+
+
+def digest_of_traces(traces: TraceSet) -> str:
+    """Return the SHA-256 of all that traces say, in hexadecimal digits."""
+    found = sha256()
+    for name, value in attrs.asdict(traces, recurse=False).items():
+        plain = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else value
+        content = plain.tobytes() if isinstance(plain, np.ndarray) else repr(plain).encode()
+        found.update(f"{name} {len(content)}\n".encode())
+        found.update(content)
+    return found.hexdigest()
+
+
+def read_traces_of(workload: Workload) -> TraceSet:
+    """Return the real traces that a workload names."""
+    if workload.path is None:
+        message = f"kind = {workload.kind!r} reads traces: give their directory here or with --traces"
+        raise ScenarioError("scenario", [ScenarioProblem("workload.path", message)])
+    if not Path(workload.path).is_dir():
+        raise ScenarioError("scenario", [ScenarioProblem("workload.path", f"no such directory: {workload.path}")])
+    if workload.kind == "bitbrains":
+        from workloads.readers import READERS, Options, read_public
+
+        return read_public(READERS["bitbrains"], workload.path, Options(window_days=workload.window_days))[0]
+    from workloads.format import read_traces
+
+    return read_traces(workload.path)

@@ -1,0 +1,272 @@
+"""What a run leaves behind: rows as they come, tables and totals at the end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import polars as pl
+
+from cluster.simulation.availability import Availability
+from cluster.simulation.ledger import Floats
+from cluster.simulation.move_record import MoveRecord
+from cluster.simulation.run_tables import frame_of, frame_of_rows
+from cluster.simulation.tenants import TenantSequence
+from cluster.simulation.upgrade_record import UpgradeRecord
+from cluster.simulation.violations import Outcome, Shortage
+from plb import Node
+from plb.model.move import Move, MoveKind
+from plb.model.plan import Energy, Plan
+from plb.model.unplaced import Unplaced
+
+SLOWEST_PLANS = 20
+"""Plans whose seconds are kept."""
+
+
+@attrs.frozen
+class SlowPlan:
+    """How long a plan took.
+
+    Parameters
+    ----------
+    plan
+        Its row in the run's table of plans, from 0.
+    seconds
+        Wall-clock seconds, without compilation.
+    """
+
+    plan: int
+    seconds: float
+
+
+@attrs.frozen(eq=False)
+class RunResult:
+    """The result of one run of one policy.
+
+    Parameters
+    ----------
+    policy, repeat
+        Which run.
+    tables
+        Data frames by name (see `cluster.simulation.run_tables`).
+    totals
+        Figures of the run, free of timings.
+    timings
+        Wall-clock seconds by part, without compilation; not reproducible.
+    slowest
+        Wall-clock seconds of the plans that took longest, the slowest first, by their row in the table of plans; not
+        reproducible either.
+    complete
+        False if the run was interrupted; tables and totals then cover the time until then.
+    """
+
+    policy: str
+    repeat: int
+    tables: dict[str, pl.DataFrame]
+    totals: dict[str, Any]
+    timings: dict[str, float]
+    slowest: tuple[SlowPlan, ...]
+    complete: bool
+
+
+class Recorder:
+    """Collects what happens in a run.
+
+    Parameters
+    ----------
+    nodes, metric_names
+        In the order of all arrays.
+    capacity
+        (H, R) capacities; infinite where there is none.
+    sequence
+        The tenants.
+    metering_seconds
+        Time between two meterings.
+
+    Attributes
+    ----------
+    availability
+        When tenants could not be used.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        metric_names: Sequence[str],
+        capacity: Floats,
+        sequence: TenantSequence,
+        metering_seconds: int,
+    ) -> None:
+        self._nodes = tuple(nodes)
+        self.node_names, self.metric_names = tuple(node.name for node in nodes), tuple(metric_names)
+        self.capacity, self._sequence, self._metering_seconds = capacity, sequence, metering_seconds
+        tenants = len(sequence.arrival)
+        self.availability = Availability()
+        self.quorum_losses = self.node_faults = 0
+        self.node_events: list[tuple[int, str, bool, str]] = []
+        self.upgrades: list[UpgradeRecord] = []
+        self.waiting = np.zeros(tenants, np.int64)
+        self.failovers = np.zeros(tenants, np.int64)
+        self.refused = np.zeros(tenants, np.bool_)
+        self.moves: list[MoveRecord] = []
+        self._load_times: list[int] = []
+        self._loads: list[Floats] = []
+        self._shortages: list[tuple[Any, ...]] = []
+        self._refusals: list[tuple[Any, ...]] = []
+        self._plans: list[tuple[Any, ...]] = []
+        self._plan_seconds: list[float] = []
+        self._outcomes: dict[Outcome, set[tuple[int, int]]] = {outcome: set() for outcome in Outcome}
+
+    def load(self, now: int, metered: Floats) -> None:
+        """Note the load of all nodes, (H, R)."""
+        self._load_times.append(now)
+        self._loads.append(metered)
+
+    def shortages(self, now: int, found: Sequence[Shortage]) -> None:
+        """Note the shortages of a metering time."""
+        for one in found:
+            names = self.node_names[one.node], self.metric_names[one.metric]
+            self._shortages.append((now, *names, one.standing, one.departing, one.threshold, one.outcome.value))
+            self._outcomes[one.outcome].add((now, one.node))
+
+    def plan(self, now: int, occasion: str, plan: Plan, seconds: float) -> None:
+        """Note a plan: its size, its search, its energies, and the wall-clock seconds that it took."""
+        self._plan_seconds.append(seconds)
+        counts = plan.proposals
+        head = (now, occasion, len(plan.moves), len(plan.unplaced), plan.end_reason)
+        search = (counts.drawn, counts.scored, counts.reached_monte_carlo, counts.accepted)
+        self._plans.append((*head, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
+
+    def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced, *, arrives: bool) -> None:
+        """Note that a replica found no place."""
+        self.refused[tenant] |= arrives
+        why = json.dumps(dict(unplaced.ruled_out), sort_keys=True)
+        role = unplaced.role.name.lower()
+        self._refusals.append((now, unplaced.partition, role, attempt, why, unplaced.nodes))
+
+    def move(self, record: MoveRecord, tenant: int) -> None:
+        """Note the start of a move."""
+        self.moves.append(record)
+        self.failovers[tenant] += record.is_failover
+
+    def failover(self, now: int, move: Move, tenant: int) -> None:
+        """Note a failover at once: another replica has become the primary, or one starts anew elsewhere."""
+        self.move(MoveRecord(now, move, 0.0, now, "completed"), tenant)
+
+    def result(self, policy: str, repeat: int, now: float, timings: dict[str, float], *, complete: bool) -> RunResult:
+        """Return everything as tables and totals, as of `now`."""
+        names = self._sequence.traces.tenant_names().tolist()
+        rows = {
+            "nodes": [_node_row(node) for node in self._nodes],
+            "shortages": self._shortages,
+            "moves": [_move_row(record) for record in self.moves],
+            "refusals": self._refusals,
+            "plans": self._plans,
+            "node_events": self.node_events,
+            "upgrades": [attrs.astuple(record) for record in self.upgrades],
+            "interruptions": [
+                (names[one.tenant], one.begin, one.end, one.cause) for one in self.availability.interruptions
+            ],
+        }
+        tables = {name: frame_of_rows(name, policy, repeat, found) for name, found in rows.items()}
+        tables["node_load"] = self._node_load(policy, repeat)
+        downtime = self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
+        tables["tenants"] = self._tenants(policy, repeat, now, downtime)
+        totals = self._totals(now, downtime, tables["plans"])
+        return RunResult(policy, repeat, tables, totals, timings, self._slowest(), complete)
+
+    def _slowest(self) -> tuple[SlowPlan, ...]:
+        """Return the plans that took longest; of equal ones, the first."""
+        order = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
+        return tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
+
+    def _totals(self, now: float, downtime: Floats, plans: pl.DataFrame) -> dict[str, Any]:
+        failovers = [record for record in self.moves if record.is_failover]
+        causes = Counter(record.cause for record in failovers)
+        steps = {outcome: len(self._outcomes[outcome]) for outcome in Outcome}
+        return {
+            "simulated_seconds": now,
+            "tenants": int((self._sequence.arrival <= now).sum()),
+            "violations": steps[Outcome.VIOLATION],
+            "violation_rows": sum(row[-1] == Outcome.VIOLATION.value for row in self._shortages),
+            "shortages_covered": steps[Outcome.COVERED],
+            "shortages_unresolved": steps[Outcome.UNRESOLVED],
+            "violated_node_minutes": sum(steps.values()) * self._metering_seconds / 60.0,
+            "failovers": len(failovers),
+            "failovers_by_cause": dict(sorted(causes.items())),
+            "moves": len(self.moves),
+            "moves_by_cause": dict(sorted(Counter(record.cause for record in self.moves).items())),
+            "swaps": sum(record.move.kind is MoveKind.SWAP for record in self.moves),
+            "copied_gb": float(sum(record.copied_gb for record in self.moves)),
+            "placement_failures": int(self.refused.sum()),
+            "refusals": len(self._refusals),
+            "downtime_seconds": float(downtime.sum()),
+            "availability": self._availability(now, downtime),
+            "quorum_losses": self.quorum_losses,
+            "node_faults": self.node_faults,
+            "upgraded_domains": sum(record.outcome == "healthy" and not record.rolls_back for record in self.upgrades),
+            "rolled_back_domains": sum(record.rolls_back for record in self.upgrades),
+            "waiting_seconds": int(self.waiting.sum()),
+            "plans": len(plans),
+            "proposals_drawn": int(plans["drawn"].sum()),
+            "proposals_scored": int(plans["scored"].sum()),
+        }
+
+    def _availability(self, now: float, downtime: Floats) -> float | None:
+        """Return the share of all stays together for which tenants could be used; None if there was none."""
+        stay = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None).sum()
+        return 1.0 - float(downtime.sum()) / float(stay) if stay > 0 else None
+
+    def _node_load(self, policy: str, repeat: int) -> pl.DataFrame:
+        nodes, metrics, times = len(self.node_names), len(self.metric_names), len(self._load_times)
+        loads = np.array(self._loads).reshape(times, nodes, metrics)
+        share = np.full(loads.shape, np.nan)
+        np.divide(loads, self.capacity, out=share, where=np.isfinite(self.capacity) & (self.capacity > 0))
+        columns = {
+            "time_s": np.repeat(np.array(self._load_times, np.int64), nodes * metrics),
+            "node": np.tile(np.repeat(np.array(self.node_names, np.object_), metrics), times),
+            "metric": np.tile(np.array(self.metric_names, np.object_), times * nodes),
+            "load": loads.ravel(),
+            "share": pl.Series(share.ravel()).fill_nan(None),
+        }
+        return frame_of("node_load", policy, repeat, columns)
+
+    def _tenants(self, policy: str, repeat: int, now: float, downtime: Floats) -> pl.DataFrame:
+        arrived = int((self._sequence.arrival <= now).sum())
+        traces = self._sequence.traces
+        downtime = downtime[:arrived]
+        stay = np.minimum(self._sequence.departure[:arrived], now) - self._sequence.arrival[:arrived]
+        availability = np.divide(stay - downtime, stay, out=np.full(arrived, np.nan), where=stay > 0)
+        columns = {
+            "tenant": traces.tenant_names()[:arrived].tolist(),
+            "tenant_class": traces.class_names()[:arrived].tolist(),
+            "replicas": traces.replicas[:arrived],
+            "arrival_s": self._sequence.arrival[:arrived],
+            "departure_s": self._sequence.departure[:arrived],
+            "refused": self.refused[:arrived],
+            "waiting_s": self.waiting[:arrived],
+            "downtime_s": downtime,
+            "availability": pl.Series(availability).fill_nan(None),
+            "failovers": self.failovers[:arrived],
+        }
+        return frame_of("tenants", policy, repeat, columns)
+
+
+def _energies(energy: Energy) -> tuple[float, ...]:
+    risk = (energy.expected_failovers, energy.expected_overload)
+    return (energy.total, energy.movement, energy.imbalance, energy.fragmentation, *risk)
+
+
+def _move_row(record: MoveRecord) -> tuple[Any, ...]:
+    move, reason = record.move, record.move.reason
+    what = (record.started, move.partition, move.role.name.lower(), move.kind.value, move.source, move.target)
+    why = (reason.phase.value, record.cause, reason.rule, record.is_failover, reason.metric)
+    return (*what, *why, record.copied_gb, record.ended, record.outcome, record.why)
+
+
+def _node_row(node: Node) -> tuple[Any, ...]:
+    return node.name, f"fd:/{'/'.join(node.fault_domain_path)}", node.upgrade_domain_name

@@ -1,0 +1,329 @@
+"""One run: a discrete-event cluster that one policy's engine places tenants in, metered every 10 minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import simpy
+
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.workload_section import Growth, Workload
+from cluster.simulation.calendar import At, Kind
+from cluster.simulation.causes import FAULT
+from cluster.simulation.draining import Drains
+from cluster.simulation.engine_setup import limits_of, make_engine, metrics_of, nodes_of
+from cluster.simulation.failover import FailoverManager
+from cluster.simulation.faults import make_faults
+from cluster.simulation.growth import factors
+from cluster.simulation.ledger import Ledger
+from cluster.simulation.movement import Movement
+from cluster.simulation.node_states import NodeStates
+from cluster.simulation.oracle import Oracle
+from cluster.simulation.pools import Source
+from cluster.simulation.record import Recorder, RunResult
+from cluster.simulation.replica_states import Tenancy
+from cluster.simulation.services import Services
+from cluster.simulation.streams import stream, stream_seed
+from cluster.simulation.tenancies import Tenancies
+from cluster.simulation.tenants import TenantSequence
+from cluster.simulation.upgrades import RollingUpgrades
+from cluster.simulation.violations import classify, needs_repair
+from plb import MoveKind, Partition, Plan, Replica, Role, Unplaced
+from plb.compiler import working_time
+
+Process = Generator[simpy.Event, Any, None]
+ARRIVAL = "arrival"
+"""The occasion on which a tenant is placed for the first time."""
+
+
+def simulate(
+    scenario: Scenario,
+    source: Source,
+    sequence: TenantSequence,
+    policy: str,
+    repeat: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> RunResult:
+    """Run one policy over one sequence of tenants.
+
+    Parameters
+    ----------
+    scenario, source
+        What is simulated.
+    sequence
+        The tenants of this repeat, from `cluster.simulation.tenants.make_tenants`.
+    policy
+        Name of the policy.
+    repeat
+        Number of the repeat, from 0.
+    progress
+        Called with the simulated time in seconds at every metering.
+
+    Returns
+    -------
+    RunResult
+        Incomplete if the run was interrupted by Ctrl-C.
+    """
+    return Simulation(scenario, source, sequence, policy, repeat, progress).run()
+
+
+class Simulation:
+    """The processes of one run: arrivals, departures, metering, and each copy of a replica that moves.
+
+    Parameters are those of `simulate`.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        source: Source,
+        sequence: TenantSequence,
+        policy: str,
+        repeat: int,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        cluster = scenario.cluster
+        metrics = metrics_of(scenario, source)
+        self._began = working_time()
+        self._scenario, self._policy, self._repeat = scenario, policy, repeat
+        self._sequence, self._progress = sequence, progress
+        self._end = round(scenario.run.days * 86400)
+        self._interval = cluster.metering_minutes * 60
+        nodes = nodes_of(cluster, metrics)
+        self._node_names = [node.name for node in nodes]
+        self._metric_names = [metric.name for metric in metrics]
+        self.env = simpy.Environment(initial_time=0)
+        self.engine = make_engine(scenario, source, policy, stream_seed(scenario.run.seed, "engine", repeat))
+        self._services = Services(self.engine, sequence, source.history, scenario.workload.initial_demand_percentile)
+        self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
+        capacity, self._threshold = limits_of(cluster, metrics)
+        self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
+        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, cluster)
+        self.nodes = NodeStates(self.env, self.engine, self.ledger, self.recorder, nodes)
+        self.tenancies = Tenancies(
+            self.env,
+            self.engine,
+            self.ledger,
+            self._movement,
+            self.recorder,
+            remote_storage=scenario.faults.remote_storage,
+            interruption=cluster.interruption_seconds,
+        )
+        rebuild_after = scenario.faults.rebuild_after_minutes * 60.0
+        self.failover = FailoverManager(
+            self.env, self.nodes, self.tenancies, self._movement, self.recorder, rebuild_after
+        )
+        self._node_events = make_faults(scenario, nodes, repeat)
+        self.upgrades = RollingUpgrades(
+            self.env,
+            self.engine,
+            self.nodes,
+            self.failover,
+            Drains(self.tenancies),
+            self.recorder,
+            scenario.upgrades,
+            stream(scenario.run.seed, "upgrades", repeat),
+            self._replace,
+        )
+        self._partitions = sequence.traces.tenant_names().tolist()
+        self._waiting: dict[int, int] = {}
+        self._growing: list[Growth] = []
+        self._events_looked_at = 0
+        self._last_balancing: int | None = None
+        self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
+
+    def run(self) -> RunResult:
+        """Run to the end, or until Ctrl-C."""
+        complete = True
+        try:
+            self.start()
+            self.advance(self._end)
+        except KeyboardInterrupt:
+            complete = False
+        now = min(int(self.env.now), self._end)
+        self.timings["total"] = working_time() - self._began
+        return self.recorder.result(self._policy, self._repeat, now, self.timings, complete=complete)
+
+    def start(self) -> None:
+        """Let everything begin that goes on from the start."""
+        for process in self.processes():
+            self.env.process(process)
+        self.begin()
+
+    def advance(self, seconds: int) -> None:
+        """Run on until everything has happened that happens at a time, that of the run's end at most."""
+        self.env.run(until=min(seconds, self._end) + 1)
+
+    def begin(self) -> None:
+        """Let tenants stand who do so from the start, and report their demand: no metering was before."""
+        standing = np.flatnonzero(self._sequence.stands).tolist()
+        for tenant in standing:
+            self._admit(tenant)
+        if standing:
+            metering = self.ledger.meter(self._now)
+            self.engine.report_loads(metering.rows, metering.reported)
+
+    # processes
+
+    def processes(self) -> tuple[Process, ...]:
+        """Return what goes on from the start."""
+        ours = (self._arrivals(), self._departures(), self._metering(), self._faults())
+        return (*ours, self.upgrades.process(), *map(self._growth, self._scenario.workload.growth))
+
+    def _arrivals(self) -> Process:
+        arrival = self._sequence.arrival
+        for tenant in np.flatnonzero(~self._sequence.stands).tolist():
+            yield At(self.env, int(arrival[tenant]), Kind.ARRIVAL)
+            self._admit(tenant)
+
+    def _departures(self) -> Process:
+        departure = self._sequence.departure
+        for tenant in np.argsort(departure, kind="stable").tolist():
+            yield At(self.env, int(departure[tenant]), Kind.DEPARTURE)
+            self._dismiss(tenant)
+
+    def _faults(self) -> Process:
+        for event in self._node_events:
+            yield At(self.env, event.time, Kind.NODE_LOST if event.goes_down else Kind.NODE_BACK)
+            if event.goes_down:
+                self._replace(self.failover.node_lost(event.node), FAULT)
+            else:
+                self.failover.node_back(event.node)
+
+    def _growth(self, growth: Growth) -> Process:
+        """Let the demand of a class grow for a while."""
+        begin = round(growth.at_hours * 3600.0)
+        yield At(self.env, begin, Kind.GROWTH)
+        self._growing.append(growth)
+        self.ledger.growth = factors(self._growing, self._sequence.traces)
+        yield At(self.env, begin + round(growth.hours * 3600.0), Kind.GROWTH)
+        self._growing.remove(growth)
+        self.ledger.growth = factors(self._growing, self._sequence.traces)
+
+    def _metering(self) -> Process:
+        for when in range(self._interval, self._end + 1, self._interval):
+            yield At(self.env, when, Kind.METERING)
+            self._meter()
+            yield At(self.env, when, Kind.RETRY)
+            self._replace(self.failover.give_up_waiting(), "rebuild")
+            self._retry()
+            if self._progress is not None:
+                self._progress(when)
+
+    # what happens in them
+
+    @property
+    def _now(self) -> int:
+        return int(self.env.now)
+
+    def _admit(self, tenant: int) -> None:
+        name, service = self._partitions[tenant], self._services.of(tenant)
+        standing = [Replica(Role.INSTANCE, self._node_names[node]) for node in self._sequence.nodes_of(tenant)]
+        self.engine.update_partition(Partition(name, service=service, replicas=standing, created=self._now))
+        self.tenancies.admit(self._services.tenancy(tenant, name))
+        if not standing:
+            self._place([tenant], ARRIVAL)
+            return
+        self._movement.take(name, tenant)
+        self.tenancies.note_placed(name)
+
+    def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
+        """Place what tenants miss, and carry out what the engine does about their marks."""
+        if tenancies:
+            self._place([one.tenant for one in tenancies], occasion)
+
+    def _place(self, tenants: list[int], occasion: str) -> None:
+        """Place the missing replicas of tenants, of those without a quorum later."""
+        names = {self._partitions[tenant]: tenant for tenant in tenants}
+        asked = {name: tenant for name, tenant in names.items() if not self.tenancies.rests(name)}
+        unplaced = self._plan_places(asked, occasion) if asked else ()
+        self._note_missing(names)
+        for one in unplaced:
+            tenant = names[one.partition]
+            self.recorder.refusal(self._now, tenant, self._waiting[tenant], one, arrives=occasion == ARRIVAL)
+
+    def _plan_places(self, names: Mapping[str, int], occasion: str) -> Sequence[Unplaced]:
+        """Have places found for tenants, given by partition; return the replicas that there is no place for."""
+        plan = self._timed("placement", occasion, lambda: self.engine.place(list(names), now=self._now))
+        self._carry_out(plan, names)
+        return plan.unplaced
+
+    def _dismiss(self, tenant: int) -> None:
+        name = self._partitions[tenant]
+        self._waiting.pop(tenant, None)
+        self.tenancies.dismiss(name)
+        self._movement.cancel(name, self._now)
+        self.ledger.drop(name)
+        self.engine.remove_partition(name)
+
+    def _meter(self) -> None:
+        """Meter, report, and start failovers where there is a shortage, or a broken constraint after a node changed."""
+        metering = self.ledger.meter(self._now)
+        self.recorder.load(self._now, metering.metered)
+        if len(metering.rows):
+            self.engine.report_loads(metering.rows, metering.reported)
+        plan = None
+        changes = len(self.recorder.node_events)
+        if needs_repair(metering, self._threshold) or changes > self._events_looked_at:
+            self._events_looked_at = changes
+            plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
+        moves = plan.moves if plan is not None else ()
+        found = classify(metering, self._threshold, moves, self._node_names, self._metric_names)
+        self.recorder.shortages(self._now, found)
+        if plan is not None:
+            self._carry_out(plan)
+        if not moves and self._balancing_is_due():
+            self._balance()
+
+    def _balancing_is_due(self) -> bool:
+        interval = self.engine.config.min_load_balancing_interval
+        if interval is None:
+            return False
+        return self._last_balancing is None or self._now - self._last_balancing >= interval
+
+    def _balance(self) -> None:
+        self._last_balancing = self._now
+        self._carry_out(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
+
+    def _retry(self) -> None:
+        """Try again to place what found no place."""
+        if not self._waiting:
+            return
+        tenants = sorted(self._waiting)
+        for tenant in tenants:
+            if not self.tenancies.serves(self._partitions[tenant]):
+                self.recorder.waiting[tenant] += self._interval
+        self._place(tenants, "retry")
+
+    def _carry_out(self, plan: Plan, names: Mapping[str, int] | None = None) -> None:
+        """Start the moves of a plan, which may place the tenants in `names`, by partition, for the first time."""
+        names = {} if names is None else names
+        self._movement.start(plan, names)
+        self.failover.build(move for move in plan.moves if move.kind is MoveKind.ADD)
+        for name in names:
+            self.tenancies.note_placed(name)
+
+    def _note_missing(self, names: Mapping[str, int]) -> None:
+        """Keep a list of the tenants who miss a replica, and how often they were looked at."""
+        for name, tenant in names.items():
+            if any(one.node is None for one in self.engine.replicas(name)):
+                self._waiting[tenant] = self._waiting.get(tenant, 0) + 1
+            else:
+                self._waiting.pop(tenant, None)
+
+    def _timed(self, phase: str, occasion: str, search: Callable[[], Plan]) -> Plan:
+        """Have a plan made; note it, and how long that took."""
+        began = working_time()
+        plan = search()
+        seconds = working_time() - began
+        self.timings[phase] += seconds
+        self.recorder.plan(self._now, occasion, plan, seconds)
+        return plan
+
+
+def _oracle(workload: Workload, sequence: TenantSequence) -> Oracle | None:
+    if not workload.oracle_hours:
+        return None
+    return Oracle(sequence.traces, workload.oracle_hours, workload.oracle_after_hours)

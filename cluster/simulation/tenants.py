@@ -1,0 +1,171 @@
+"""The tenants that every policy faces: who arrives when, made before any policy runs ([1] section 8.1).
+
+Made as if every placement succeeded: the cluster is filled until the tenant density is reached, and after each
+departure new tenants are admitted until it is reached again. What a policy fails to place changes nothing here.
+The tenants of a plan stand from the start where it says, and nobody else arrives.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from cluster.errors import DensityError
+from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.scenario import Scenario
+from cluster.simulation.admission import Admission, first_demand, lifetime_seconds, limit_of, promised
+from cluster.simulation.planned_tenants import PlanPool
+from cluster.simulation.pools import Source
+from cluster.simulation.streams import stream
+from plb.model import Role
+from workloads.trace import TraceSet
+
+Ints = npt.NDArray[np.int64]
+
+
+@attrs.frozen(eq=False)
+class TenantSequence:
+    """Arrivals and departures, and the traces of those who arrive; tenant i is row i everywhere.
+
+    Parameters
+    ----------
+    traces
+        The tenants in the order in which they arrive.
+    arrival
+        (T,) whole seconds since the start, ascending.
+    first
+        Number of tenants of the initial fill.
+    total_capacity
+        Capacity of the whole cluster for the metric of the density.
+    density_metric
+        Column of that metric.
+    parent
+        (T,) the tenant that each one follows, by an affinity, or -1.
+    standing
+        Nodes on which instances of tenants stand from the start, one tenant after the other. Tenants without are
+        placed when they arrive.
+    standing_start
+        (T + 1,) bounds of the tenants in `standing`.
+    """
+
+    traces: TraceSet
+    arrival: Ints
+    first: int
+    total_capacity: float
+    density_metric: int
+    parent: Ints = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
+    standing: Ints = attrs.field(factory=lambda: np.empty(0, np.int64))
+    standing_start: Ints = attrs.field(
+        default=attrs.Factory(lambda self: np.zeros(len(self.arrival) + 1, np.int64), takes_self=True)
+    )
+
+    @property
+    def departure(self) -> Ints:
+        """(T,) whole seconds since the start."""
+        return self.arrival + lifetime_seconds(self.traces)
+
+    @property
+    def stands(self) -> npt.NDArray[np.bool_]:
+        """(T,) whether a tenant stands from the start."""
+        return np.diff(self.standing_start) > 0
+
+    def nodes_of(self, tenant: int) -> list[int]:
+        """Return the nodes on which a tenant stands from the start."""
+        first, last = self.standing_start[tenant : tenant + 2].tolist()
+        return [int(node) for node in self.standing[first:last]]
+
+    @property
+    def weight(self) -> npt.NDArray[np.float64]:
+        """(T,) what each tenant adds to the density."""
+        return promised(self.traces, self.density_metric) / self.total_capacity
+
+    def density(self, time: float) -> float:
+        """Return the density just after `time`, as if every placement had succeeded."""
+        active = (self.arrival <= time) & (self.departure > time)
+        return float(self.weight[active].sum())
+
+
+def make_tenants(
+    scenario: Scenario, source: Source, repeat: int = 0, *, held_by: Cluster | None = None
+) -> TenantSequence:
+    """Draw the tenants of one repeat, or return those of a plan.
+
+    Parameters
+    ----------
+    scenario, source
+        Whose tenants they are.
+    repeat
+        Number of the repeat, from 0.
+    held_by
+        The nodes that are to hold them, where these are not the scenario's own. They face the same tenants: the density
+        counts by the scenario's own nodes.
+
+    Raises
+    ------
+    DensityError
+        The pool runs out of tenants, a tenant has more replicas than there are nodes, or the demand of the first
+        tenants is more than the cluster can hold.
+    """
+    workload = scenario.workload
+    holding = scenario if held_by is None else attrs.evolve(scenario, cluster=held_by)
+    metric = [info.name for info in source.metrics].index(workload.density_metric)
+    own, total = (one.cluster.total_capacity(workload.density_metric) for one in (scenario, holding))
+    if isinstance(source.pool, PlanPool):
+        return _standing(source.pool, total, metric)
+    rng = stream(scenario.run.seed, "tenants", repeat)
+    limit = limit_of(holding.cluster, source.metrics)
+    end = scenario.run.days * 86400.0
+    last = workload.density if workload.density_end is None else workload.density_end
+    admission = Admission(source.pool, rng, metric, (workload.density * own, last * own), end, limit)
+    fill = admission.fill(0)
+    spread = np.arange(len(fill)) * scenario.run.fill_hours * 3600.0 / max(len(fill), 1)
+    admission.start(fill, np.floor(spread).astype(np.int64))
+    admission.run()
+    traces, arrival = admission.traces(), np.array(admission.arrival, np.int64)
+    _check_feasible(holding, traces, len(fill))
+    order = np.argsort(arrival, kind="stable")
+    chosen = traces.select(order)
+    parent = _pairs(chosen, arrival[order], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))
+    return TenantSequence(chosen, arrival[order], len(fill), total, metric, parent)
+
+
+def _standing(pool: PlanPool, total: float, metric: int) -> TenantSequence:
+    """Return the tenants of a plan, all of whom stand."""
+    tenants = pool.tenants
+    count, standing = tenants.traces.tenants, pool.place[tenants.node]
+    arrival = np.zeros(count, np.int64)
+    return TenantSequence(
+        tenants.traces, arrival, count, total, metric, standing=standing, standing_start=tenants.start
+    )
+
+
+def _pairs(traces: TraceSet, arrival: Ints, share: float, rng: np.random.Generator) -> Ints:
+    """Return the parent of each tenant, or -1: of those who arrive together with as many replicas, pairs by chance."""
+    parent = np.full(len(arrival), -1)
+    waiting: dict[tuple[int, int], int] = {}
+    pairs = rng.random(len(arrival)) < share
+    for tenant in np.flatnonzero(pairs & (traces.series_index[:, Role.INSTANCE] < 0)).tolist():
+        alike = int(arrival[tenant]), int(traces.replicas[tenant])
+        first = waiting.pop(alike, None)
+        if first is None:
+            waiting[alike] = tenant
+        else:
+            parent[tenant] = first
+    return parent
+
+
+def _check_feasible(scenario: Scenario, traces: TraceSet, first: int) -> None:
+    nodes = scenario.cluster.nodes
+    most = int(traces.replicas.max())
+    if most > nodes:
+        name = traces.class_names()[int(traces.replicas.argmax())]
+        raise DensityError(f"tenants of class {name} have {most} replicas, but the cluster only {nodes} nodes")
+    demand, limits = first_demand(traces, first), limit_of(scenario.cluster, traces.metrics)
+    for metric, needed, limit in zip(traces.metrics, demand.tolist(), limits.tolist(), strict=True):
+        if needed >= limit:
+            raise DensityError(
+                f"a tenant density of {scenario.workload.density:g} cannot be reached: the first {first} tenants "
+                f"need {needed:.6g} {metric.unit} of {metric.name} at once, and the whole cluster has "
+                f"{limit:.6g} below its violation threshold; use a lower workload.density or more nodes"
+            )

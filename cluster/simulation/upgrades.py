@@ -1,0 +1,163 @@
+"""Rolling upgrades: the upgrade domains one after the other, a few nodes at a time, with drains, checks and roll-back.
+
+No domain begins before the one before it is done and healthy, and no node goes down while a tenant would lose its
+quorum by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+import simpy
+
+from cluster.scenario.upgrades_section import Upgrades
+from cluster.simulation.calendar import At, Kind
+from cluster.simulation.causes import UPGRADE
+from cluster.simulation.draining import Drains
+from cluster.simulation.failover import FailoverManager
+from cluster.simulation.node_states import NodeStates
+from cluster.simulation.record import Recorder
+from cluster.simulation.replica_states import Tenancy
+from cluster.simulation.upgrade_record import UpgradeRecord
+from plb import PlacementAndLoadBalancing
+
+Process = Generator[simpy.Event, Any, None]
+SECONDS_BETWEEN_CHECKS = 60
+"""A node looks so often whether it may go down."""
+
+
+class RollingUpgrades:
+    """The upgrades of one run.
+
+    Parameters
+    ----------
+    env, engine, nodes, failover, drains, recorder
+        The run's.
+    settings
+        How upgrades go.
+    rng
+        Decides which domains are found unhealthy; the same for every policy.
+    place
+        Places what tenants miss, and carries out what the engine does about their marks.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        engine: PlacementAndLoadBalancing,
+        nodes: NodeStates,
+        failover: FailoverManager,
+        drains: Drains,
+        recorder: Recorder,
+        settings: Upgrades,
+        rng: np.random.Generator,
+        place: Callable[[Sequence[Tenancy], str], None],
+    ) -> None:
+        self._env, self._engine, self._nodes, self._failover = env, engine, nodes, failover
+        self._drains, self._settings, self._place = drains, settings, place
+        self._domains: dict[str, list[str]] = {}
+        for node in nodes.nodes.values():
+            self._domains.setdefault(node.upgrade_domain_name, []).append(node.name)
+        self._fails = rng.random((len(settings.starts_hours), len(self._domains))) < settings.failure_probability
+        self.records = recorder.upgrades
+        self._upgraded: set[str] = set()
+
+    def process(self) -> Process:
+        """Run all upgrades, one after the other."""
+        for number, hours in enumerate(sorted(self._settings.starts_hours)):
+            yield At(self._env, max(round(hours * 3600.0), self._now), Kind.UPGRADE)
+            yield from self._upgrade(number)
+
+    @property
+    def _now(self) -> int:
+        return int(self._env.now)
+
+    def _upgrade(self, number: int) -> Process:
+        """Take all domains, or those that were done back when one fails."""
+        done: list[str] = []
+        self._upgraded.clear()
+        for index, domain in enumerate(self._domains):
+            record = UpgradeRecord(number, domain, self._now)
+            yield from self._take(record, self._domains[domain])
+            if record.outcome == "under way":
+                yield At(self._env, self._now + self._seconds(self._settings.health_check_minutes), Kind.UPGRADE)
+                unhealthy = bool(self._fails[number, index]) or not self._is_healthy(domain)
+                record.outcome = "unhealthy" if unhealthy else "healthy"
+            record.end = self._now
+            done.append(domain)
+            if record.outcome != "healthy":
+                yield from self._roll_back(number, done)
+                break
+            self._engine.update_upgraded_domains(done)
+        self._engine.update_upgraded_domains(())
+
+    def _roll_back(self, number: int, done: list[str]) -> Process:
+        """Take the nodes that were upgraded back, the last domain first."""
+        for left in range(len(done), 0, -1):
+            self._engine.update_upgraded_domains(done[: left - 1])
+            names = [name for name in self._domains[done[left - 1]] if name in self._upgraded]
+            if not names:
+                continue
+            record = UpgradeRecord(number, done[left - 1], self._now, rolls_back=True)
+            yield from self._take(record, names)
+            record.end = self._now
+            record.outcome = "healthy" if record.outcome == "under way" else record.outcome
+
+    def _take(self, record: UpgradeRecord, names: Sequence[str]) -> Process:
+        """Let nodes of a domain go down and come back, a few at a time."""
+        self.records.append(record)
+        places = simpy.Resource(self._env, self._settings.nodes_at_once)
+        yield self._env.all_of([self._env.process(self._node(record, name, places)) for name in names])
+
+    def _node(self, record: UpgradeRecord, name: str, places: simpy.Resource) -> Process:
+        """Drain a node, wait until it may go down, upgrade it and let its primaries come back."""
+        with places.request() as place:
+            yield place
+            if record.outcome != "under way":
+                return
+            self._nodes.begin_drain(name)
+            primaries = self._drain(name) if self._settings.drain else []
+            patience = self._now + self._seconds(self._settings.safety_check_minutes)
+            while not self._drains.may_go_down(name):
+                if self._now >= patience:
+                    record.outcome = "unsafe"
+                    self._nodes.end_drain(name)
+                    return
+                yield At(self._env, self._now + SECONDS_BETWEEN_CHECKS, Kind.UPGRADE)
+            self._nodes.end_drain(name)
+            self._place(self._failover.node_lost(name, UPGRADE), UPGRADE)
+            yield At(self._env, self._now + self._seconds(self._settings.minutes_per_node), Kind.NODE_BACK)
+            self._failover.node_back(name, UPGRADE)
+            self._upgraded.add(name)
+            self._return(name, primaries)
+
+    def _drain(self, name: str) -> list[str]:
+        """Let primaries hand over their role, and replicas of which none can be spared leave.
+
+        Returns
+        -------
+        list[str]
+            The partitions whose primary left.
+        """
+        marked = self._drains.mark_primaries_on(name)
+        self._place(marked, UPGRADE)
+        left = self._drains.unmark(marked, name)
+        leaving = self._drains.leave(name)
+        self._place(leaving, UPGRADE)
+        self._drains.stay(leaving, name)
+        return left
+
+    def _return(self, name: str, primaries: Sequence[str]) -> None:
+        """Let the primaries that stood on a node before its upgrade come back."""
+        marked = self._drains.mark_returns_to(name, primaries)
+        self._place(marked, UPGRADE)
+        self._drains.unmark(marked, name)
+
+    def _is_healthy(self, domain: str) -> bool:
+        """Tell whether all nodes of a domain are up again."""
+        return not self._nodes.down & set(self._domains[domain])
+
+    def _seconds(self, minutes: float) -> int:
+        return round(minutes * 60.0)

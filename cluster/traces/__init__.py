@@ -1,0 +1,4 @@
+"""What `plb traces` shows.
+
+Begin reading in `cluster.traces.tables`.
+"""

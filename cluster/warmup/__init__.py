@@ -1,0 +1,4 @@
+"""Compile the kernels ahead: `plb warmup`.
+
+Begin reading in `cluster.warmup.warmup`.
+"""

@@ -1,0 +1,123 @@
+"""Compile every kernel ahead, so that later processes do not wait for any: `plb warmup`.
+
+The work is cut into tasks, each with a tiny engine or instance of its own, and goes to as many processes as there are
+cores. What one of them compiles the others find on disk, and none compiles what another one is compiling
+(`plb.compiler.cache`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from cluster.runs.sweep import Outcome, Task, outcomes
+from cluster.warmup.compilations import noted
+from cluster.warmup.engines import (
+    balance,
+    change_terms,
+    hand_over_and_drop,
+    make_room,
+    place_beside_others,
+    place_new_replicas,
+    place_one_at_a_time,
+    plan_by_reports,
+    plan_with_own_terms,
+    repair,
+)
+from cluster.warmup.estimates import follow_a_machine, go_by_samples, predict_peaks, replay_past_tenants
+from cluster.warmup.provisioning import (
+    provision_anew,
+    provision_as_in_the_paper,
+    provision_as_released,
+    provision_by_search,
+)
+
+PROVISIONING: Mapping[str, Callable[[], None]] = {
+    "provisioning as in the paper": provision_as_in_the_paper,
+    "provisioning by search": provision_by_search,
+    "provisioning anew": provision_anew,
+    "provisioning as released": provision_as_released,
+}
+TASKS: Mapping[str, Callable[[], None]] = {
+    "placement": place_new_replicas,
+    **PROVISIONING,
+    "repair": repair,
+    "peak predictions": predict_peaks,
+    "own energy terms": plan_with_own_terms,
+    "energy terms": change_terms,
+    "placement policies": place_one_at_a_time,
+    "room for new replicas": make_room,
+    "peaks step by step": follow_a_machine,
+    "placement beside others": place_beside_others,
+    "risk by past tenants": replay_past_tenants,
+    "estimators": plan_by_reports,
+    "upgrades": hand_over_and_drop,
+    "risk by samples": go_by_samples,
+    "balancing": balance,
+}
+"""The longest first, so that processes finish at about the same time. What tasks share, the first ones compile."""
+
+
+@attrs.frozen
+class Warmed:
+    """What came of a task.
+
+    Parameters
+    ----------
+    task
+        Its name.
+    seconds
+        From its beginning to its end.
+    kernels
+        What it compiled: names, and seconds until the next one began.
+    warnings
+        What the engine warned of meanwhile.
+    error
+        The traceback, where it failed.
+    """
+
+    task: str
+    seconds: float = 0.0
+    kernels: Sequence[tuple[str, float]] = ()
+    warnings: Sequence[str] = ()
+    error: str | None = None
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Warmed:
+        """Return what came of a task from what its process returned."""
+        return cls(outcome.key, **(outcome.values or {}), error=outcome.error)
+
+
+def warm_up(jobs: int | None = None) -> Iterator[Warmed]:
+    """Compile every kernel that is not on disk yet, and yield what came of each task as it ends.
+
+    Parameters
+    ----------
+    jobs
+        Number of processes; None: one a core. 1: this process.
+
+    Raises
+    ------
+    PlbError
+        If a process ends by itself.
+    """
+    tasks = [Task(name, {"task": name}) for name in TASKS]
+    return map(Warmed.of, outcomes(_do, tasks, jobs=jobs))
+
+
+def warm_up_provisioning() -> None:
+    """Compile every kernel of provisioning, in this process."""
+    for task in PROVISIONING.values():
+        task()
+
+
+def _do(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Do a task; return the fields of `Warmed` that a process can say."""
+    begun = time.perf_counter()
+    with noted() as compilations:
+        TASKS[arguments["task"]]()
+    seconds = time.perf_counter() - begun
+    return {"seconds": seconds, "kernels": compilations.kernels(), "warnings": compilations.warnings}

@@ -1,0 +1,188 @@
+"""The peaks on every node, summed by repetition: from scratch, or kept from plan to plan and mended where they changed.
+
+Sums of whole numbers are exact, so what is kept equals what is summed anew, in whatever order things happened.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int, Int32
+from plb.compiler import kernel
+from plb.energy.estimated_violations import judge_nodes
+from plb.energy.failovers import count_violations
+from plb.energy.overload import overload_of
+from plb.energy.score import W_OVERLOAD
+from plb.state.arrays import Problem
+
+
+@attrs.frozen(eq=False)
+class PeakSums:
+    """Sums over the replicas that stand on each node, each at its peak.
+
+    Parameters
+    ----------
+    aggregate, ceiling, violating, overload
+        As in `plb.state.arrays.Solution`: (N, R, K), (N, R), (N,) and (N,).
+    """
+
+    aggregate: Int32
+    ceiling: Int
+    violating: Int
+    overload: Int
+
+    def copy(self) -> PeakSums:
+        """Return a copy that shares nothing with this one."""
+        return PeakSums(self.aggregate.copy(), self.ceiling.copy(), self.violating.copy(), self.overload.copy())
+
+
+def peak_sums(problem: Problem, node: Int) -> PeakSums:
+    """Return the sums from scratch where row i stands on ``node[i]``, (M,); departing ends do not count."""
+    nodes, metrics = problem.limit.shape
+    sums = PeakSums(
+        np.zeros((nodes, metrics, problem.peak.shape[2]), np.int32),
+        np.zeros((nodes, metrics), np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+    )
+    every = np.ones(nodes, np.bool_)
+    _add_up(problem.peak, problem.peak_ceiling, _places(problem, node), every, sums.aggregate, sums.ceiling)
+    _judge_nodes(problem, every, sums)
+    return sums
+
+
+class KeptPeakSums:
+    """The sums where every replica stands now; an update costs as much as the nodes on which something changed."""
+
+    def __init__(self) -> None:
+        self._sums: PeakSums | None = None
+        self._peak: Int32 | None = None
+        self._places: Int = np.zeros(0, np.int64)
+        self._threshold: Int32 | None = None
+        self._counted: Bool | None = None
+        self._weighs_overload = False
+
+    def update(self, problem: Problem, changed: Bool) -> PeakSums:
+        """Return a copy of the sums at the origins of a problem.
+
+        Parameters
+        ----------
+        changed
+            (M,) rows whose peaks have changed since the last update; does not matter where the array of peaks is
+            another one than then.
+        """
+        places = _places(problem, problem.origin)
+        weighs_overload = bool(problem.weights[W_OVERLOAD] > 0)
+        if self._sums is None or self._peak is not problem.peak or len(self._sums.ceiling) != len(problem.limit):
+            self._sums = peak_sums(problem, problem.origin)
+        else:
+            stale = self._stale_nodes(places, changed)
+            sums = self._sums
+            _add_up(problem.peak, problem.peak_ceiling, places, stale, sums.aggregate, sums.ceiling)
+            if self._threshold is not problem.threshold or self._counted is not problem.counted:
+                stale[:] = True
+            if self._weighs_overload != weighs_overload:
+                stale[:] = True
+            _judge_nodes(problem, stale, sums)
+        self._peak, self._places = problem.peak, places
+        self._threshold, self._counted = problem.threshold, problem.counted
+        self._weighs_overload = weighs_overload
+        return self._sums.copy()
+
+    def _stale_nodes(self, places: Int, changed: Bool) -> Bool:
+        """Return the nodes that a replica came to or left, or on which one changed, (N,)."""
+        assert self._sums is not None
+        rows = np.flatnonzero(changed | (places != self._places))
+        stale = np.zeros(len(self._sums.ceiling) + 1, np.bool_)  # NOWHERE selects the last
+        stale[places[rows]] = True
+        stale[self._places[rows]] = True
+        return stale[:-1]
+
+
+def _places(problem: Problem, node: Int) -> Int:
+    """Return where each row counts, (M,): NOWHERE for departing ends."""
+    return np.where(problem.leaving, NOWHERE, node)
+
+
+@kernel
+def _add_up(peak: Int32, peak_ceiling: Int, places: Int, stale: Bool, aggregate: Int32, ceiling: Int) -> None:
+    """Form the sums of the nodes in `stale` anew.
+
+    Parameters
+    ----------
+    peak, peak_ceiling
+        (M+1, R, K) and (M+1, R) steps.
+    places
+        (M,) node of each row, or NOWHERE.
+    stale
+        (N,)
+    aggregate, ceiling
+        (N, R, K) and (N, R) steps; changed.
+    """
+    for node in range(stale.shape[0]):
+        if stale[node]:
+            ceiling[node] = 0
+            aggregate[node] = 0
+    for row in range(places.shape[0]):
+        node = places[row]
+        if node == NOWHERE or not stale[node]:
+            continue
+        for metric in range(peak.shape[1]):
+            ceiling[node, metric] += peak_ceiling[row, metric]
+            _add_peaks(aggregate[node, metric], peak[row, metric])
+
+
+@kernel
+def _add_peaks(aggregate: Int32, peak: Int32) -> None:
+    """Add one row's peaks to its node's, (K,) each: apart from the other arrays, so that the loop runs in parallel."""
+    for k in range(aggregate.shape[0]):
+        aggregate[k] += peak[k]
+
+
+def _judge_nodes(problem: Problem, stale: Bool, sums: PeakSums) -> None:
+    """Count the violations of the nodes in `stale` anew, and their overload where that weighs anything."""
+    if len(problem.judges):
+        sums.violating[~problem.counted] = 0
+        judge_nodes(
+            problem.judges,
+            problem.variance_unit,
+            sums.aggregate,
+            problem.threshold,
+            problem.peak[NOWHERE],
+            np.flatnonzero(problem.counted & stale),
+            sums.violating,
+        )
+    else:
+        _count(sums.aggregate, problem.threshold, problem.counted, stale, sums.violating)
+    if problem.weights[W_OVERLOAD] > 0:
+        _weigh(
+            sums.aggregate,
+            sums.ceiling,
+            problem.threshold,
+            problem.peak[NOWHERE],
+            problem.peak_ceiling[NOWHERE],
+            problem.counted & stale,
+            sums.overload,
+        )
+        sums.overload[~problem.counted] = 0
+    else:
+        sums.overload[:] = 0
+
+
+@kernel
+def _count(aggregate: Int32, threshold: Int32, counted: Bool, stale: Bool, violating: Int) -> None:
+    """Write the repetitions in violation of the nodes in `stale` to `violating`, (N,); 0 for nodes not counted."""
+    for node in range(violating.shape[0]):
+        if stale[node]:
+            violating[node] = count_violations(aggregate[node], threshold[node]) if counted[node] else 0
+
+
+@kernel
+def _weigh(
+    aggregate: Int32, ceiling: Int, threshold: Int32, nothing: Int32, nothing_ceiling: Int, which: Bool, overload: Int
+) -> None:
+    """Write the overload of the nodes in `which` to `overload`, (N,); `nothing`: the peaks of no replica."""
+    for node in range(overload.shape[0]):
+        if which[node]:
+            overload[node] = overload_of(aggregate[node], ceiling[node], threshold[node], nothing, nothing_ceiling)

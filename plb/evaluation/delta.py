@@ -1,0 +1,344 @@
+"""One proposal: what it would do to the energy, and doing it.
+
+A proposal moves `row` to `target`; with a `partner` on the target the two change nodes (a swap of roles when they
+belong to one partition). `NOWHERE` stands for no partner.
+"""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE, Float, Int
+from plb.compiler import kernel
+from plb.constraints.capacity import change_departed
+from plb.constraints.throttling import change_arrivals
+from plb.energy.accumulators import change_load
+from plb.energy.estimated_violations import judged
+from plb.energy.failovers import change_aggregate, violations_exchanged, violations_joined, violations_left
+from plb.energy.fragmentation import fragmentation_after, is_held_out
+from plb.energy.imbalance import imbalance, imbalance_after
+from plb.energy.movement import movement_alone, partition_movement, siblings_stand_still
+from plb.energy.overload import overload_with
+from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, W_OVERLOAD, energy_of
+from plb.energy.spread import change_spread, spread
+from plb.energy.timeline import count_lasting, leave_list, stand_in_list
+from plb.evaluation.constraint_chain import are_siblings
+from plb.state.arrays import (
+    DISPLACED,
+    FRAGMENTATION,
+    IMBALANCE,
+    MOVEMENT,
+    MOVES,
+    OVERLOAD,
+    TENTHS,
+    VIOLATIONS,
+    Problem,
+    Solution,
+)
+
+
+@kernel(inline=True)
+def present_energy(problem: Problem, solution: Solution) -> float:
+    """Return the energy of the present solution."""
+    return energy_of(
+        problem.weights,
+        solution.counts[MOVEMENT],
+        solution.terms[IMBALANCE],
+        solution.terms[FRAGMENTATION],
+        solution.counts[VIOLATIONS],
+        solution.counts[OVERLOAD],
+    )
+
+
+@kernel(inline=True)
+def movement_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the movement of the whole solution after the proposal, in tenths."""
+    change = _movement_change(
+        problem, solution, problem.move_cost, problem.swap_cost, problem.add_cost, row, target, partner
+    )
+    return int(solution.counts[MOVEMENT] + change)
+
+
+@kernel(inline=True)
+def moves_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the moves of the whole solution after the proposal, in tenths: a swap is one, a new replica none."""
+    change = _movement_change(problem, solution, problem.unit_cost, TENTHS, 0, row, target, partner)
+    return int(solution.counts[MOVES] + change)
+
+
+@kernel(inline=True)
+def _movement_change(
+    problem: Problem,
+    solution: Solution,
+    cost: Int,
+    swap_cost: int,
+    add_cost: int,
+    row: int,
+    target: int,
+    partner: int,
+) -> int:
+    here = solution.node[row]
+    if partner == NOWHERE and siblings_stand_still(problem, solution, row):
+        return movement_alone(problem, cost, add_cost, row, target) - movement_alone(problem, cost, add_cost, row, here)
+    together = partner if partner != NOWHERE and are_siblings(problem, row, partner) else NOWHERE
+    change = partition_movement(problem, solution, cost, swap_cost, add_cost, row, target, together, here)
+    change -= partition_movement(problem, solution, cost, swap_cost, add_cost, row, here, NOWHERE, NOWHERE)
+    if partner != NOWHERE and together == NOWHERE:
+        change += partition_movement(problem, solution, cost, swap_cost, add_cost, partner, here, NOWHERE, NOWHERE)
+        change -= partition_movement(problem, solution, cost, swap_cost, add_cost, partner, target, NOWHERE, NOWHERE)
+    return change
+
+
+@kernel(inline=True)
+def imbalance_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+    """Return the imbalance after the proposal."""
+    return imbalance_after(
+        problem.nodes_of_metric,
+        solution.total,
+        solution.squares,
+        problem.metric_weight,
+        solution.node_load,
+        problem.counted_for,
+        problem.load[row],
+        problem.load[partner],
+        solution.node[row],
+        target,
+    )
+
+
+@kernel(inline=True)
+def fragmentation_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+    """Return the fragmentation after the proposal; the present one if no held-out node is touched."""
+    here = solution.node[row]
+    if not (is_held_out(problem.held_out, target) or is_held_out(problem.held_out, here)):
+        return float(solution.terms[FRAGMENTATION])
+    return fragmentation_after(
+        problem.held_out,
+        problem.inverse_capacity,
+        solution.node_load,
+        problem.load[row],
+        problem.load[partner],
+        here,
+        target,
+    )
+
+
+@kernel
+def violations_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
+    """Return the violations of the source node after the proposal; 0 if nothing leaves a counted node.
+
+    Of repetitions, leaving a node never adds a violation, so a node without any is not evaluated.
+    """
+    here = solution.node[row]
+    if here == NOWHERE or not problem.counted[here]:
+        return 0
+    if problem.judges.shape[0] > 0:
+        return judged(problem, solution, here, partner, row)
+    aggregate, ceiling, threshold = solution.aggregate[here], solution.ceiling[here], problem.threshold[here]
+    if partner == NOWHERE:
+        if solution.violating[here] == 0:
+            return 0
+        found = violations_left(aggregate, ceiling, threshold, problem.peak[row], solution.hit)
+    else:
+        found = violations_exchanged(
+            aggregate,
+            ceiling,
+            threshold,
+            problem.peak[partner],
+            problem.peak_ceiling[partner],
+            problem.peak[row],
+            solution.hit,
+        )
+    if problem.timeline and found > 0:
+        return count_lasting(problem, solution, here, partner, row)
+    return found
+
+
+@kernel
+def violations_at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the violations of the target node after the proposal."""
+    if target == NOWHERE or not problem.counted[target]:
+        return 0
+    if problem.judges.shape[0] > 0:
+        return judged(problem, solution, target, row, partner)
+    aggregate, ceiling, threshold = solution.aggregate[target], solution.ceiling[target], problem.threshold[target]
+    peak, peak_ceiling = problem.peak[row], problem.peak_ceiling[row]
+    if partner == NOWHERE:
+        found = violations_joined(aggregate, ceiling, threshold, peak, peak_ceiling, solution.hit)
+    else:
+        leaving = problem.peak[partner]
+        found = violations_exchanged(aggregate, ceiling, threshold, peak, peak_ceiling, leaving, solution.hit)
+    if problem.timeline and found > 0:
+        return count_lasting(problem, solution, target, row, partner)
+    return found
+
+
+@kernel
+def violations_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the violations of the whole solution after the proposal."""
+    elsewhere = _elsewhere(solution.counts[VIOLATIONS], solution.violating, solution.node[row], target)
+    at_source = violations_at_source(problem, solution, row, partner)
+    return int(elsewhere + at_source + violations_at_target(problem, solution, row, target, partner))
+
+
+@kernel
+def _elsewhere(total: int, by_node: Int, source: int, target: int) -> int:
+    """Return what remains of a total, (N,) by node, without source and target."""
+    if target != NOWHERE:
+        total -= by_node[target]
+    if source != NOWHERE:
+        total -= by_node[source]
+    return total
+
+
+@kernel
+def overload_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
+    """Return the overload of the source node after the proposal; 0 if nothing leaves a counted node.
+
+    Leaving a node never adds to it, so a node without any is not evaluated.
+    """
+    here = solution.node[row]
+    if here == NOWHERE or not problem.counted[here] or not weighs_overload(problem.weights):
+        return 0
+    if partner == NOWHERE and solution.overload[here] == 0:
+        return 0
+    return _overload(problem, solution, here, partner, row)
+
+
+@kernel
+def overload_at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the overload of the target node after the proposal."""
+    if target == NOWHERE or not problem.counted[target] or not weighs_overload(problem.weights):
+        return 0
+    return _overload(problem, solution, target, row, partner)
+
+
+@kernel
+def _overload(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
+    """Return the overload of a node after a row joined and one left; the row NOWHERE has no peaks."""
+    return overload_with(
+        solution.aggregate[node],
+        solution.ceiling[node],
+        problem.threshold[node],
+        problem.peak[incoming],
+        problem.peak_ceiling[incoming],
+        problem.peak[outgoing],
+    )
+
+
+@kernel
+def overload_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the overload of the whole solution after the proposal."""
+    elsewhere = _elsewhere(solution.counts[OVERLOAD], solution.overload, solution.node[row], target)
+    at_source = overload_at_source(problem, solution, row, partner)
+    return int(elsewhere + at_source + overload_at_target(problem, solution, row, target, partner))
+
+
+@kernel(shared=True)
+def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+    """Carry the proposal out; the same call with the old node as target undoes it exactly.
+
+    A target of NOWHERE takes the row off its node.
+    """
+    here = solution.node[row]
+    movement = movement_after(problem, solution, row, target, partner)
+    solution.counts[MOVES] = moves_after(problem, solution, row, target, partner)
+    solution.counts[MOVEMENT] = movement
+    solution.terms[FRAGMENTATION] = fragmentation_of_proposal(problem, solution, row, target, partner)
+    if problem.peak.shape[2] > 0:
+        at_source = violations_at_source(problem, solution, row, partner)
+        at_target = violations_at_target(problem, solution, row, target, partner)
+        beyond_source = overload_at_source(problem, solution, row, partner)
+        beyond_target = overload_at_target(problem, solution, row, target, partner)
+        if here != NOWHERE:
+            _set_risk(solution, here, at_source, beyond_source)
+        if target != NOWHERE:
+            _set_risk(solution, target, at_target, beyond_target)
+    _stand(problem, solution, row, here, target)
+    if partner != NOWHERE:
+        _stand(problem, solution, partner, target, here)
+    if problem.weights[PLAIN_SPREAD] > 0.0:
+        solution.terms[IMBALANCE] = imbalance(
+            problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight
+        )
+    else:
+        solution.terms[IMBALANCE] = spread(problem, solution)
+
+
+@kernel
+def _set_risk(solution: Solution, node: int, violations: int, overload: int) -> None:
+    """Note the violations and the overload of a node, and what they change in the sums."""
+    solution.counts[VIOLATIONS] += violations - solution.violating[node]
+    solution.violating[node] = violations
+    solution.counts[OVERLOAD] += overload - solution.overload[node]
+    solution.overload[node] = overload
+
+
+@kernel
+def _stand(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
+    """Let `row` leave `source` and stand on `target`: loads, aggregates and the list of displaced rows."""
+    _keep_books(problem, solution, row, -1)
+    _carry(problem, solution, row, source, -1)
+    _carry(problem, solution, row, target, 1)
+    _count_moves(problem, solution, row, source, -1)
+    solution.node[row] = target
+    _count_moves(problem, solution, row, target, 1)
+    _keep_books(problem, solution, row, 1)
+
+
+@kernel
+def _keep_books(problem: Problem, solution: Solution, row: int, sign: int) -> None:
+    """Enter or strike what the partition of `row` leaves behind and builds, where that is asked for."""
+    if problem.keeps_departed:
+        change_departed(problem, solution, row, sign)
+    if problem.throttles:
+        change_arrivals(problem, solution, row, sign)
+
+
+@kernel
+def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load and the peaks of `row` to `node`."""
+    if node == NOWHERE:
+        return
+    if problem.weights[PLAIN_SPREAD] > 0.0:
+        change_load(
+            solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
+        )
+    else:
+        change_spread(problem, solution, row, node, sign)
+    change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
+    if problem.timeline and sign > 0:
+        stand_in_list(solution.first_on, solution.next_on, row, node)
+    elif problem.timeline:
+        leave_list(solution.first_on, solution.next_on, row, node)
+
+
+@kernel
+def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Enter or strike `row`, standing on `node`, in the books of displaced replicas."""
+    origin = problem.origin[row]
+    if origin == NOWHERE or node == origin or node == NOWHERE:  # noqa: SIM109
+        return
+    solution.node_moves[origin] += sign
+    solution.node_moves[node] += sign
+    solution.service_moves[problem.service[row]] += sign
+    if sign > 0:
+        solution.displaced[solution.counts[DISPLACED]] = row
+        solution.displaced_at[row] = solution.counts[DISPLACED]
+        solution.counts[DISPLACED] += 1
+    else:
+        solution.counts[DISPLACED] -= 1
+        last = solution.displaced[solution.counts[DISPLACED]]
+        solution.displaced[solution.displaced_at[row]] = last
+        solution.displaced_at[last] = solution.displaced_at[row]
+        solution.displaced_at[row] = NOWHERE
+
+
+@kernel
+def evaluates_risk(weights: Float, repetitions: int) -> bool:
+    """Tell whether expected failovers or overload enter the energy."""
+    return repetitions > 0 and (weights[W_FAILOVERS] > 0.0 or weights[W_OVERLOAD] > 0.0)
+
+
+@kernel
+def weighs_overload(weights: Float) -> bool:
+    """Tell whether the expected overload enters the energy; if not, it is not kept."""
+    return bool(weights[W_OVERLOAD] > 0.0)

@@ -1,0 +1,67 @@
+"""Budgets: how many moves a plan may have, in all, at one node, and of one service."""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.compiler import kernel
+from plb.model.rules import NO_REFUSAL, Rule
+from plb.state.arrays import TENTHS, Problem, Solution
+
+_MOVES = int(Rule.MOVES)
+_NODE_MOVES = int(Rule.NODE_MOVES)
+_SERVICE_MOVES = int(Rule.SERVICE_MOVES)
+
+
+@kernel
+def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int, target: int, partner: int) -> int:
+    """Return the budget that a proposal would overdraw, or NO_REFUSAL.
+
+    A proposal that makes no more moves than there are now is never refused.
+
+    Parameters
+    ----------
+    moves
+        Moves of the whole solution after the proposal, in tenths.
+    row, target, partner
+        The proposal, see `plb.evaluation.delta`.
+    """
+    if moves > problem.max_moves * TENTHS:
+        return _MOVES
+    here = solution.node[row]
+    home = problem.origin[row]
+    other_home = problem.origin[partner] if partner != NOWHERE else NOWHERE
+    for node in (target, here, home, other_home):
+        change = _touches(home, target, node) - _touches(home, here, node)
+        if partner != NOWHERE:
+            change += _touches(other_home, here, node) - _touches(other_home, target, node)
+        if change > 0 and solution.node_moves[node] + change > problem.max_node_moves[node]:
+            return _NODE_MOVES
+    change = _is_move(home, target) - _is_move(home, here)
+    other_change = _is_move(other_home, here) - _is_move(other_home, target)
+    service = problem.service[row]
+    if partner != NOWHERE:
+        other_service = problem.service[partner]
+        if other_service == service:
+            change += other_change
+        elif _overdraws(solution.service_moves[other_service], other_change, problem.max_service_moves[other_service]):
+            return _SERVICE_MOVES
+    if _overdraws(solution.service_moves[service], change, problem.max_service_moves[service]):
+        return _SERVICE_MOVES
+    return NO_REFUSAL
+
+
+@kernel
+def _is_move(home: int, place: int) -> int:
+    """Return 1 if a row from `home` that stands on `place` is a move of the plan, else 0."""
+    return int(home != NOWHERE and place != NOWHERE and place != home)
+
+
+@kernel
+def _touches(home: int, place: int, node: int) -> int:
+    """Return how many ends on `node` a row from `home` has that stands on `place`."""
+    return _is_move(home, place) * (int(home == node) + int(place == node))
+
+
+@kernel
+def _overdraws(moves: int, change: int, budget: int) -> bool:
+    return change > 0 and moves + change > budget

@@ -1,0 +1,182 @@
+"""The five built-in energy terms as objects: the same verbs, from increments and from scratch (design section 6).
+
+`total` computes a term anew from nothing but the placement: in plain NumPy where the formula is short, else by the
+kernels that form every sum afresh (`plb.energy.from_scratch`). `delta` is what the search uses. Property tests show
+that they agree after any sequence of moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Float, Int
+from plb.energy.from_scratch import fresh_solution, total_movement
+from plb.energy.overload import MOST, UNITS
+from plb.energy.score import PLAIN_SPREAD, REPETITIONS, W_OVERLOAD
+from plb.evaluation.delta import (
+    fragmentation_of_proposal,
+    imbalance_of_proposal,
+    movement_after,
+    overload_of_proposal,
+    violations_of_proposal,
+)
+from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.energy_terms import IncrementalTerm
+from plb.risk.estimates import judge_sums
+from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, TENTHS, VIOLATIONS
+
+
+class _WithoutSums:
+    """A term whose sums are part of every solution, so that it keeps none of its own."""
+
+    def begin(self, configuration: Configuration) -> None:
+        """Do nothing: the configuration has the sums."""
+
+    def apply(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Do nothing: the configuration changes the sums."""
+
+    def undo(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Do nothing: the configuration changes the sums."""
+
+
+class Movement(_WithoutSums):
+    """m(X): the moves that lead to the configuration."""
+
+    name = "movement"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return m, counted row by row."""
+        problem, solution = configuration.problem, configuration.solution
+        tenths = total_movement(problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost)
+        return tenths / TENTHS
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of m."""
+        problem, solution = configuration.problem, configuration.solution
+        after = movement_after(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return after / TENTHS - int(solution.counts[MOVEMENT]) / TENTHS
+
+
+class Imbalance(_WithoutSums):
+    """I(X): the weighted mean coefficient of variation of node load."""
+
+    name = "imbalance"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return I as standard deviation over mean of the node loads, or what stands for it (`plb.energy.spread`)."""
+        problem = configuration.problem
+        if not problem.weights[PLAIN_SPREAD]:
+            return float(fresh_solution(problem, configuration.solution.node.copy()).terms[IMBALANCE])
+        load, weight = _node_load(configuration), problem.metric_weight
+        weighted = 0.0
+        for metric in range(len(weight)):
+            counted = load[problem.counted_for[:, metric], metric]
+            if counted.sum() > 0:
+                weighted += weight[metric] * float(counted.std() / counted.mean())
+        return weighted / float(weight.sum()) if weight.sum() > 0 else 0.0
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of I."""
+        problem, solution = configuration.problem, configuration.solution
+        if not problem.weights[PLAIN_SPREAD]:
+            before = float(solution.terms[IMBALANCE])
+            back = configuration.apply(proposal)
+            changed = float(solution.terms[IMBALANCE]) - before
+            configuration.apply(back)
+            return changed
+        after = imbalance_of_proposal(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return float(after - solution.terms[IMBALANCE])
+
+
+class Fragmentation(_WithoutSums):
+    """F(X): the load on held-out nodes, relative to their capacity."""
+
+    name = "fragmentation"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return F from the loads of the held-out nodes."""
+        problem = configuration.problem
+        share = _node_load(configuration)[problem.held_out] * problem.inverse_capacity[problem.held_out]
+        return float(share.mean(axis=1).sum())
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of F."""
+        problem, solution = configuration.problem, configuration.solution
+        after = fragmentation_of_proposal(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return float(after - solution.terms[FRAGMENTATION])
+
+
+class ExpectedFailovers(_WithoutSums):
+    """V(X): the expected number of nodes in violation."""
+
+    name = "expected_failovers"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return V by adding up the peaks of every node's replicas in every repetition, or by testing departures."""
+        problem = configuration.problem
+        if problem.timeline:
+            fresh = fresh_solution(problem, configuration.solution.node.copy())
+            return float(fresh.counts[VIOLATIONS] / problem.weights[REPETITIONS])
+        reached = 0
+        for node in np.flatnonzero(problem.counted):
+            peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
+            if len(problem.judges):
+                reached += judge_sums(problem.judges, problem.variance_unit, peaks, problem.threshold[node])
+            else:
+                reached += int((peaks >= problem.threshold[node][:, None]).any(axis=0).sum())
+        return reached / float(problem.weights[REPETITIONS])
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of V."""
+        problem, solution = configuration.problem, configuration.solution
+        after = violations_of_proposal(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return float((after - solution.counts[VIOLATIONS]) / problem.weights[REPETITIONS])
+
+
+class ExpectedOverload(_WithoutSums):
+    """O(X): by how much nodes are expected to go beyond their thresholds; 0 where it weighs nothing."""
+
+    name = "expected_overload"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return O by adding up the peaks of every node's replicas in every repetition."""
+        problem = configuration.problem
+        if not problem.weights[W_OVERLOAD]:
+            return 0.0
+        repetitions, units = problem.peak.shape[2], 0
+        for node in np.flatnonzero(problem.counted):
+            peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
+            threshold = problem.threshold[node].astype(np.int64)
+            excess = np.maximum(0, peaks - threshold[:, None]).sum(axis=1)
+            units += int(np.minimum(excess * (UNITS / threshold), repetitions * MOST).astype(np.int64).sum())
+        return units / (UNITS * float(problem.weights[REPETITIONS]))
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of O."""
+        problem, solution = configuration.problem, configuration.solution
+        after = overload_of_proposal(problem, solution, proposal.row, proposal.target, proposal.partner)
+        return float((after - solution.counts[OVERLOAD]) / (UNITS * problem.weights[REPETITIONS]))
+
+
+TERMS: tuple[IncrementalTerm, ...] = (
+    Movement(),
+    Imbalance(),
+    Fragmentation(),
+    ExpectedFailovers(),
+    ExpectedOverload(),
+)
+"""The terms in the order of `plb.energy.score.TERM_NAMES`."""
+
+
+def _standing(configuration: Configuration, node: int) -> Int:
+    """Return the rows that stand on `node` and are not leaving it."""
+    return np.flatnonzero((configuration.solution.node == node) & ~configuration.problem.leaving)
+
+
+def _node_load(configuration: Configuration) -> Float:
+    """Return the load of every node, (N, R) in steps, added up row by row."""
+    problem, node = configuration.problem, configuration.solution.node
+    rows = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
+    load = np.zeros(problem.limit.shape)
+    np.add.at(load, node[rows], problem.load[rows].astype(np.float64))
+    return load

@@ -1,0 +1,235 @@
+"""A configuration of the cluster that can be changed move by move: what energy terms and constraints look at."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Float, Int
+from plb.energy.score import REPETITIONS
+from plb.errors import ConflictError
+from plb.evaluation.delta import apply_proposal, present_energy
+from plb.evaluation.proposals import refusal
+from plb.evaluation.refusals import find_refusals
+from plb.evaluation.self_checks import compare_with_fresh
+from plb.evaluation.with_replica import count_violations_with
+from plb.model import Node, Role, Service
+from plb.model.resolution import UNLIMITED
+from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
+from plb.risk.demand import DemandHistory
+from plb.risk.interface import ReplicaOutlook
+from plb.state.arrays import Problem, Solution
+from plb.state.description import Description
+
+
+@attrs.frozen
+class Proposal:
+    """A change of one replica's node, or an exchange of two.
+
+    Parameters
+    ----------
+    row
+        Row of the replica.
+    target
+        Index of the node it goes to, or NOWHERE to take it off.
+    partner
+        Row of the replica on `target` that changes nodes with it, or NOWHERE. Rows of one partition swap roles.
+    """
+
+    row: int
+    target: int
+    partner: int = NOWHERE
+
+
+class Relocation(NamedTuple):
+    """One replica that changes its node; either node may be NOWHERE."""
+
+    row: int
+    source: int
+    target: int
+
+
+class Configuration:
+    """Where every replica stands, and every sum that follows from it.
+
+    Replicas are rows and nodes are indices, as in `plb.state.arrays`; `description` has what they stand for.
+
+    Parameters
+    ----------
+    problem
+        The arrays of the cluster.
+    solution
+        The placement and its sums; changed by `apply`.
+    description
+        Nodes, services and metrics in words; None: there are only numbers.
+    """
+
+    def __init__(self, problem: Problem, solution: Solution, description: Description | None = None) -> None:
+        self.problem, self.solution = problem, solution
+        self.description = Description() if description is None else description
+
+    # what terms, constraints and policies read
+
+    @property
+    def rows(self) -> Int:
+        """The replicas that stand or wait for a place, departing ends aside."""
+        problem = self.problem
+        known = (problem.origin != NOWHERE) | problem.movable | (self.solution.node != NOWHERE)
+        return np.flatnonzero(known & ~problem.leaving)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.problem.limit)
+
+    def node_of(self, row: int) -> int:
+        """Return the node of a replica, or NOWHERE."""
+        return int(self.solution.node[row])
+
+    def rows_on(self, node: int) -> Int:
+        """Return the replicas on a node, departing ends aside."""
+        return np.flatnonzero((self.solution.node == node) & ~self.problem.leaving)
+
+    def load_of(self, row: int) -> Float:
+        """Return the load of a replica by metric, (R,) in user units."""
+        return np.asarray(self.problem.load[row] * self.description.steps, np.float64)
+
+    @property
+    def loads(self) -> Float:
+        """The load of every node by metric, (N, R) in user units; departing ends do not count."""
+        return np.asarray(self.solution.node_load * self.description.steps, np.float64)
+
+    @property
+    def capacities(self) -> Float:
+        """The capacity of every node by metric, (N, R) in user units; infinite where it has none."""
+        capacity = self.problem.capacity
+        return np.where(capacity < UNLIMITED, capacity * self.description.steps, np.inf)
+
+    @property
+    def shares(self) -> Float:
+        """The load of every node as a share of its capacity, (N, R); 0 where it has no capacity, or one of 0."""
+        return np.asarray(self.solution.node_load * self.problem.inverse_capacity, np.float64)
+
+    @property
+    def now(self) -> float:
+        """Time that the search is for, in seconds on the host's clock."""
+        return self.description.now
+
+    @property
+    def history(self) -> DemandHistory | None:
+        """The past tenants that demand is sampled from; None where the engine samples none."""
+        return self.description.history
+
+    @property
+    def held_out(self) -> Int:
+        """The nodes that are kept free for large tenants, as `PlbConfig.held_out_nodes` says."""
+        return self.problem.held_out
+
+    def node(self, index: int) -> Node:
+        """Return a node as the user described it."""
+        return self.description.nodes[index]
+
+    def role_of(self, row: int) -> Role:
+        """Return the role of a replica."""
+        return Role(int(self.problem.role[row]))
+
+    def service_of(self, row: int) -> Service:
+        """Return the service of a replica as the user described it."""
+        return self.description.services[int(self.problem.service[row])]
+
+    def partition_of(self, row: int) -> str:
+        """Return the name of the partition of a replica."""
+        return self.description.partitions[row]
+
+    def outlook_of(self, row: int) -> ReplicaOutlook:
+        """Return what is known of a replica's future, as risk models want it (`plb.risk.RiskModel`).
+
+        A metric that it does not carry has nothing but zeros. Where no limit is promised, that is the most that it has
+        demanded, or carries now.
+
+        Raises
+        ------
+        ConflictError
+            If the configuration has no description.
+        """
+        table = self.description.replicas
+        if table is None:
+            raise ConflictError("configuration: it has no description, so nothing is known of its replicas")
+        service, steps = self.service_of(row), self.description.steps
+        names = [metric.name for metric in self.description.metrics]
+        carried = np.array([service.metrics is None or name in service.metrics for name in names]) & ~table.vacant[row]
+        samples, seen = table.shown(np.array([row]))
+        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * steps[:, np.newaxis]) * carried[:, np.newaxis]
+        demanded = table.largest_demand[row] * carried
+        most = np.maximum(demanded, table.load[row] * steps * carried)
+        promised = zip(names, most.tolist(), carried.tolist(), strict=True)
+        return ReplicaOutlook(
+            service.tenant_class,
+            Role(int(self.problem.role[row])),
+            float(table.created[row]),
+            dict(zip(names, demanded.tolist(), strict=True)),
+            int(table.key[row]),
+            samples=dict(zip(names, oldest_first, strict=True)),
+            seen=int(seen[0]),
+            limits={name: service.limits.get(name, value) if known else 0.0 for name, value, known in promised},
+        )
+
+    def relocations(self, proposal: Proposal) -> tuple[Relocation, ...]:
+        """Return which replicas a proposal takes from where to where: one, or the two of an exchange."""
+        here = self.node_of(proposal.row)
+        first = Relocation(proposal.row, here, proposal.target)
+        if proposal.partner == NOWHERE:
+            return (first,)
+        return first, Relocation(proposal.partner, proposal.target, here)
+
+    # what the search keeps
+
+    @property
+    def energy(self) -> float:
+        """The energy of the built-in terms, from the incremental sums."""
+        return float(present_energy(self.problem, self.solution))
+
+    @property
+    def violation_probabilities(self) -> Float:
+        """The probability that each node runs into a violation, (N,), as the engine's estimator has it.
+
+        For `monte-carlo` it is the share of the repetitions, 0 without a demand history; for peak predictors 0 or 1.
+        """
+        return np.asarray(self.solution.violating / self.problem.weights[REPETITIONS], np.float64)
+
+    def violation_probabilities_with(self, row: int) -> Float:
+        """Return the same for each node as if a replica stood there as well, (N,)."""
+        found = np.zeros(self.nodes, np.int64)
+        if self.problem.peak.shape[2]:
+            count_violations_with(self.problem, self.solution, row, found)
+        return np.asarray(found / self.problem.weights[REPETITIONS], np.float64)
+
+    def refusals(self, row: int, enforced: int = ALL_RULES) -> Int:
+        """Return the first enforced rule that refuses a replica on each node, or NO_REFUSAL, (N,)."""
+        refused, level = np.full(self.nodes, NO_REFUSAL), np.full(self.nodes, NOWHERE)
+        find_refusals(self.problem, self.solution, enforced, row, refused, level)
+        return refused
+
+    def nodes_for(self, row: int, enforced: int = ALL_RULES) -> Int:
+        """Return the nodes, ascending, on which no enforced rule refuses a replica, its own node aside."""
+        allowed = self.refusals(row, enforced) == NO_REFUSAL
+        if self.node_of(row) != NOWHERE:
+            allowed[self.node_of(row)] = False
+        return np.flatnonzero(allowed)
+
+    def refusal(self, proposal: Proposal, enforced: int = ALL_RULES) -> Rule | None:
+        """Return the first enforced rule that refuses a proposal, or None."""
+        rule = refusal(self.problem, self.solution, enforced, proposal.row, proposal.target, proposal.partner)
+        return None if rule == NO_REFUSAL else Rule(rule)
+
+    def apply(self, proposal: Proposal) -> Proposal:
+        """Carry a proposal out and return the one that undoes it."""
+        source = int(self.solution.node[proposal.row])
+        apply_proposal(self.problem, self.solution, proposal.row, proposal.target, proposal.partner)
+        return Proposal(proposal.row, source, proposal.partner)
+
+    def check(self) -> None:
+        """Raise `CheckFailedError` if a sum differs from one computed from scratch."""
+        compare_with_fresh(self.problem, self.solution, "check")

@@ -1,0 +1,104 @@
+"""Nodes: the machines of the cluster, in fault and upgrade domains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import attrs
+
+from plb.read_only import ReadOnlyMapping
+from plb.validation import check_loads, check_mapping, check_member, check_name, check_switch, check_text
+
+
+class DeactivationIntent(Enum):
+    """Why a node that is up is being taken out of service (semantics.md section 4)."""
+
+    NONE = "none"
+    PAUSE = "pause"
+    RESTART = "restart"
+    REMOVE_DATA = "remove_data"
+    REMOVE_NODE = "remove_node"
+
+
+class DeactivationStatus(Enum):
+    """How far the deactivation of a node has come."""
+
+    NONE = "none"
+    ACTIVATION_IN_PROGRESS = "activation_in_progress"
+    SAFETY_CHECK_IN_PROGRESS = "safety_check_in_progress"
+    SAFETY_CHECK_COMPLETE = "safety_check_complete"
+    COMPLETE = "complete"
+
+
+@attrs.frozen
+class Node:
+    """A machine of the cluster.
+
+    Parameters
+    ----------
+    name
+        Name of the node, unique in the cluster.
+    capacities
+        Capacity by metric, in user units. A missing metric is unlimited; 0 is a real limit.
+    fault_domain
+        Path of the fault domain, such as ``"fd:/dc1/rack0"``; None: a domain of its own.
+    upgrade_domain
+        Name of the upgrade domain; None: a domain of its own.
+    properties
+        Properties that placement constraints refer to; those that they find are `placement_properties`.
+    up
+        False while the node is down: nothing may be placed there, and it leaves the statistics.
+    deactivation_intent, deactivation_status
+        Why a node that is up is being taken out of service, and how far that has come. Any intent but none takes the
+        node out of the statistics.
+    """
+
+    name: str
+    capacities: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
+    fault_domain: str | None = attrs.field(default=None, kw_only=True)
+    upgrade_domain: str | None = attrs.field(default=None, kw_only=True)
+    properties: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
+    up: bool = attrs.field(default=True, kw_only=True)
+    deactivation_intent: DeactivationIntent = attrs.field(default=DeactivationIntent.NONE, kw_only=True)
+    deactivation_status: DeactivationStatus = attrs.field(default=DeactivationStatus.NONE, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("node", self.name)
+        item = f"node {self.name}"
+        object.__setattr__(self, "capacities", check_loads(item, "capacities", self.capacities))
+        for field in ("fault_domain", "upgrade_domain"):
+            if getattr(self, field) is not None:
+                check_text(item, field, getattr(self, field))
+        check_switch(item, "up", self.up)
+        for field, kind in (("deactivation_intent", DeactivationIntent), ("deactivation_status", DeactivationStatus)):
+            object.__setattr__(self, field, check_member(item, field, getattr(self, field), kind))
+        for key, value in check_mapping(item, "properties", self.properties, "a mapping of names to texts").items():
+            check_text(item, f"properties[{key}]", value)
+        object.__setattr__(self, "properties", ReadOnlyMapping(self.properties))
+
+    @property
+    def fault_domain_path(self) -> tuple[str, ...]:
+        """The fault domain as a tuple of names from the top level down."""
+        if self.fault_domain is None:
+            return (f"{self.name}_fd",)
+        path = self.fault_domain.removeprefix("fd:")
+        return tuple(part for part in path.split("/") if part) or (f"{self.name}_fd",)
+
+    @property
+    def placement_properties(self) -> dict[str, str]:
+        """The properties, and ``FaultDomain`` and ``UpgradeDomain`` as far as these are given and not among them.
+
+        Service Fabric knows these two of every node (semantics.md section 4).
+        """
+        implicit = {}
+        if self.fault_domain is not None:
+            implicit["FaultDomain"] = f"fd:/{'/'.join(self.fault_domain_path)}"
+        if self.upgrade_domain is not None:
+            implicit["UpgradeDomain"] = self.upgrade_domain
+        return implicit | {**self.properties}
+
+    @property
+    def upgrade_domain_name(self) -> str:
+        """The upgrade domain; a private one where none was given."""
+        return f"{self.name}_ud" if self.upgrade_domain is None else self.upgrade_domain

@@ -1,0 +1,163 @@
+"""What a plan did for each service domain, and what kept it from doing more: the data behind `Plan.explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import attrs
+
+from plb.model.move import Phase
+from plb.phrasing import counted, listed, rule_in_words
+
+
+@attrs.frozen
+class Proposals:
+    """What became of the proposals of a search.
+
+    Parameters
+    ----------
+    drawn
+        Proposals drawn.
+    scored
+        Those that passed the constraints, so that their energy or a bound of it was computed.
+    reached_monte_carlo
+        Those whose repetitions were evaluated.
+    accepted
+        Those that were taken.
+    refused_by_rule, rejected_by_term
+        Refusals by constraint or budget, and by the energy term that worsened most.
+    """
+
+    drawn: int = 0
+    scored: int = 0
+    reached_monte_carlo: int = 0
+    accepted: int = 0
+    refused_by_rule: Mapping[str, int] = attrs.field(factory=dict)
+    rejected_by_term: Mapping[str, int] = attrs.field(factory=dict)
+
+    def __add__(self, other: Proposals) -> Proposals:
+        def merged(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+            return {key: a.get(key, 0) + b.get(key, 0) for key in {**a, **b}}
+
+        return Proposals(
+            self.drawn + other.drawn,
+            self.scored + other.scored,
+            self.reached_monte_carlo + other.reached_monte_carlo,
+            self.accepted + other.accepted,
+            merged(self.refused_by_rule, other.refused_by_rule),
+            merged(self.rejected_by_term, other.rejected_by_term),
+        )
+
+
+class Idle(Enum):
+    """Why a phase did not run; the value continues the sentence "it did not run, as …"."""
+
+    NOT_ASKED = "it was not asked for"
+    NOT_DUE = "its interval has not passed"
+    SWITCHED_OFF = "it is switched off"
+    UNDER_WAY = "moves of an earlier plan are under way"
+    AFTER_ANOTHER = "an earlier phase had work to do"
+    NOTHING_TO_PLACE = "no replica is missing or one too many"
+    NOTHING_BROKEN = "no constraint is broken that it may mend"
+    BY_POLICY = "a placement policy decides, which balances nothing"
+    BALANCED = "no metric is out of balance"
+    NOTHING_MOVABLE = "no replica may move"
+    NODE_EVENT = "a node came or went too recently"
+    THROTTLED = "the limit on moves is used up for now"
+    PARTITIONS_THROTTLED = "too many of the partitions out of balance have moved too often of late"
+    UNCHANGED = "nothing has changed since it last found no move"
+
+
+class Held(Enum):
+    """Why a replica that stands may not move; the value completes the sentence "2 of its replicas …"."""
+
+    PINNED = "pinned"
+    IN_TRANSITION = "in a partition in transition or quorum loss"
+    UPGRADING = "in a partition that is being upgraded"
+    NOT_READY = "not ready"
+    UNDER_WAY = "still arriving by an earlier move"
+    NODE_OUT_OF_SERVICE = "on a node that is down or deactivated"
+    NODE_BLOCKED = "on a node that is blocked for the service"
+    THROTTLED = "in a partition that has moved too often of late"
+
+
+@attrs.frozen
+class DomainOutcome:
+    """What a plan did for the services of one service domain.
+
+    Parameters
+    ----------
+    domain
+        Name of its first service.
+    partitions
+        Names of its partitions.
+    phases
+        The phases that ran.
+    idle
+        Why each of the others did not.
+    held
+        For each partition with replicas that may not move: how many, by why.
+    end_reason, proposals, bound_by
+        As in `plb.model.plan.Plan`.
+    action
+        What was done, by Service Fabric's name; None where `refresh` runs all phases that are due.
+    """
+
+    domain: str
+    partitions: tuple[str, ...]
+    phases: tuple[Phase, ...]
+    idle: Mapping[Phase, Idle]
+    held: Mapping[str, Mapping[Held, int]]
+    end_reason: str
+    proposals: Proposals
+    bound_by: tuple[str, ...] = ()
+    action: str | None = None
+
+
+def why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:
+    """Return the sentences about a partition that the plan leaves as it is."""
+    did = f" ({outcome.action} for service domain {outcome.domain})" if outcome.action else ""
+    why = [_what_ran(outcome)] if outcome.phases else []
+    asked = {phase: why for phase, why in outcome.idle.items() if why is not Idle.NOT_ASKED}
+    for reason in dict.fromkeys(asked.values()):
+        phases = _joined([phase.value for phase in Phase if asked.get(phase) is reason])
+        why.append(f"{phases} did not run, as {reason.value}")
+    sentences = [f"the plan leaves {partition} where it is{did}: {'; '.join(why)}."]
+    if partition in outcome.held:
+        sentences.append(_what_is_held(outcome.held[partition]))
+    return sentences
+
+
+def _what_ran(outcome: DomainOutcome) -> str:
+    """Say which phases ran, why the last ended, and what refused how many proposals."""
+    text = f"{_joined([phase.value for phase in outcome.phases])} ran and "
+    text += "found nothing to change" if outcome.end_reason == "nothing to do" else f"ended as {outcome.end_reason}"
+    proposals = outcome.proposals
+    if proposals.drawn:
+        text += f", having accepted {proposals.accepted} of {counted(proposals.drawn, 'proposal')}"
+    if proposals.refused_by_rule:
+        text += f", refused by rule: {_counts(proposals.refused_by_rule)}"
+    if proposals.rejected_by_term:
+        text += f", rejected as a term grew: {_counts(proposals.rejected_by_term)}"
+    if outcome.bound_by:
+        text += f", bound by the budget of {_joined([rule_in_words(rule) for rule in outcome.bound_by])}"
+    return text
+
+
+def _joined(words: list[str]) -> str:
+    """Return words as one enumeration."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """Return counts with their names, the largest first."""
+    ordered = sorted(counts.items(), key=lambda pair: -pair[1])
+    return listed([f"{count} by {rule_in_words(name)}" for name, count in ordered])
+
+
+def _what_is_held(held: Mapping[Held, int]) -> str:
+    """Say how many replicas may not move, and why."""
+    parts = ", ".join(f"{count} {why.value}" for why, count in held.items())
+    total = sum(held.values())
+    return f"{counted(total, 'replica')} of it may not move: {parts}."

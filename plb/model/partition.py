@@ -1,0 +1,142 @@
+"""Partitions, and the replicas of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from enum import Enum
+
+import attrs
+
+from plb.errors import ConflictError, InvalidValueError
+from plb.model.role import Role, check_role
+from plb.validation import check_items, check_member, check_name, check_number, check_switch, check_text, check_whole
+
+
+class ReplicaState(Enum):
+    """How a replica is; only a ready one may be moved."""
+
+    READY = "ready"
+    IN_BUILD = "in_build"
+    """Its data are being copied; it carries load and does not move."""
+    STANDBY = "standby"
+    """Left from an earlier replica with its data; it carries a secondary's load and may become a replica again."""
+    DOWN = "down"
+    """Its process does not run; it carries load and does not move."""
+    DROPPED = "dropped"
+    """On its way out; it carries nothing, and no other replica of the partition may come to its node."""
+
+
+class UpgradeMark(Enum):
+    """What an upgrade asks for a replica (semantics.md section 6, upgrade pass)."""
+
+    NONE = "none"
+    SWAP_OUT = "swap_out"
+    """Its node is about to be upgraded: this primary is to swap roles with a secondary."""
+    PRIMARY_RETURNS = "primary_returns"
+    """The primary stood here before the upgrade, and is to come back."""
+    REPLICA_RETURNS = "replica_returns"
+    """A replica stood here before the upgrade: a missing one is to come here first."""
+
+
+@attrs.frozen
+class Replica:
+    """One copy of a partition on a node.
+
+    Parameters
+    ----------
+    role
+        Its role: a `Role` or its name in small letters.
+    node
+        Name of the node it stands on.
+    pinned
+        True: no plan moves it.
+    leaving
+        True while a move away from this node is under way, or a drop: the load still counts when the node's capacity is
+        checked, not in the balance statistics.
+    state
+        How it is.
+    upgrade
+        What an upgrade asks for it: an `UpgradeMark` or its value. While a replica is marked, no other phase moves any
+        of its partition, until it is described without marks. One that is gone is described as dropped with a mark: it
+        holds a place for a new one.
+    """
+
+    role: Role
+    node: str
+    state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True)
+    pinned: bool = attrs.field(default=False, kw_only=True)
+    leaving: bool = attrs.field(default=False, kw_only=True)
+    upgrade: UpgradeMark = attrs.field(default=UpgradeMark.NONE, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("replica", self.node, field="node")
+        item = f"replica on {self.node}"
+        object.__setattr__(self, "role", check_role(item, "role", self.role))
+        for field in ("pinned", "leaving"):
+            check_switch(item, field, getattr(self, field))
+        for field, kind in (("state", ReplicaState), ("upgrade", UpgradeMark)):
+            object.__setattr__(self, field, check_member(item, field, getattr(self, field), kind))
+        if self.upgrade is UpgradeMark.SWAP_OUT and self.role is not Role.PRIMARY:
+            raise InvalidValueError(item, "upgrade", self.upgrade.value, "a mark other than swap_out, unless a primary")
+        if self.upgrade is not UpgradeMark.NONE and self.role is Role.INSTANCE:
+            raise InvalidValueError(
+                item, "upgrade", self.upgrade.value, "none, as instances have no roles to hand over"
+            )
+
+
+def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
+    return check_items("partition", "replicas", replicas, Replica)
+
+
+@attrs.frozen
+class Partition:
+    """A unit of placement: a set of replicas, at most one a node.
+
+    Parameters
+    ----------
+    name
+        Name of the partition, unique in the cluster.
+    service
+        Name of its service.
+    replicas
+        The replicas that stand now. Those missing to the service's target are for the engine to place.
+    created
+        Time at which the partition was created, in seconds on the host's clock: the start of its demand curve.
+    missing
+        How many replicas it misses; below 0: how many it has too many. None: what the service's target says.
+    version
+        Number of this description; another with the same number and the same `missing` says nothing new, except that
+        the moves issued before are over. None: every description counts.
+    in_transition
+        True while it is deleted, upgraded or reconfigured: none of its replicas moves.
+    in_quorum_loss
+        True while most of its replicas are lost: none of those left moves.
+    """
+
+    name: str
+    service: str = attrs.field(kw_only=True)
+    replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
+    created: float = attrs.field(default=0.0, kw_only=True)
+    missing: int | None = attrs.field(default=None, kw_only=True)
+    version: int | None = attrs.field(default=None, kw_only=True)
+    in_transition: bool = attrs.field(default=False, kw_only=True)
+    in_quorum_loss: bool = attrs.field(default=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("partition", self.name)
+        item = f"partition {self.name}"
+        check_text(item, "service", self.service)
+        check_number(item, "created", self.created, low=-math.inf)
+        for field in ("missing", "version"):
+            if getattr(self, field) is not None:
+                check_whole(item, field, getattr(self, field))
+        for field in ("in_transition", "in_quorum_loss"):
+            check_switch(item, field, getattr(self, field))
+        nodes = [replica.node for replica in self.replicas]
+        doubled = sorted({node for node in nodes if nodes.count(node) > 1})
+        if doubled:
+            raise ConflictError(f"{item}: two replicas on node {doubled[0]}; at most one is allowed")
+        standing = [r for r in self.replicas if r.role == Role.PRIMARY and not r.leaving]
+        if len(standing) > 1:
+            raise ConflictError(f"{item}: two primaries, on nodes {standing[0].node} and {standing[1].node}")

@@ -1,0 +1,145 @@
+"""Plans: what the engine proposes, and what it could not do. Values with numbers; words only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from plb.errors import UnknownNameError
+from plb.model.move import Move, Phase
+from plb.model.outcome import DomainOutcome, Proposals, why_it_stays
+from plb.model.unplaced import Unplaced
+
+
+@attrs.frozen
+class Energy:
+    """The energy of a configuration, with its terms.
+
+    Parameters
+    ----------
+    total
+        What the search minimised.
+    movement
+        m, in moves.
+    imbalance
+        I, mean coefficient of variation.
+    fragmentation
+        F, mean share of the held-out nodes that is in use, summed over them.
+    expected_failovers
+        V, expected number of nodes in violation.
+    expected_overload
+        O, by how much nodes are expected to go beyond their thresholds, in shares of these, summed over nodes and
+        metrics; 0 where it weighs nothing.
+    own
+        The terms of the user's own by name, without their weights.
+    """
+
+    total: float
+    movement: float
+    imbalance: float
+    fragmentation: float
+    expected_failovers: float
+    own: Mapping[str, float] = attrs.field(factory=dict, hash=False)
+    expected_overload: float = attrs.field(default=0.0, kw_only=True)
+
+    def __add__(self, other: Energy) -> Energy:
+        return Energy(
+            self.total + other.total,
+            self.movement + other.movement,
+            self.imbalance + other.imbalance,
+            self.fragmentation + other.fragmentation,
+            self.expected_failovers + other.expected_failovers,
+            {name: self.own.get(name, 0.0) + other.own.get(name, 0.0) for name in {**self.own, **other.own}},
+            expected_overload=self.expected_overload + other.expected_overload,
+        )
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """The terms by name."""
+        fields = attrs.asdict(self)
+        del fields["total"], fields["own"]
+        return {**fields, **self.own}
+
+
+@attrs.frozen
+class Plan:
+    """What the engine proposes to do.
+
+    Parameters
+    ----------
+    moves
+        In an order in which they can be carried out.
+    energy_before, energy_after
+        Energy before and after the moves; `energy_before.movement` is 0. The failovers to expect of a promoted
+        secondary count as a primary's from the next plan on.
+    unplaced
+        Replicas that found no place.
+    end_reason
+        Why the last search ended.
+    phases
+        The phases that ran.
+    proposals
+        What became of the proposals.
+    actions
+        What was done for each service domain, by the name of its first service.
+    bound_by
+        Budgets that refused a proposal, or held up a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
+    outcomes
+        For each service domain: which phases ran and why the others did not, and the replicas that may not move.
+    reproducible
+        False if a time limit, not a number of proposals, ended a search.
+    """
+
+    moves: tuple[Move, ...]
+    energy_before: Energy
+    energy_after: Energy
+    unplaced: tuple[Unplaced, ...] = ()
+    end_reason: str = "nothing to do"
+    phases: tuple[Phase, ...] = ()
+    proposals: Proposals = attrs.field(factory=Proposals)
+    bound_by: tuple[str, ...] = ()
+    actions: Mapping[str, str] = attrs.field(factory=dict)
+    outcomes: tuple[DomainOutcome, ...] = ()
+    reproducible: bool = True
+
+    def explain(self, partition: str) -> str:
+        """Return in a sentence or two what the plan does about a partition, and why; or why it does nothing.
+
+        Raises
+        ------
+        UnknownNameError
+            If the engine had no such partition when it made the plan.
+        """
+        sentences = [f"{move}: {move.reason}." for move in self.moves if move.partition == partition]
+        sentences += [f"{refusal}." for refusal in self.unplaced if refusal.partition == partition]
+        if not sentences:
+            sentences = why_it_stays(self._outcome_for(partition), partition)
+        return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
+
+    def _outcome_for(self, partition: str) -> DomainOutcome:
+        """Return what was done for the service domain of a partition."""
+        for outcome in self.outcomes:
+            if partition in outcome.partitions:
+                return outcome
+        known = [name for outcome in self.outcomes for name in outcome.partitions]
+        raise UnknownNameError("partition", partition, known, context="plan")
+
+
+def merged(plans: Sequence[Plan]) -> Plan:
+    """Return the plans of several service domains as one; their energies are added up term by term."""
+    if len(plans) == 1:
+        return plans[0]
+    zero = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
+    return Plan(
+        moves=tuple(move for plan in plans for move in plan.moves),
+        energy_before=sum((plan.energy_before for plan in plans), zero),
+        energy_after=sum((plan.energy_after for plan in plans), zero),
+        unplaced=tuple(unplaced for plan in plans for unplaced in plan.unplaced),
+        end_reason="; ".join(dict.fromkeys(plan.end_reason for plan in plans)) or "nothing to do",
+        phases=tuple(dict.fromkeys(phase for plan in plans for phase in plan.phases)),
+        proposals=sum((plan.proposals for plan in plans), Proposals()),
+        bound_by=tuple(dict.fromkeys(rule for plan in plans for rule in plan.bound_by)),
+        outcomes=tuple(outcome for plan in plans for outcome in plan.outcomes),
+        reproducible=all(plan.reproducible for plan in plans),
+    )

@@ -1,0 +1,134 @@
+"""Services: what their partitions have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+import attrs
+
+from plb.errors import ConflictError, InvalidValueError
+from plb.model.role import Role, check_role
+from plb.read_only import ReadOnlyMapping
+from plb.validation import (
+    check_count,
+    check_loads,
+    check_mapping,
+    check_member,
+    check_name,
+    check_names,
+    check_number,
+    check_switch,
+    check_text,
+)
+
+
+class MoveCost(Enum):
+    """How much a move of a service's replica hurts, in units of one low-cost move (semantics.md section 2)."""
+
+    ZERO = "zero"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+def check_move_cost(item: str, cost: MoveCost | str) -> MoveCost:
+    """Return the `MoveCost` that `cost` is or names, or refuse it."""
+    return check_member(item, "move_cost", cost, MoveCost)
+
+
+def _blocked_nodes(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(check_names("service", "blocked_nodes", names))
+
+
+@attrs.frozen
+class Service:
+    """A service: what its partitions have in common.
+
+    Parameters
+    ----------
+    name
+        Name of the service, unique in the cluster.
+    stateful
+        True: one primary, the rest secondaries. False: instances.
+    tenant_class
+        Class of similar tenants, the key into the demand history ([1] section 3); None: unknown.
+    target_replicas
+        Replicas that each partition should have; 0: not known, so each `Partition` says how many it misses.
+    default_load
+        Load by role (a `Role` or its name in small letters) and metric, in user units, that counts until the first
+        report; missing ones are 0.
+    placement_constraint
+        Expression over node properties, such as ``"ssd == true && zone != z3"``; empty: any node.
+    move_cost
+        How much moving a replica hurts: a `MoveCost` or its value.
+    max_moves
+        Most moves of this service's replicas in one plan; None: no limit of its own.
+    metrics
+        Weight by metric, for a service that reports some metrics only; None: all of the engine's, each with weight 1.
+        Services that share a metric, or an affinity, are searched together.
+    affinity_to
+        Name of the parent, another service, whose replicas this service's replicas must stand beside; None: no
+        affinity.
+    aligned
+        Whether, beside the parent, primary stands with primary and secondary with secondary.
+    on_every_node
+        True: one replica on every node that may have one; `target_replicas` does not count then.
+    blocked_nodes
+        Names of the nodes on which the service may not stand; they may be unknown yet.
+    limits
+        The most that a replica is promised, by metric, in user units: the limit of [5]. Estimators that go by what
+        replicas have shown take it for those that have not shown enough; the engine does not enforce it. Missing: no
+        promise is known.
+    """
+
+    name: str
+    stateful: bool = attrs.field(default=True, kw_only=True)
+    tenant_class: str | None = attrs.field(default=None, kw_only=True)
+    target_replicas: int = attrs.field(default=1, kw_only=True)
+    default_load: Mapping[Role, Mapping[str, float]] = attrs.field(factory=dict, kw_only=True)
+    placement_constraint: str = attrs.field(default="", kw_only=True)
+    move_cost: MoveCost = attrs.field(default=MoveCost.LOW, kw_only=True)
+    max_moves: int | None = attrs.field(default=None, kw_only=True)
+    metrics: Mapping[str, float] | None = attrs.field(default=None, kw_only=True)
+    affinity_to: str | None = attrs.field(default=None, kw_only=True)
+    aligned: bool = attrs.field(default=True, kw_only=True)
+    on_every_node: bool = attrs.field(default=False, kw_only=True)
+    blocked_nodes: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, converter=_blocked_nodes)
+    limits: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_name("service", self.name)
+        item = f"service {self.name}"
+        check_count(item, "target_replicas", self.target_replicas)
+        for field in ("stateful", "aligned", "on_every_node"):
+            check_switch(item, field, getattr(self, field))
+        check_text(item, "placement_constraint", self.placement_constraint)
+        for field in ("tenant_class", "affinity_to"):
+            if getattr(self, field) is not None:
+                check_text(item, field, getattr(self, field))
+        if self.affinity_to == self.name:
+            raise InvalidValueError(item, "affinity_to", self.affinity_to, "the name of another service")
+        if self.metrics is not None:
+            given = check_mapping(item, "metrics", self.metrics, "a mapping of metrics to weights")
+            weights = {name: check_number(item, f"metrics[{name}]", weight) for name, weight in given.items()}
+            object.__setattr__(self, "metrics", ReadOnlyMapping(weights))
+        if self.max_moves is not None:
+            check_count(item, "max_moves", self.max_moves)
+        object.__setattr__(self, "move_cost", check_move_cost(item, self.move_cost))
+        object.__setattr__(self, "default_load", ReadOnlyMapping(self._checked_loads(item)))
+        object.__setattr__(self, "limits", ReadOnlyMapping(check_loads(item, "limits", self.limits)))
+
+    def _checked_loads(self, item: str) -> dict[Role, Mapping[str, float]]:
+        roles = (Role.PRIMARY, Role.SECONDARY) if self.stateful else (Role.INSTANCE,)
+        loads: dict[Role, Mapping[str, float]] = {}
+        for named, load in check_mapping(
+            item, "default_load", self.default_load, "a mapping of roles to loads"
+        ).items():
+            role = check_role(item, "default_load", named)
+            if role not in roles:
+                raise InvalidValueError(item, "default_load", role, f"roles among {[r.name for r in roles]}")
+            if role in loads:
+                raise ConflictError(f"{item}: default_load has {role.name} twice")
+            loads[role] = check_loads(item, f"default_load[{role.name}]", load)
+        return loads

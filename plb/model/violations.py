@@ -1,0 +1,200 @@
+"""What is wrong with the cluster as it stands: overloaded nodes and broken constraints, as values with numbers.
+
+Each kind has its class; each names the `rule`, and reads as a sentence when asked for words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import attrs
+
+from plb.model.role import Role
+from plb.phrasing import amount, counted, listed, rule_in_words
+
+
+@attrs.frozen
+class NodeViolation:
+    """A node whose load of a metric has reached the violation threshold.
+
+    Parameters
+    ----------
+    load, threshold
+        In user units; departing replicas do not count.
+    limit
+        Up to where the engine fills the node, inclusive, in user units; None: not said.
+    """
+
+    rule: ClassVar[str] = "capacity"
+
+    node: str
+    metric: str
+    load: float
+    threshold: float
+    limit: float | None = None
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        known = {"load": self.load, "threshold": self.threshold}
+        return known if self.limit is None else {**known, "limit": self.limit}
+
+    def __str__(self) -> str:
+        text = f"{self.metric} of node {self.node} is {amount(self.load)}"
+        if self.limit is not None and self.load > self.limit >= self.threshold:
+            return f"{text}, above its limit of {amount(self.limit)}"
+        return f"{text}, at or above its threshold of {amount(self.threshold)}"
+
+
+@attrs.frozen
+class Misplaced:
+    """A replica on a node that its service does not want (semantics.md section 4, placement).
+
+    Parameters
+    ----------
+    constraint
+        The placement constraint that does not hold there; None: the node is blocked for the service.
+    priority
+        Of the rule: 0 hard, 1 soft, 2 wished for.
+    """
+
+    rule: ClassVar[str] = "placement"
+
+    partition: str
+    role: Role
+    node: str
+    service: str
+    constraint: str | None
+    priority: int = 0
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name: there are none."""
+        return {}
+
+    def __str__(self) -> str:
+        who = f"{self.role.name.lower()} of {self.partition} is on node {self.node}"
+        if self.constraint is None:
+            return f"{who}, which is blocked for service {self.service}"
+        return f"{who}, which does not satisfy the placement constraint {self.constraint!r} of service {self.service}"
+
+
+@attrs.frozen
+class UnevenSpread:
+    """A domain that holds too many or too few replicas of a partition (semantics.md section 4, FD / UD).
+
+    Parameters
+    ----------
+    rule
+        ``"fault_domain"`` or ``"upgrade_domain"``.
+    domain
+        Its name, such as ``"fd:/dc1/rack0"`` or ``"ud0"``.
+    level
+        Its depth in the tree, from 1 at the top.
+    replicas, least, most
+        How many of the partition's replicas it holds, and how many it should: between these, inclusive.
+    priority
+        Of the rule: 0 hard, 1 soft, 2 wished for.
+    """
+
+    rule: str
+    partition: str
+    domain: str
+    level: int
+    replicas: int
+    least: int
+    most: int
+    priority: int = 0
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        return {"replicas": self.replicas, "least": self.least, "most": self.most}
+
+    def __str__(self) -> str:
+        holds = counted(self.replicas, "replica") if self.replicas else "no replica"
+        allowed = f"at most {self.most} may" if self.replicas > self.most else f"at least {self.least} must"
+        return f"{rule_in_words(self.rule)} {self.domain} holds {holds} of {self.partition}, {allowed} stand there"
+
+
+@attrs.frozen
+class Apart:
+    """A replica of a child that does not stand beside its parent (semantics.md section 4, affinity).
+
+    Parameters
+    ----------
+    parent
+        Name of the parent service.
+    parent_partitions
+        How many partitions the parent has; none but one can be followed.
+    together_on
+        Nodes where the replica would be beside its parent: those with a replica of the parent, of the fitting role
+        where the two are aligned.
+    priority
+        Of the rule: 0 hard, 1 soft, 2 wished for.
+    """
+
+    rule: ClassVar[str] = "affinity"
+
+    partition: str
+    role: Role
+    node: str
+    parent: str
+    parent_partitions: int
+    together_on: tuple[str, ...]
+    priority: int = 0
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        return {"parent_partitions": self.parent_partitions}
+
+    def __str__(self) -> str:
+        where = parent_in_words(self.parent, self.parent_partitions, self.together_on)
+        return f"affinity of {self.role.name.lower()} of {self.partition} on node {self.node} is broken: {where}"
+
+
+@attrs.frozen
+class BrokenConstraint:
+    """A replica that breaks a constraint of the user's own where it stands.
+
+    Parameters
+    ----------
+    rule
+        Name of the constraint.
+    index
+        Row of the replica, as in `plb.PlacedReplica`.
+    """
+
+    rule: str
+    partition: str
+    role: Role
+    node: str
+    index: int
+
+    priority: ClassVar[int] = 0
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name: there are none."""
+        return {}
+
+    def __str__(self) -> str:
+        return f"{self.role.name.lower()} of {self.partition} on node {self.node} breaks {rule_in_words(self.rule)}"
+
+
+Violation = NodeViolation | Misplaced | UnevenSpread | Apart | BrokenConstraint
+"""Something that is wrong with the cluster as it stands."""
+
+Breach = Misplaced | UnevenSpread | Apart
+"""A broken constraint other than capacity; it has a `priority`."""
+
+
+def parent_in_words(parent: str, partitions: int, together_on: tuple[str, ...]) -> str:
+    """Say where a child could stand as far as its parent is concerned."""
+    if partitions != 1:
+        return f"its parent {parent} has {counted(partitions, 'partition')}, and only a single one can be followed"
+    if not together_on:
+        return f"its parent {parent} has no replica that it could stand beside"
+    return f"it belongs beside its parent {parent}, on {listed(together_on)}"

@@ -1,0 +1,255 @@
+"""Which nodes are overloaded and which constraints are broken in a solution, with names and numbers.
+
+The verdicts follow semantics.md section 4 and do not depend on whether a replica may move, as those of
+`plb.search.breaches` do. Vectorised over the replicas; names are looked up only for what is broken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import kernel
+from plb.constraints.affinity import FREE, parts_from_parent
+from plb.constraints.domains import ANY, EVEN
+from plb.model import Role
+from plb.model.resolution import UNLIMITED
+from plb.model.rules import Rule
+from plb.model.violations import Apart, Breach, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster import ClusterState
+from plb.state.siblings import siblings_of
+
+
+class Inspection:
+    """Looks a solution over for what is wrong with it.
+
+    Parameters
+    ----------
+    priorities
+        Priority of every rule that may be broken; one below 0 is off.
+    """
+
+    def __init__(
+        self, state: ClusterState, problem: Problem, solution: Solution, priorities: Mapping[Rule, int]
+    ) -> None:
+        self.state, self.problem, self.solution, self.priorities = state, problem, solution, priorities
+        self._beside: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+
+    def breaches(self, *, up_to: int) -> list[Breach]:
+        """Return the broken constraints other than capacity, rule by rule.
+
+        Parameters
+        ----------
+        up_to
+            The largest priority that counts: 0 for hard rules only.
+        """
+        wanted = {rule for rule, priority in self.priorities.items() if 0 <= priority <= up_to}
+        found: list[Breach] = []
+        if Rule.PLACEMENT in wanted:
+            found += [self.misplaced(row) for row in np.flatnonzero(self._misplaced_rows()).tolist()]
+        for level, rule in enumerate(self.problem.domain_rule.tolist()):
+            if rule in wanted:
+                for row in self._rows_of_uneven_groups(level):
+                    found += self.uneven(level, row)
+        if Rule.AFFINITY in wanted and (self.problem.affinity != FREE).any():
+            apart = np.zeros(len(self.solution.node), np.bool_)
+            _mark_apart(self.problem, self.solution, apart)
+            found += [self.apart(row) for row in np.flatnonzero(apart).tolist()]
+        return found
+
+    def overloads(self) -> list[NodeViolation]:
+        """Return the nodes in the statistics whose load has reached a violation threshold, metric by metric."""
+        problem, load, steps = self.problem, self.solution.node_load, self.state.steps
+        limited = problem.limit < UNLIMITED
+        found = np.argwhere((load >= problem.threshold) & limited & problem.counted[:, None])
+        metrics = self.state.config.metric_names
+        return [
+            NodeViolation(
+                self.state.nodes[node].name,
+                metrics[metric],
+                steps.to_user(metrics[metric], int(load[node, metric])),
+                steps.to_user(metrics[metric], int(problem.threshold[node, metric])),
+                steps.to_user(metrics[metric], int(problem.limit[node, metric])),
+            )
+            for node, metric in found.tolist()
+        ]
+
+    # one verdict each, for a row that breaks the rule
+
+    def misplaced(self, row: int) -> Misplaced:
+        """Return the verdict on a replica whose service does not want its node."""
+        node = self.state.nodes[int(self.solution.node[row])].name
+        service = int(self.problem.service[row])
+        suit = self.state.suits[self.state.service_suit[service]]
+        return Misplaced(
+            partition=self.state.row_partition[row],
+            role=Role(int(self.problem.role[row])),
+            node=node,
+            service=self.state.services[service].name,
+            constraint=None if node in suit.blocked else suit.expression.text,
+            priority=self.priorities[Rule.PLACEMENT],
+        )
+
+    def uneven(self, level: int, row: int) -> list[UnevenSpread]:
+        """Return the domains beside that of `row` that hold too many or too few of its partition."""
+        least, most, replicas = self.share(level, row)
+        rule = Rule(int(self.problem.domain_rule[level]))
+        return [
+            UnevenSpread(
+                rule=rule.name.lower(),
+                partition=self.state.row_partition[row],
+                domain=self.domain_name(level, node),
+                level=level + 1 - int(np.flatnonzero(self.problem.domain_rule == rule)[0]),
+                replicas=count,
+                least=least,
+                most=most,
+                priority=self.priorities[rule],
+            )
+            for node, count in replicas.items()
+            if not least <= count <= most
+        ]
+
+    def apart(self, row: int) -> Apart:
+        """Return the verdict on a child that does not stand beside its parent."""
+        parent, partitions, together_on = self.parent_of(row)
+        return Apart(
+            partition=self.state.row_partition[row],
+            role=Role(int(self.problem.role[row])),
+            node=self.state.nodes[int(self.solution.node[row])].name,
+            parent=parent,
+            parent_partitions=partitions,
+            together_on=together_on,
+            priority=self.priorities[Rule.AFFINITY],
+        )
+
+    def broken(self, name: str, row: int) -> BrokenConstraint:
+        """Return the verdict on a replica that breaks a constraint of the user's own."""
+        return BrokenConstraint(
+            rule=name,
+            partition=self.state.row_partition[row],
+            role=Role(int(self.problem.role[row])),
+            node=self.state.nodes[int(self.solution.node[row])].name,
+            index=row,
+        )
+
+    # what the verdicts are made of
+
+    def domain_name(self, level: int, node: int) -> str:
+        """Return the name of the domain of a node at a level."""
+        if self.problem.domain_rule[level] == Rule.UPGRADE_DOMAIN:
+            return self.state.nodes[node].upgrade_domain_name
+        return "fd:/" + "/".join(self.state.nodes[node].fault_domain_path[: level + 1])
+
+    def share(self, level: int, row: int) -> tuple[int, int, dict[int, int]]:
+        """Return least and most replicas in a domain, and how many are in each usable one beside that of `row`.
+
+        The domains are given by one node of each; `row` stands.
+        """
+        problem = self.problem
+        at = int(self.solution.node[row])
+        held = self.replicas_by_domain(level, row)
+        beside = self._domains_beside(level, int(problem.suit[row]), int(problem.parent[at, level]))
+        replicas = {node: held[domain] for node, domain in beside}
+        allowed = int(problem.most_in_domain[problem.service[row], level])
+        if allowed != EVEN:
+            return 0, allowed, replicas
+        floor, rest = divmod(sum(replicas.values()), len(replicas))
+        return floor, floor + (rest > 0), replicas
+
+    def _domains_beside(self, level: int, suit: int, parent: int) -> list[tuple[int, int]]:
+        """Return a node of each usable domain under a parent, and the domain; computed once for all partitions."""
+        key = (level, suit, parent)
+        if key not in self._beside:
+            problem = self.problem
+            inside = np.flatnonzero((problem.parent[:, level] == parent) & (problem.siblings[suit, :, level] > 0))
+            domain, first = np.unique(problem.domain[inside, level], return_index=True)
+            self._beside[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
+        return self._beside[key]
+
+    def replicas_by_domain(self, level: int, row: int) -> Counter[int]:
+        """Return how many replicas of the partition of `row` count in each domain of a level."""
+        problem, node = self.problem, self.solution.node
+        siblings = problem.siblings[problem.suit[row], :, level]
+        standing = [one for one in siblings_of(self.problem, row) if node[one] != NOWHERE and not problem.unspread[one]]
+        return Counter(int(problem.domain[node[one], level]) for one in standing if siblings[node[one]] > 0)
+
+    def parent_of(self, row: int) -> tuple[str, int, tuple[str, ...]]:
+        """Return the parent service of a child, how many partitions it has, and the nodes where `row` is beside it."""
+        parent = str(self.state.services[int(self.problem.service[row])].affinity_to)
+        head = int(self.problem.parent_row[row])
+        if head == NOWHERE:
+            return parent, self._partitions[self.state.service_index[parent]], ()
+        problem, node = self.problem, self.solution.node
+        aligned = bool(problem.aligned[row]) and self._has_primary(head) and self._has_primary(row)
+        nodes = [
+            self.state.nodes[int(node[one])].name
+            for one in siblings_of(problem, head)
+            if node[one] != NOWHERE
+            and not problem.unspread[one]
+            and (not aligned or (problem.role[one] == Role.PRIMARY) == (problem.role[row] == Role.PRIMARY))
+        ]
+        return parent, 1, tuple(nodes)
+
+    def _has_primary(self, row: int) -> bool:
+        return any(self.problem.role[one] == Role.PRIMARY for one in siblings_of(self.problem, row))
+
+    @cached_property
+    def _partitions(self) -> Counter[int]:
+        """How many partitions each service has."""
+        return Counter(record.service for record in self.state.partitions.values())
+
+    def _misplaced_rows(self) -> Bool:
+        """Return which rows stand where their service does not want them, (M,)."""
+        problem, node = self.problem, self.solution.node
+        wrong: Bool = (node != NOWHERE) & ~problem.unspread & ~problem.suits[problem.suit, node]
+        return wrong
+
+    def _rows_of_uneven_groups(self, level: int) -> list[int]:
+        """Return a row of each partition and parent domain whose replicas are unevenly spread below it."""
+        problem, node = self.problem, self.solution.node
+        siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.suit, node, level])
+        allowed = problem.most_in_domain[problem.service, level]
+        rows = np.flatnonzero((siblings > 0) & ~problem.unspread & (allowed != ANY))
+        partition, at = self._partition_of_row[rows], node[rows]
+        first, _, held = _grouped(partition, problem.domain[at, level])
+        head, of_parent, _ = _grouped(partition[first], problem.parent[at[first], level])
+        groups = len(head)
+        replicas, fullest, emptiest = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.full(groups, len(node))
+        np.add.at(replicas, of_parent, held)
+        np.maximum.at(fullest, of_parent, held)
+        np.minimum.at(emptiest, of_parent, held)
+        heads = rows[first[head]]
+        domains, most = siblings[heads], allowed[heads]
+        emptiest[np.bincount(of_parent, minlength=groups) < domains] = 0
+        uneven = (fullest > -(-replicas // np.maximum(1, domains))) | (emptiest < replicas // np.maximum(1, domains))
+        broken = np.where(most == EVEN, uneven, fullest > most)
+        return [int(row) for row in heads[broken]]
+
+    @cached_property
+    def _partition_of_row(self) -> Int:
+        """The number of the partition of each row, (M,)."""
+        number = np.full(len(self.solution.node), NOWHERE)
+        for index, record in enumerate(self.state.partitions.values()):
+            number[record.rows] = index
+        return number
+
+
+def _grouped(first: Int, second: Int) -> tuple[Int, Int, Int]:
+    """Return where each distinct pair occurs first, which pair each element is, and how often each occurs."""
+    width = int(second.max(initial=0)) + 1
+    _, where, inverse, count = np.unique(
+        first * width + second, return_index=True, return_inverse=True, return_counts=True
+    )
+    return where, inverse, count
+
+
+@kernel
+def _mark_apart(problem: Problem, solution: Solution, apart: Bool) -> None:
+    for row in range(apart.shape[0]):
+        at = solution.node[row]
+        apart[row] = at != NOWHERE and not problem.unspread[row] and parts_from_parent(problem, solution, row, at)

@@ -1,0 +1,177 @@
+"""Dropping surplus replicas (semantics.md section 6, new replica placement).
+
+A primary or a pinned replica is never dropped, nor one on a paused node, nor one that a constraint of the user's own
+keeps, nor, where these rules bind, one from a domain that does not hold more than its share, or one that stands beside
+a child, nor a child beside its parent while others can go. Replicas whose move is under way go first, those of them on
+a blocked node before the others, then those on a blocked node; where preferred locations bind, no others go while
+there are any of these. Among equals the one goes whose loss leaves the least energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool
+from plb.constraints.affinity import breaks_pair
+from plb.constraints.domains import ANY
+from plb.evaluation.delta import apply_proposal, present_energy
+from plb.extensions.configuration import Proposal
+from plb.model import Role
+from plb.model.rules import Rule
+from plb.search.extended.extensions import Additions
+from plb.state.arrays import Problem, Solution
+from plb.state.siblings import siblings_of
+
+
+@attrs.frozen(eq=False)
+class Surplus:
+    """A partition with too many replicas.
+
+    Parameters
+    ----------
+    rows
+        Its rows.
+    count
+        How many are too many.
+    """
+
+    rows: Sequence[int]
+    count: int
+
+
+def drop_surplus(
+    problem: Problem,
+    solution: Solution,
+    surpluses: Sequence[Surplus],
+    enforced: int,
+    moving: Bool,
+    stays: Bool,
+    additions: Additions | None = None,
+) -> list[int]:
+    """Take surplus replicas off their nodes, in place; return their rows.
+
+    Parameters
+    ----------
+    surpluses
+        Children before their parents.
+    enforced
+        Bit mask over `Rule`.
+    moving, stays
+        (M,) whether the row is the departing end of a move under way, and whether it must not be dropped.
+    additions
+        With the constraints of the user's own; what they refuse is counted.
+    """
+    dropped: list[int] = []
+    for surplus in surpluses:
+        for _ in range(surplus.count):
+            droppable = [row for row in surplus.rows if not stays[row]]
+            candidates = _candidates(problem, solution, droppable, enforced, moving)
+            if additions is not None:
+                candidates = _let_go(additions, problem, solution, candidates)
+            if not candidates:
+                break
+            row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
+            _take_off(problem, solution, row)
+            dropped.append(row)
+    return dropped
+
+
+def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[Surplus]:
+    """Return what of `surpluses` is left after the rows in `dropped` are gone."""
+    left = [
+        Surplus([row for row in surplus.rows if row not in dropped], surplus.count - len({*surplus.rows} & {*dropped}))
+        for surplus in surpluses
+    ]
+    return [surplus for surplus in left if surplus.count > 0]
+
+
+def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enforced: int, moving: Bool) -> list[int]:
+    """Return those of `rows` that the role and the enforced rules let go."""
+    candidates = [
+        row
+        for row in rows
+        if solution.node[row] != NOWHERE
+        and problem.role[row] != Role.PRIMARY
+        and (moving[row] or not problem.unspread[row])
+    ]
+    if enforced >> Rule.PREFERRED_LOCATION & 1:
+        candidates = _preferred(problem, solution, candidates, moving)
+    candidates = [row for row in candidates if _may_go(problem, solution, enforced, row)]
+    return _in_no_pair(problem, solution, candidates) if enforced >> Rule.AFFINITY & 1 else candidates
+
+
+def _may_go(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Tell whether no spread over domains keeps `row` where it is."""
+    levels = [level for level, rule in enumerate(problem.domain_rule) if enforced >> rule & 1]
+    return all(_is_above_share(problem, solution, level, row) for level in levels)
+
+
+def _in_no_pair(problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
+    """Return the candidates without parent or child beside them; else children beside their parents.
+
+    A child that goes leaves no replica alone, unless its parent's need one each, and its parent's can then go as well.
+    """
+    alone = [row for row in candidates if not breaks_pair(problem, solution, row)]
+    return alone or [row for row in candidates if problem.parent_row[row] != NOWHERE and not problem.loose[row]]
+
+
+def _let_go(additions: Additions, problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
+    """Return the candidates that no constraint of the user's own keeps; departing ends are none of their concern."""
+    configuration = additions.configuration(problem, solution)
+    return [
+        row
+        for row in candidates
+        if problem.leaving[row] or additions.refuse(configuration, Proposal(row, NOWHERE)) is None
+    ]
+
+
+def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:
+    """Return the candidates of the first rank that has any."""
+
+    def rank(row: int) -> tuple[bool, bool]:
+        blocked = not problem.suits[problem.suit[row], solution.node[row]]
+        return not moving[row], not blocked
+
+    first = min((rank(row) for row in candidates), default=None)
+    return [row for row in candidates if rank(row) == first]
+
+
+def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Tell whether the domain of `row` holds more than the rounded-down share of its partition."""
+    at = solution.node[row]
+    if problem.most_in_domain[problem.service[row], level] == ANY:
+        return True
+    if problem.siblings[problem.suit[row], at, level] == 0 or problem.unspread[row]:
+        return True
+    beside = inside = 0
+    for one in siblings_of(problem, row):
+        where = solution.node[one]
+        if where != NOWHERE and not problem.unspread[one] and problem.siblings[problem.suit[row], where, level] > 0:
+            beside += problem.parent[where, level] == problem.parent[at, level]
+            inside += problem.domain[where, level] == problem.domain[at, level]
+    return bool(inside > (beside - 1) // problem.siblings[problem.suit[row], at, level])
+
+
+def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
+    """Return the candidate whose loss leaves the least energy."""
+    energies = []
+    for row in candidates:
+        at = int(solution.node[row])
+        _take_off(problem, solution, row)
+        energies.append(present_energy(problem, solution))
+        if problem.leaving[row]:
+            solution.node[row] = at
+        else:
+            apply_proposal(problem, solution, row, at, NOWHERE)
+    return candidates[int(np.argmin(energies))]
+
+
+def _take_off(problem: Problem, solution: Solution, row: int) -> None:
+    """Take a row off its node; that of a departing end is in no sum."""
+    if problem.leaving[row]:
+        solution.node[row] = NOWHERE
+    else:
+        apply_proposal(problem, solution, row, NOWHERE, NOWHERE)

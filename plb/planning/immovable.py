@@ -1,0 +1,65 @@
+"""What a search is about: the partitions of a service domain, and which of their replicas may not move, and why.
+
+See semantics.md section 4, movable replica.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from plb.array_types import NOWHERE
+from plb.model.outcome import Held
+from plb.planning.service_domains import ServiceDomain
+from plb.state.arrays import Problem
+from plb.state.cluster import ClusterState
+
+
+def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, tuple[str, ...]]:
+    """Return the name of a service domain, that of its first service, and the names of its partitions."""
+    if domain is None:
+        living = state.living_indices()
+        return state.services[living[0]].name if living else "", tuple(state.partitions)
+    services = set(domain.services)
+    names = tuple(record.name for record in state.partitions.values() if record.service in services)
+    return state.services[domain.key].name, names
+
+
+def held_replicas(state: ClusterState, problem: Problem, domain: ServiceDomain | None) -> dict[str, dict[Held, int]]:
+    """Return, for each partition that has any, how many replicas may not move, by why.
+
+    Departing ends and standbys are no replicas that could.
+
+    Parameters
+    ----------
+    domain
+        The service domain whose partitions are looked at; None: all services.
+    """
+    standing = (problem.origin != NOWHERE) & ~problem.unspread
+    if domain is not None:
+        standing &= np.isin(problem.service, domain.services)
+    found: dict[str, Counter[Held]] = {}
+    for row in np.flatnonzero(standing & ~problem.mendable).tolist():
+        found.setdefault(state.row_partition[row], Counter())[why_held(state, problem, row)] += 1
+    return {name: dict(counts) for name, counts in found.items()}
+
+
+def why_held(state: ClusterState, problem: Problem, row: int) -> Held:
+    """Return why a replica that stands, and that no plan may move, may not."""
+    table = state.rows
+    if table.pinned[row]:
+        return Held.PINNED
+    if state.partitions[state.row_partition[row]].still:
+        return Held.IN_TRANSITION
+    if table.upgrading[row]:
+        return Held.UPGRADING
+    if table.still[row]:
+        return Held.NOT_READY
+    if table.arriving[row] != NOWHERE:
+        return Held.UNDER_WAY
+    node = int(problem.origin[row])
+    if not problem.watched[node]:
+        return Held.NODE_OUT_OF_SERVICE
+    blocked = state.suits[state.service_suit[int(problem.service[row])]].blocked
+    return Held.NODE_BLOCKED if state.nodes[node].name in blocked else Held.THROTTLED

@@ -1,0 +1,83 @@
+"""How the loads of nodes are counted in Σx and Σx²: in steps, in parts of the capacity, or more coarsely.
+
+Capacities and loads of nodes are in steps all the same, so that nothing is rounded where a replica fits or not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.energy.spread import PARTS
+from plb.errors import InvalidValueError
+from plb.model.resolution import UNLIMITED
+from plb.state.cluster import ClusterState
+from plb.state.topology import Topology
+
+LARGEST_SQUARES = 2**63
+"""n·x² of the fullest node stays below this."""
+
+
+def counting(state: ClusterState, topology: Topology) -> tuple[Bool, Int]:
+    """Return `Problem.by_percentage` and `Problem.coarseness`, (R,) each.
+
+    A metric is balanced by percentage only where every node has a capacity for it, above 0. Where n·x² would leave 64
+    bits, x is cut by as few binary digits as keep it inside; Σx and Σx² are whole numbers still.
+
+    Raises
+    ------
+    InvalidValueError
+        If a node carries so many times its capacity that its percentage cannot be squared.
+    """
+    by_percentage = np.array([metric.balancing_by_percentage for metric in state.config.metrics], np.bool_)
+    by_percentage &= ((state.capacity > 0) & (state.capacity < UNLIMITED)).all(axis=0)
+    coarseness = np.zeros(len(by_percentage), np.int64)
+    nodes = len(state.capacity)
+    if not by_percentage.any() and nodes * float(state.rows.load.sum()) ** 2 < LARGEST_SQUARES / 2:
+        return by_percentage, coarseness  # all loads on one node, of all metrics together, would still do
+    everything = state.rows.load.sum(axis=0)
+    highest = _highest_loads(state, topology, everything)
+    for metric in np.flatnonzero(~by_percentage):
+        while nodes * (int(highest[metric]) >> int(coarseness[metric])) ** 2 >= LARGEST_SQUARES:
+            coarseness[metric] += 1
+    for metric in np.flatnonzero(by_percentage):
+        _check_percentage(state, int(metric), nodes, int(highest[metric]))
+    return by_percentage, coarseness
+
+
+def standing_load(state: ClusterState) -> Int:
+    """Return the load of every node in steps, (N, R), without what is leaving."""
+    table = state.rows
+    return load_by_node(state, (table.node != NOWHERE) & ~table.leaving)
+
+
+def load_by_node(state: ClusterState, counted: Bool) -> Int:
+    """Return the load in steps of those rows on each node that are `counted`, (M,); shape (N, R)."""
+    rows = np.flatnonzero(counted)
+    load = np.zeros(state.capacity.shape[::-1], np.int64)
+    if len(rows):
+        nodes, loads = state.rows.node[rows], state.rows.load[rows]
+        for metric, of_metric in enumerate(load):  # metric by metric, as NumPy is ten times faster in one dimension
+            np.add.at(of_metric, nodes, loads[:, metric])
+    return np.ascontiguousarray(load.T)
+
+
+def _highest_loads(state: ClusterState, topology: Topology, everything: Int) -> Int:
+    """Return the largest load in steps that a node may have of each metric, (R,)."""
+    bounded = np.where(topology.limit < UNLIMITED, topology.limit, everything)
+    highest: Int = np.maximum(standing_load(state).max(axis=0, initial=0), bounded.max(axis=0, initial=0))
+    highest = np.minimum(highest, everything)
+    return highest
+
+
+def _check_percentage(state: ClusterState, metric: int, nodes: int, highest: int) -> None:
+    """Refuse a percentage that could not be squared, were the fullest load on the smallest node."""
+    smallest = int(state.capacity[:, metric].min())
+    parts = highest * PARTS // smallest
+    if highest * PARTS >= 2**63 or nodes * parts**2 >= LARGEST_SQUARES:
+        raise InvalidValueError(
+            f"metric {state.config.metrics[metric].name}",
+            "load of a node over the least capacity",
+            highest / smallest,
+            "n·(load·2^20/capacity)² < 2^63: without balancing_by_percentage",
+        )

@@ -1,0 +1,175 @@
+"""Why each replica moved in a phase: the constraint it broke, the replica it makes room for, the term it lowers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.constraints.affinity import FOLLOWS
+from plb.energy.imbalance import deviation
+from plb.energy.score import (
+    FAILOVERS_TERM,
+    FRAGMENTATION_TERM,
+    IMBALANCE_TERM,
+    OVERLOAD_TERM,
+    TERM_NAMES,
+    energy_of,
+)
+from plb.model.move import Phase, Reason
+from plb.model.plan import Energy
+from plb.model.violations import Breach
+from plb.planning.audit import Inspection
+from plb.search.breaches import Breaches
+from plb.search.extended.extensions import Additions, energy_with
+from plb.settings.extensions import ANNEALING
+from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution
+from plb.state.siblings import siblings_of
+
+
+class Motives:
+    """The reasons of one phase.
+
+    Parameters
+    ----------
+    before
+        The solution at the start of the phase, looked over.
+    after
+        The one at its end.
+    breaches
+        What repair set out to mend; None for the other phases.
+    additions
+        Terms and constraints of the user's own.
+    """
+
+    def __init__(
+        self,
+        phase: Phase,
+        before: Inspection,
+        after: Solution,
+        breaches: Breaches | None,
+        additions: Additions | None = None,
+    ) -> None:
+        self.phase, self.before, self.after, self.breaches = phase, before, after, breaches
+        self._additions = additions
+        self.problem, self.state = before.problem, before.state
+
+    def of(self, row: int) -> Reason:
+        """Return why a row that stands elsewhere after the phase moved."""
+        origin = int(self.before.solution.node[row])
+        if origin == NOWHERE:
+            return Reason(self.phase, "new replica")
+        broken = self._broken(row, origin)
+        if broken is not None:
+            return broken
+        parent = self._parent_gone_from(row, origin)
+        if parent is not None:
+            return Reason(self.phase, "affinity", self._name(origin), other=parent)
+        # a policy moves others for nothing but room, in whichever phase it finds a place
+        if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
+            return Reason(self.phase, "make room", self._name(origin), other=self._newcomer(origin))
+        return self._lower_energy
+
+    def _name(self, node: int) -> str:
+        return self.state.nodes[node].name
+
+    def _broken(self, row: int, origin: int) -> Reason | None:
+        """Return the constraint that the row broke where it stood, or that its node broke."""
+        if self.breaches is None:
+            return None
+        if self.breaches.overloaded[origin].any():
+            return self._overload(origin)
+        if self.breaches.astray[row]:
+            suited = self.problem.suits[self.problem.suit[row], origin]
+            return self._breach(self.before.apart(row) if suited else self.before.misplaced(row), origin)
+        for level in np.flatnonzero(self.breaches.misplaced[:, row]).tolist():
+            name = self.before.domain_name(level, origin)
+            uneven = self.before.uneven(level, row)
+            crowded = (one for one in uneven if one.domain == name)
+            return self._breach(next(crowded, uneven[0]), origin)
+        return None
+
+    def _overload(self, origin: int) -> Reason:
+        assert self.breaches is not None
+        metric = int(np.flatnonzero(self.breaches.overloaded[origin])[0])
+        name = self.state.config.metrics[metric].name
+        numbers = {
+            "load": self.state.steps.to_user(name, int(self.before.solution.node_load[origin, metric])),
+            "limit": self.state.steps.to_user(name, int(self.problem.limit[origin, metric])),
+        }
+        return Reason(self.phase, "capacity", self._name(origin), name, numbers)
+
+    def _breach(self, breach: Breach, origin: int) -> Reason:
+        return Reason(self.phase, breach.rule, self._name(origin), numbers=breach.numbers, breach=breach)
+
+    def _parent_gone_from(self, row: int, origin: int) -> str | None:
+        """Return the partition of the parent if its replica left `origin` in this phase, so that the row follows."""
+        if self.problem.affinity[row] != FOLLOWS:
+            return None
+        head = int(self.problem.parent_row[row])
+        for one in siblings_of(self.problem, head):
+            if self.before.solution.node[one] == origin and self.after.node[one] != origin:
+                return self.state.row_partition[one]
+        return None
+
+    def _newcomer(self, node: int) -> str | None:
+        """Return the partition of a replica that came to `node` in this phase, one without a place first."""
+        before = self.before.solution.node
+        came = (before != node) & (self.after.node == node)
+        placed = came & (before == NOWHERE)
+        rows = np.flatnonzero(placed if placed.any() else came).tolist()
+        return self.state.row_partition[rows[0]] if rows else None
+
+    @cached_property
+    def _lower_energy(self) -> Reason:
+        """The reason of a move that mends nothing: the term that lowered the energy most in this phase."""
+        solutions = (self.before.solution, self.after)
+        energies = [energy_with(self._additions, self.problem, solution) for solution in solutions]
+        term = self._driving_term(*energies)
+        if term is None:
+            return Reason(self.phase, "energy")
+        if term == TERM_NAMES[IMBALANCE_TERM]:
+            return self._evened_metric()
+        numbers = {"before": energies[0].terms[term], "after": energies[1].terms[term]}
+        return Reason(self.phase, "energy", numbers=numbers, term=term)
+
+    def _driving_term(self, before: Energy, after: Energy) -> str | None:
+        """Return the term without whose change the energy would be highest; None if none of them fell."""
+        weights, counts, earlier = self.problem.weights, self.after.counts, self.before.solution.counts
+        movement, spread, held = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
+        risk, old_risk = ((int(one[VIOLATIONS]), int(one[OVERLOAD])) for one in (counts, earlier))
+        without = {
+            TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, held, *risk),
+            TERM_NAMES[FRAGMENTATION_TERM]: energy_of(weights, movement, spread, before.fragmentation, *risk),
+            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, spread, held, old_risk[0], risk[1]),
+            TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, spread, held, risk[0], old_risk[1]),
+        }
+        present = energy_of(weights, movement, spread, held, *risk)
+        own = {} if self._additions is None else self._additions.weights
+        for name, weight in own.items():
+            without[name] = present + weight * (before.own[name] - after.own[name])
+        term = max(without, key=lambda one: without[one])
+        return term if without[term] > present else None
+
+    def _evened_metric(self) -> Reason:
+        """Return the metric whose weighted imbalance fell most; one that is to be uneven has it rise."""
+        before, after = self._deviations(self.before.solution), self._deviations(self.after)
+        gains = [
+            weight * (old - new) * (-1 if gathers else 1)
+            for weight, old, new, gathers in zip(
+                self.problem.metric_weight, before, after, self.problem.defragmented, strict=True
+            )
+        ]
+        term, best = TERM_NAMES[IMBALANCE_TERM], int(np.argmax(gains))
+        if gains[best] <= 0:
+            return Reason(self.phase, "energy", term=term)
+        numbers = {"before": before[best], "after": after[best]}
+        return Reason(self.phase, "energy", None, self.state.config.metrics[best].name, numbers, term=term)
+
+    def _deviations(self, solution: Solution) -> list[float]:
+        nodes: Int = self.problem.nodes_of_metric
+        return [
+            deviation(int(count), int(total), int(squares))
+            for count, total, squares in zip(nodes, solution.total, solution.squares, strict=True)
+        ]

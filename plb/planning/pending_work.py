@@ -1,0 +1,140 @@
+"""What placement has to do for each service domain: rows without a node, surplus replicas, roles to hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import kernel
+from plb.model import Role
+from plb.planning.dropping import Surplus
+from plb.planning.service_domains import ServiceDomain
+from plb.planning.upgrades import Handover
+from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.role_slots import may_change_role, slots_of, surplus_of
+
+
+@attrs.frozen(eq=False)
+class Work:
+    """What placement has to do for a service domain.
+
+    Parameters
+    ----------
+    missing
+        Rows to place, parents before their children.
+    surpluses
+        Partitions to cut, children first.
+    handovers
+        Primaries that hand over their role for an upgrade.
+    """
+
+    missing: list[int]
+    surpluses: list[Surplus]
+    handovers: list[Handover]
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.missing or self.surpluses or self.handovers)
+
+
+class WorkToPlace:
+    """The partitions to look at.
+
+    Parameters
+    ----------
+    state
+        The cluster.
+    names
+        Names of the partitions; None: all.
+    """
+
+    def __init__(self, state: ClusterState, names: Sequence[str] | None) -> None:
+        self._state = state
+        self._records = (
+            partitions_to_look_at(state) if names is None else [state.partition(n) for n in dict.fromkeys(names)]
+        )
+
+    def of(self, domain: ServiceDomain | None) -> Work:
+        """Return what there is to do for a domain; None: for all services."""
+        records = [r for r in self._records if domain is None or r.service in domain.services]
+        if any(service.affinity_to is not None for service in self._state.services):
+            records.sort(key=lambda record: self._state.services[record.service].affinity_to is not None)
+        node = self._state.rows.node
+        handovers = [found for record in records if (found := handover_of(self._state, record)) is not None]
+        promoted = {handover.partition for handover in handovers if handover.primary == NOWHERE}
+        missing = [
+            row
+            for record in records
+            for row in record.rows
+            if node[row] == NOWHERE and not (record.name in promoted and self._state.rows.role[row] == Role.PRIMARY)
+        ]
+        surpluses = [
+            Surplus([row for row in record.rows if node[row] != NOWHERE], count)
+            for record in reversed(records)
+            if (count := surplus_of(self._state, record)) > 0
+        ]
+        return Work(missing, surpluses, handovers)
+
+
+def partitions_to_look_at(state: ClusterState) -> list[PartitionRecord]:
+    """Return the partitions for which there may be something to do, in the order in which they were made.
+
+    There are many partitions and few of these, so they are found by their rows.
+    """
+    table = state.rows
+    crowded = np.zeros(table.room, np.bool_)
+    everywhere = {index for index, service in enumerate(state.services) if service.on_every_node}
+    most = [0 if index in everywhere else service.target_replicas for index, service in enumerate(state.services)]
+    targets = np.array(most or [0], np.int64)[table.service]
+    _mark_crowded(table.sibling, table.used & ~(table.leaving | table.standby), targets, crowded)
+    busy = np.flatnonzero(table.used & ((table.node == NOWHERE) | table.upgrading) | crowded)
+    names = {state.row_partition[row] for row in busy.tolist()} | state.told_of_surplus
+    if everywhere:
+        names.update(record.name for record in state.partitions.values() if record.service in everywhere)
+    return sorted((state.partitions[name] for name in names), key=attrgetter("number"))
+
+
+@kernel
+def _mark_crowded(sibling: Int, is_slot: Bool, target: Int, crowded: Bool) -> None:
+    """Mark the slots of partitions that have more of them than wanted.
+
+    Parameters
+    ----------
+    sibling
+        (M,) as in `plb.state.arrays.Problem`.
+    is_slot
+        (M,) whether the row is a replica that the partition should have: no departing end, and no standby.
+    target
+        (M,) replicas wanted of the row's partition; 0: any number.
+    crowded
+        (M,) set to true for such rows; the others stay as they are.
+    """
+    for row in range(is_slot.shape[0]):
+        if not is_slot[row] or target[row] == 0:
+            continue
+        slots = 1
+        other = sibling[row]
+        while other != row:
+            slots += is_slot[other]
+            other = sibling[other]
+        crowded[row] = slots > target[row]
+
+
+def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None:
+    """Return how a partition's replicas are to change roles for an upgrade; None where they are not."""
+    table = state.rows
+    if record.still or not record.upgrading:
+        return None
+    standing = [row for row in slots_of(state, record) if table.node[row] != NOWHERE]
+    primary = next((row for row in standing if table.role[row] == Role.PRIMARY), NOWHERE)
+    able = may_change_role(state, standing)
+    ready = [row for row, free in zip(standing, able, strict=True) if free and table.role[row] == Role.SECONDARY]
+    back = [row for row in ready if table.regains[row]]
+    if primary != NOWHERE and table.swaps_out[primary]:
+        return Handover(record.name, primary, ready, returns=False)
+    return Handover(record.name, primary, back, returns=True) if back else None

@@ -1,0 +1,389 @@
+"""One call of the engine: the phases one after the other on one solution, and the plan that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool
+from plb.evaluation.proposals import FIRST_RULE
+from plb.evaluation.self_checks import compare_with_fresh
+from plb.model import DeactivationIntent
+from plb.model.move import Move, Phase, Reason
+from plb.model.outcome import DomainOutcome, Idle, Proposals
+from plb.model.plan import Energy, Plan
+from plb.model.rules import BUDGETS, Rule
+from plb.planning.audit import Inspection
+from plb.planning.binding_budgets import bounding_budgets
+from plb.planning.dropping import Surplus, drop_surplus, still_surplus
+from plb.planning.immovable import concerned, held_replicas
+from plb.planning.missing_replicas import unplaced_of, wholly_placed
+from plb.planning.move_reasons import Motives
+from plb.planning.problem import NO_BUDGET
+from plb.planning.role_changes import RoleChanges
+from plb.planning.rule_priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
+from plb.planning.service_domains import ServiceDomain
+from plb.planning.standbys import without_replaced_standbys
+from plb.planning.upgrades import Handover
+from plb.search.annealed import Annealed, new_tally
+from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
+from plb.search.breaches import Breaches, find_breaches
+from plb.search.budget import Budget, EndReason
+from plb.search.extended.extensions import Additions, energy_with
+from plb.search.placement import place_rows
+from plb.search.repair import repair
+from plb.search.result import moves_of, proposals_of
+from plb.search.spread_moves import SPREADING
+from plb.search.streams import stream_of
+from plb.settings.config import Checks
+from plb.state.arrays import DISPLACED, MOVES, TENTHS, Problem, Solution
+from plb.state.cluster import ClusterState
+from plb.state.in_build import most_in_build
+
+
+class Run:
+    """The phases of one call, each starting where the one before ended.
+
+    Parameters
+    ----------
+    state, problem
+        The cluster, and its arrays.
+    start
+        Where every replica stands.
+    seed
+        Of this call.
+    budget
+        Of each phase.
+    additions
+        What users add, or None.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        problem: Problem,
+        start: Solution,
+        seed: np.random.SeedSequence,
+        budget: Budget,
+        additions: Additions | None = None,
+    ) -> None:
+        self.state, self.problem, self.budget = state, problem, budget
+        self.config = state.config
+        self.start = start
+        self._described = problem
+        self.solution: Solution = start
+        self._additions = additions
+        self._policy = None if additions is None else additions.policy
+        self._seed = seed
+        self._reasons: dict[int, Reason] = {}
+        self._orders: list[Move] = []
+        self._phases: list[Phase] = []
+        self._tally = new_tally()
+        self._bounding: set[Rule] = set()
+        self._end = EndReason.NOTHING_TO_DO
+        self._out_of_time = False
+        self._found_broken: tuple[int, Problem, Solution, Breaches] | None = None
+        self._is_full = False
+        self._is_cut = False
+        self._idle = {} if self._policy is None else {Phase.BALANCING: Idle.BY_POLICY}
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a limit of time or a budget of moves may have kept a search from going on.
+
+        One that had its whole budget and moved nothing has not been kept.
+        """
+        problem = self.problem
+        fewest = min(problem.max_moves, problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min())
+        limited = self._is_full or fewest < NO_BUDGET
+        return self._out_of_time or bool(limited and (self.changed or self._is_cut))
+
+    def skip(self, phase: Phase) -> None:
+        """Note that a phase would only begin again where it ended; why an earlier one ended stays."""
+        if not self._phases:
+            self._end = EndReason.UNCHANGED
+        self.note_idle(phase, Idle.UNCHANGED)
+
+    @property
+    def changed(self) -> bool:
+        """Whether a phase has found moves so far."""
+        return bool(self._reasons)
+
+    @property
+    def is_anything_movable(self) -> bool:
+        """Whether a plan may move any replica that stands."""
+        return bool((self.problem.mendable & (self.solution.node != NOWHERE)).any())
+
+    def limit_moves(self, allowance: int | None) -> int:
+        """Let the plan make at most so many moves, None: as the settings say; return how many."""
+        if allowance is not None:
+            self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
+        return self.problem.max_moves
+
+    def deduct(self, earlier: Sequence[Run]) -> None:
+        """Leave of the budgets of moves, which hold for the whole plan, what other service domains did not use."""
+        for run in earlier:
+            self._is_cut |= bool(run.solution.counts[MOVES])
+            self.problem = self.problem._replace(
+                max_moves=max(0, self.problem.max_moves - -(-int(run.solution.counts[MOVES]) // TENTHS)),
+                max_node_moves=np.maximum(0, self.problem.max_node_moves - run.solution.node_moves),
+            )
+
+    def is_anything_broken(self, *, light: bool = False) -> bool:
+        """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
+        return bool(self._broken_additions) or bool(self._breaches(rule_masks(self.config, light=light)[0]))
+
+    def _breaches(self, enforced: int) -> Breaches:
+        """Return where enforced constraints are broken now; looked for anew only where something has changed."""
+        known = self._found_broken
+        if known is None or known[0] != enforced or known[1] is not self.problem or known[2] is not self.solution:
+            found = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced)
+            known = self._found_broken = enforced, self.problem, self.solution, found
+        return known[3]
+
+    @property
+    def is_unbalanced(self) -> bool:
+        """Whether some metric calls for balancing, or a term of the user's own might; a policy balances nothing."""
+        if self._policy is not None:
+            return False
+        return bool(self.config.own_terms) or is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
+
+    def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
+        """Return the partitions of those services that have a metric out of balance."""
+        found = self._unbalanced_services & {*services}
+        return [record.name for record in self.state.partitions.values() if record.service in found]
+
+    @property
+    def _unbalanced_services(self) -> set[int]:
+        """The services that have a metric out of balance, by index."""
+        described = dict(enumerate(self.state.services))
+        return unbalanced_services(self.problem, self.solution, self.config, self.state.steps, described)
+
+    def leave_alone(self, partitions: Iterable[str]) -> None:
+        """Let no phase from here on move a replica of these partitions."""
+        rows = [row for name in partitions for row in self.state.partition(name).rows]
+        if rows:
+            movable, mendable = self.problem.movable.copy(), self.problem.mendable.copy()
+            movable[rows] = mendable[rows] = False
+            self.problem = self.problem._replace(movable=movable, mendable=mendable)
+
+    def place(self, rows: list[int], *, with_moves: bool = True) -> None:
+        """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
+        config = self.config
+        # room that others leave in the same plan would not count
+        with_moves = with_moves and config.move_existing_replica_for_placement
+        with_moves = with_moves and not config.prevent_transient_overcommit
+        result = place_rows(
+            self._problem_of(Phase.PLACEMENT),
+            self.solution,
+            rows,
+            wholly_placed(self.state, self.problem, rows),
+            config,
+            placement_masks(self.config),
+            self._seed_of(Phase.PLACEMENT),
+            self.budget.within(config.placement_search_timeout),
+            with_moves=with_moves,
+            additions=self._additions,
+        )
+        self._take(Phase.PLACEMENT, result, None)
+
+    def drop(self, surpluses: Sequence[Surplus]) -> None:
+        """Drop surplus replicas; placement then starts from what is left.
+
+        Soft rules are given up one after the other for what cannot be dropped under them. Where a refresh does one
+        thing at a time, it drops what the most rules allow, and the rest has to wait for the next; so do partitions
+        whose primary changes in this plan.
+        """
+        # without its other end, a swap of roles would be a move
+        surpluses = [surplus for surplus in surpluses if self._reasons.keys().isdisjoint(surplus.rows)]
+        if not surpluses:
+            return
+        solution, left = self.solution.copy(), list(surpluses)
+        dropped: list[int] = []
+        for mask in rule_masks(self.config):
+            rows = drop_surplus(
+                self.problem, solution, left, mask, self.state.rows.moving, self._stays, self._additions
+            )
+            left, dropped = still_surplus(left, rows), dropped + rows
+            if rows and self.config.one_action_per_refresh:
+                break
+        self.solution = solution
+        self._check("drop")
+        self._phases.append(Phase.PLACEMENT)
+        for surplus in surpluses:
+            numbers = {"replicas": len(surplus.rows), "wanted": len(surplus.rows) - surplus.count}
+            reason = Reason(Phase.PLACEMENT, "surplus", numbers=numbers)
+            self._reasons.update({row: reason for row in dropped if row in surplus.rows})
+
+    def hand_over(self, handovers: Sequence[Handover]) -> None:
+        """Let primaries hand over their roles for an upgrade; what cannot be is said by a move that changes nothing."""
+        if not handovers:
+            return
+        changes = RoleChanges(self.state, self.problem, self.solution, self._tally, self._additions)
+        for handover in handovers:
+            changes.make(handover)
+        self.problem, self.solution = changes.problem, changes.solution
+        self._orders += changes.orders
+        self._reasons.update(changes.reasons)
+        self.leave_alone({self.state.row_partition[row] for row in changes.reasons})
+        self._check("hand over")
+        self._phases.append(Phase.PLACEMENT)
+
+    @property
+    def _stays(self) -> Bool:
+        """Which rows must not be dropped, (M,): those that are pinned, or on a paused node."""
+        table = self.state.rows
+        paused = [node.deactivation_intent is DeactivationIntent.PAUSE for node in self.state.nodes]
+        return table.pinned | np.array([*paused, False], np.bool_)[table.node]
+
+    def repair(self, *, light: bool = False) -> None:
+        """Mend broken constraints, if any are; `light`: the spread over domains aside."""
+        passed_over = SPREADING if light else 0
+        masks = rule_masks(self.config)
+        breaches = self._breaches(masks[0] & ~passed_over)
+        if not breaches and not self._broken_additions:
+            self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
+            return
+        problem = self._problem_of(Phase.REPAIR)
+        budget = self.budget.within(self.config.constraint_check_search_timeout)
+        seed = self._seed_of(Phase.REPAIR)
+        result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over, self._additions)
+        self._take(Phase.REPAIR, result, breaches)
+        self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._broken_additions))
+
+    def balance(self, *, slow: bool = False) -> None:
+        """Balance, if a metric is out of balance, and keep the result if it wins enough; `slow`: cool slowly."""
+        if not self.is_unbalanced:
+            self.note_idle(Phase.BALANCING, Idle.BALANCED)
+            return
+        before = self._energy(self.solution).total
+        config, timeout = self.config, self.config.fast_balancing_search_timeout
+        if slow:
+            rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
+            config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
+        seed, problem = self._seed_of(Phase.BALANCING), self._problem_of(Phase.BALANCING)
+        apart = config.one_action_per_refresh and not config.own_terms
+        services = self._unbalanced_services if apart else None
+        uneven = uneven_metrics(problem, self.solution, self.config, self.state.steps)
+        problem = problem._replace(uneven=uneven)
+        variants = balancing_variants(self.config, slow=slow)
+        within = self.budget.within(timeout)
+        result = balance(problem, self.solution, config, variants, seed, within, services, self._additions)
+        if result.energy >= before - self.config.score_improvement_threshold:
+            result = Annealed(self.solution, before, result.tally, result.end_reason)
+        limit = most_displaced(self.problem, self.solution, self.config)
+        self._is_full = result.solution.counts[DISPLACED] >= limit
+        self._take(Phase.BALANCING, result, None)
+
+    def note_idle(self, phase: Phase, why: Idle) -> None:
+        """Note why a phase does not run."""
+        self._idle.setdefault(phase, why)
+
+    def plan(self, missing: list[int], domain: ServiceDomain | None, action: str | None = None) -> Plan:
+        """Return the plan.
+
+        Parameters
+        ----------
+        missing
+            The rows that were to be placed.
+        domain
+            The service domain that was searched; None: all services.
+        action
+            What was done, where a refresh does one thing only.
+        """
+        outcome, placing = self._outcome(domain, action), self._problem_of(Phase.PLACEMENT)
+        return Plan(
+            moves=(*self._orders, *moves_of(self.state, self.problem, self.solution, self._reasons)),
+            energy_before=energy_with(self._additions, self._described, self.start),
+            energy_after=self._energy(without_replaced_standbys(self.problem, self.solution)),
+            unplaced=tuple(unplaced_of(self._inspection(self.solution, placing), missing, self._additions)),
+            end_reason=outcome.end_reason,
+            phases=outcome.phases,
+            proposals=outcome.proposals,
+            bound_by=outcome.bound_by,
+            outcomes=(outcome,),
+            reproducible=not self._out_of_time,
+        )
+
+    def _outcome(self, domain: ServiceDomain | None, action: str | None) -> DomainOutcome:
+        phases = tuple(dict.fromkeys(self._phases))
+        return DomainOutcome(
+            *concerned(self.state, domain),
+            phases=phases,
+            idle={phase: why for phase, why in self._idle.items() if phase not in phases},
+            held=held_replicas(self.state, self.problem, domain),
+            end_reason=self._end.value,
+            proposals=self._proposals if phases else Proposals(),
+            bound_by=tuple(
+                rule.name.lower() for rule in BUDGETS if rule in self._bounding or self._tally[FIRST_RULE + rule]
+            ),
+            action=action,
+        )
+
+    @property
+    def _proposals(self) -> Proposals:
+        """What became of the proposals, over all phases."""
+        found = proposals_of(self._tally)
+        return found if self._additions is None else found + self._additions.proposals
+
+    def _energy(self, solution: Solution) -> Energy:
+        return energy_with(self._additions, self.problem, solution)
+
+    @property
+    def _broken_additions(self) -> Mapping[int, str]:
+        """The rows that break a constraint of the user's own, each with its name."""
+        additions = self._additions
+        if additions is None or not additions.constraints:
+            return {}
+        return additions.broken(additions.configuration(self.problem, self.solution))
+
+    def _problem_of(self, phase: Phase) -> Problem:
+        """Return the problem as a phase sees it: with its limits on replicas in build.
+
+        A constraint check may move replicas that balancing may not, and use room at once that replicas leave in the
+        same plan (semantics.md section 4, movable replica and capacity).
+        """
+        problem = self.problem
+        if problem.throttles:
+            problem = problem._replace(most_in_build=most_in_build(self.state, phase))
+        if phase is Phase.REPAIR:
+            problem = problem._replace(counts_departed=False, movable=problem.mendable)
+        return problem
+
+    def _take(self, phase: Phase, result: Annealed, breaches: Breaches | None) -> None:
+        """Go on from the result of a phase, and note why each row moved."""
+        before, broken = self.solution, self._broken_additions
+        self.solution, self._end = result.solution, result.end_reason
+        self._check(phase.value)
+        self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
+        self._tally += result.tally
+        self._phases.append(phase)
+        moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
+        inspection = self._inspection(before, self.problem)
+        motives = Motives(phase, inspection, self.solution, breaches, self._additions)
+        for row in np.flatnonzero(moved).tolist():
+            if row in self._reasons:
+                continue
+            if row in broken:
+                self._reasons[row] = Reason(phase, broken[row], self.state.nodes[before.node[row]].name)
+            else:
+                self._reasons[row] = motives.of(row)
+
+    def _check(self, moment: str) -> None:
+        """Compare the sums with those computed from scratch, where the settings ask for that."""
+        if self.config.checks is not Checks.OFF:
+            compare_with_fresh(self.problem, self.solution, moment)
+
+    def _inspection(self, solution: Solution, problem: Problem) -> Inspection:
+        return Inspection(self.state, problem, solution, self._priorities)
+
+    @cached_property
+    def _priorities(self) -> Mapping[Rule, int]:
+        return rule_priorities(self.config)
+
+    def _seed_of(self, phase: Phase) -> np.random.SeedSequence:
+        """Return the seed of a phase; it takes part in no other."""
+        return stream_of(self._seed, list(Phase).index(phase))

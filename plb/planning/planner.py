@@ -1,0 +1,337 @@
+"""How an engine makes a plan: which searches it runs, one after the other, and what it keeps between two plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Float
+from plb.energy.aggregates import KeptPeakSums
+from plb.errors import ConflictError, InvalidValueError
+from plb.extensions.configuration import Configuration
+from plb.extensions.policies import PlacementPolicy
+from plb.model.alternatives import Alternatives
+from plb.model.move import Phase
+from plb.model.outcome import DomainOutcome, Idle, Proposals
+from plb.model.plan import Plan, merged
+from plb.model.violations import Violation
+from plb.planning.audit import Inspection
+from plb.planning.fixed_point import Occasion, Rest
+from plb.planning.immovable import concerned
+from plb.planning.pending_work import Work, WorkToPlace
+from plb.planning.phases import Run
+from plb.planning.problem import build_problem, start_solution
+from plb.planning.refresh import PHASES, Refresh
+from plb.planning.rule_priorities import rule_priorities
+from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
+from plb.planning.service_domains import ServiceDomain, service_domains
+from plb.planning.service_tables import ServiceTables, build_tables, tables_version
+from plb.planning.what_if import Survey
+from plb.registry import own_policy
+from plb.risk.demand import DemandHistory
+from plb.risk.estimators import MonteCarlo, estimator_of, samples_kept
+from plb.search.budget import Budget
+from plb.search.extended.extensions import Additions, additions_of
+from plb.settings.config import PlbConfig
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster import ClusterState
+from plb.state.demand_forecast import Outlook
+from plb.state.observed_forecast import ObservedOutlook
+from plb.state.role_slots import fill_every_node, slots_of
+from plb.state.topology import Topology, build_topology, topology_version
+from plb.validation import check_number
+
+NOT_ASKED = dict.fromkeys(Phase, Idle.NOT_ASKED)
+"""Why phases do not run where a host asks for others."""
+
+
+class Planner:
+    """Makes the plans of one engine; it changes nothing of what the host said.
+
+    Parameters
+    ----------
+    state
+        The cluster; its settings are the planner's.
+    seed, history
+        As of the engine.
+
+    Attributes
+    ----------
+    batch
+        When each stage last ran where a refresh runs all that are due: for all services together, and balancing does
+        not wait at first.
+    now
+        Time of the latest search, in seconds.
+    searches
+        Searches so far: each has random streams of its own.
+    """
+
+    def __init__(self, state: ClusterState, *, seed: int, history: DemandHistory | None) -> None:
+        self.state = state
+        self.seed = seed
+        self._history = history
+        self.outlook = _outlook(state.config, history, seed)
+        self.scheduler = Scheduler(state.config)
+        self.batch = DomainRecord()
+        self.now = 0.0
+        self.searches = 0
+        self._rest = Rest()
+        self._policy = _policy_of(state.config)
+        self._sums = KeptPeakSums()
+        self._topology: Topology | None = None
+        self._tables: dict[int | None, ServiceTables] = {}
+        self._domains: list[ServiceDomain] = []
+        self._domains_version = -1
+
+    def time(self, now: float | None) -> float:
+        """Return the time that a call is for; None: that of the latest search."""
+        return self.now if now is None else check_number("engine", "now", now, low=-np.inf)
+
+    # what follows from the state
+
+    def topology(self) -> Topology:
+        """Return what follows from the nodes as they are."""
+        if self._topology is None or self._topology.version != topology_version(self.state):
+            self._topology = build_topology(self.state)
+        return self._topology
+
+    def problem(self, now: float, domain: ServiceDomain | None = None) -> Problem:
+        """Return the arrays of a search over a domain, or over all services."""
+        self.outlook.update(self.state, now)
+        return build_problem(self.state, self.topology(), self.outlook, self._service_tables(domain))
+
+    def start(self, problem: Problem) -> Solution:
+        """Return the solution in which every replica stands where it stands now, for the arrays that `problem` gave."""
+        return start_solution(problem, self._sums.update(problem, self.outlook.take_changed()))
+
+    def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:
+        topology = self.topology()
+        services = self.state.living_indices() if domain is None else domain.services
+        key = None if domain is None else domain.key
+        known = self._tables.get(key)
+        if known is None or known.version != tables_version(self.state, topology) or known.services != services:
+            known = self._tables[key] = build_tables(self.state, topology, services)
+        return known
+
+    def service_domains(self) -> list[ServiceDomain]:
+        """Return the service domains."""
+        if self._domains_version != self.state.services_version:
+            self._domains = service_domains(self.state.living_services(), self.state.config.metric_names)
+            self._domains_version = self.state.services_version
+        return self._domains
+
+    def domains(self) -> list[ServiceDomain | None]:
+        """Return what is searched apart: the service domains, or a single None where all services are one."""
+        found = self.service_domains()
+        return [*found] if len(found) > 1 else [None]
+
+    def violations(self, *, soft: bool) -> tuple[Violation, ...]:
+        """Return what is wrong with the cluster as it stands; `soft`: also by rules that are not hard."""
+        if not self.state.nodes:
+            return ()
+        problem = self.problem(self.now)
+        solution = self.start(problem)
+        inspection = Inspection(self.state, problem, solution, rule_priorities(self.state.config))
+        additions = self._additions(self.now)
+        pairs = additions.broken_by_name(additions.configuration(problem, solution)) if additions is not None else ()
+        own = (inspection.broken(name, row) for name, row in pairs)
+        return (*inspection.overloads(), *inspection.breaches(up_to=2 if soft else 0), *own)
+
+    def violation_probabilities(self, at: float, partition: str | None) -> Float:
+        """Return how likely each node is to run into a violation, (N,), perhaps with a missing replica of a partition.
+
+        Raises
+        ------
+        ConflictError
+            If the partition misses no replica.
+        """
+        rows = [] if partition is None else self.state.partition(partition).rows
+        missing = [row for row in rows if self.state.rows.node[row] == NOWHERE]
+        if partition is not None and not missing:
+            raise ConflictError(f"partition {partition}: misses no replica")
+        problem = self.problem(at)
+        configuration = Configuration(problem, self.start(problem))
+        if missing:
+            return configuration.violation_probabilities_with(missing[0])
+        return configuration.violation_probabilities
+
+    def alternatives(self, partition: str, at: float) -> tuple[Alternatives, ...]:
+        """Return where the replicas of a partition could stand instead; nothing that the engine knows is changed."""
+        record, state = self.state.partition(partition), self.state
+        if not state.nodes:
+            return ()
+        everywhere = state.services[record.service].on_every_node
+        rows = [row for row in slots_of(state, record) if not (everywhere and state.rows.node[row] == NOWHERE)]
+        # what is drawn for this time, or by now, is not to be seen by later plans
+        outlook = deepcopy(self.outlook)
+        outlook.update(state, at)
+        domain = next(one for one in self.domains() if one is None or record.service in one.services)
+        problem = build_problem(state, self.topology(), outlook, self._service_tables(domain))
+        survey = Survey(state, problem, start_solution(problem), self._additions(at))
+        return tuple(survey.of(row) for row in rows)
+
+    def fill_every_node(self) -> None:
+        """Bring the slots of services on every node in step with the nodes that there are."""
+        if any(service.on_every_node for service in self.state.services):
+            fill_every_node(self.state, self.topology())
+
+    def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[Run]) -> Run:
+        """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""
+        if not self.state.nodes:
+            raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
+        seed = np.random.SeedSequence([self.seed, self.searches + 1])
+        problem = self.problem(at, domain)
+        run = Run(self.state, problem, self.start(problem), seed, budget, self._additions(at))
+        run.deduct(earlier)
+        self.now, self.searches = at, self.searches + 1
+        return run
+
+    def _additions(self, at: float) -> Additions | None:
+        return additions_of(self.state, self._policy, at, self.outlook.history)
+
+    def configure(self, config: PlbConfig) -> None:
+        """Replace the settings; demand is sampled anew where they change how, and another policy begins afresh."""
+        if _sampling(config) != _sampling(self.state.config):
+            self.outlook = _outlook(config, self._history, self.seed)
+            self.state.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
+        before = self.state.config
+        if (config.policy, config.policy_options) != (before.policy, before.policy_options):
+            self._policy = _policy_of(config)
+        self.state.config = self.scheduler.config = config
+
+    # plans
+
+    def refresh(self, at: float, budget: Budget) -> Plan:
+        """Return the plan of a refresh: all phases that are due, or one action for each service domain."""
+        if self.state.config.one_action_per_refresh:
+            return self._refresh_domains(at, budget)
+        due = self.scheduler.stages_due(self.batch, at)
+        off = {phase for stage, phase in PHASES.items() if self.scheduler.is_switched_off(stage)}
+        phases = [PHASES[stage] for stage in due if PHASES[stage] not in off]
+        idle = {phase: Idle.SWITCHED_OFF if phase in off else Idle.NOT_DUE for phase in Phase}
+        plan = self.run(phases, at, budget, None, idle=idle)
+        self.batch.last_run.update(dict.fromkeys(due, at))
+        return plan
+
+    def run(
+        self,
+        phases: Collection[Phase],
+        at: float,
+        budget: Budget,
+        names: Sequence[str] | None,
+        *,
+        idle: Mapping[Phase, Idle] = NOT_ASKED,
+    ) -> Plan:
+        """Run phases for each service domain.
+
+        Parameters
+        ----------
+        names
+            Partitions to place; None: all.
+        idle
+            Why each phase that does not run does not.
+        """
+        self.fill_every_node()
+        work = WorkToPlace(self.state, names)
+        runs: list[Run] = []
+        plans = []
+        for domain in self.domains():
+            run = self.search(domain, at, budget, runs)
+            todo, occasion = work.of(domain), self._occasion(domain, budget)
+            if Phase.PLACEMENT in phases:
+                _place(run, todo)
+            if Phase.REPAIR in phases:
+                self._rest.search(Phase.REPAIR, run, occasion)
+            if Phase.BALANCING in phases and not run.changed:
+                self._rest.search(Phase.BALANCING, run, occasion)
+            elif Phase.BALANCING in phases:
+                run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
+            for phase in Phase:
+                run.note_idle(phase, idle[phase])
+            runs.append(run)
+            plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
+        return merged(plans)
+
+    def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
+        state = self.state
+        circumstances = (state.node_version, state.services_version, state.config, budget)
+        if domain is None:
+            return Occasion(None, None, circumstances)
+        return Occasion(domain.key, domain.services, circumstances)
+
+    def _refresh_domains(self, at: float, budget: Budget) -> Plan:
+        """Run one action at most for each service domain."""
+        self.fill_every_node()
+        work, plans, skipped, actions = WorkToPlace(self.state, None), [], [], {}
+        runs: list[Run] = []
+        replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
+        for domain in self.service_domains():
+            record = self.scheduler.record(domain.key, at)
+            action = Action.SKIPPED
+            if not self.scheduler.is_under_way(record, self.state.partition_version, at):
+                run = self.search(domain, at, budget, runs)
+                runs.append(run)
+                todo = work.of(domain)
+                versions = self.state.versions_of(domain.services)
+                refresh = Refresh(self.scheduler, record, domain, run, todo, *versions, at, replicas)
+                action = record.last_action = refresh.act()
+                plan = run.plan(todo.missing if action in PLACEMENTS else [], domain, action.value)
+                self._note_issued(record, action, plan, at)
+                plans.append(plan)
+            else:
+                skipped.append(self._passed_over(domain))
+            actions[self.state.services[domain.key].name] = action.value
+        plan = merged(plans)
+        return attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
+
+    def _note_issued(self, record: DomainRecord, action: Action, plan: Plan, at: float) -> None:
+        """Note that the moves of a domain's plan are under way from now on, and count them for the throttles."""
+        moved = {move.partition for move in plan.moves}
+        record.under_way.update({name: (at, self.state.partition_version(name) or 0) for name in moved})
+        moves = Counter(move.partition for move in plan.moves if move.kind in MOVEMENTS)
+        self.scheduler.note_moves(action, at, moves)
+
+    def _passed_over(self, domain: ServiceDomain) -> DomainOutcome:
+        """Return the outcome of a domain that is left alone while its moves are under way."""
+        return DomainOutcome(
+            *concerned(self.state, domain),
+            phases=(),
+            idle=dict.fromkeys(Phase, Idle.UNDER_WAY),
+            held={},
+            end_reason="nothing to do",
+            proposals=Proposals(),
+            action=Action.SKIPPED.value,
+        )
+
+
+def _place(run: Run, work: Work) -> None:
+    """Hand roles over, drop what there is too much of and place what is missing, or note that there is nothing."""
+    run.hand_over(work.handovers)
+    run.drop(work.surpluses)
+    if work.missing:
+        run.place(work.missing)
+    elif not work.is_any:
+        run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
+
+
+def _policy_of(config: PlbConfig) -> PlacementPolicy | None:
+    """Return a new copy of the policy that the settings name."""
+    return own_policy(config.policy, config.policy_options)
+
+
+def _sampling(config: PlbConfig) -> tuple[object, ...]:
+    """Return what of the settings says how demand is sampled."""
+    trends = tuple(metric.trend for metric in config.metrics)
+    return config.estimator, config.repetitions, config.replay, config.reads_probabilities, trends
+
+
+def _outlook(config: PlbConfig, history: DemandHistory | None, seed: int) -> Outlook | ObservedOutlook:
+    """Return what tells the engine what replicas will demand."""
+    estimator = estimator_of(config.estimator)
+    if isinstance(estimator, MonteCarlo) or not config.reads_probabilities:
+        return Outlook(config, history, seed)
+    return ObservedOutlook(config, estimator)

@@ -1,0 +1,216 @@
+"""From the state to the arrays of a search: the one place where what users said becomes what kernels run on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.constraints.range import LARGEST_SUM
+from plb.energy.aggregates import PeakSums
+from plb.energy.from_scratch import fresh_solution
+from plb.energy.score import weights_of
+from plb.errors import InvalidValueError
+from plb.planning.load_counting import counting, load_by_node, standing_load
+from plb.planning.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
+from plb.planning.service_tables import ServiceTables
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster import ClusterState
+from plb.state.demand_forecast import Outlook
+from plb.state.in_build import replicas_in_build
+from plb.state.observed_forecast import ObservedOutlook
+from plb.state.packing import gathers
+from plb.state.topology import Topology
+
+NO_BUDGET = 2**31
+"""Stands for a budget without limit."""
+
+
+def build_problem(
+    state: ClusterState, topology: Topology, outlook: Outlook | ObservedOutlook, tables: ServiceTables
+) -> Problem:
+    """Return the arrays of a search over the present state; most are views of the state's own.
+
+    Parameters
+    ----------
+    topology
+        What follows from the nodes.
+    outlook
+        What every row is expected to demand.
+    tables
+        What follows from the services that are searched.
+    """
+    table = state.rows
+    everything = len(tables.services) == len(state.services)
+    member = table.used if everything else table.used & np.isin(table.service, tables.services)
+    return Problem(
+        **_capacity(state, topology),
+        **_nodes(state, topology, tables),
+        **arrays_of_replicas(state, topology, tables.each, member),
+        **affinities(state, tables.each),
+        peak=outlook.peak,
+        peak_ceiling=outlook.peak_ceiling,
+        judges=outlook.judges,
+        variance_unit=outlook.variance_unit,
+        **outlook.futures(state),
+        **_energy(state, topology, outlook, int(np.count_nonzero(member & ~table.leaving))),
+        metric_weight=tables.metric_weight,
+        **local_domains(state, topology, tables.services),
+        guided=False,
+        **tables.groups,
+        **costs_of_moves(state, tables.each),
+        **_budgets(state),
+    )
+
+
+def _capacity(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    """Return what `Problem` says of the room on nodes: limits, loads on their way out, replicas in build."""
+    config, table = state.config, state.rows
+    return {
+        "limit": topology.limit,
+        "move_limit": _move_limit(state, topology),
+        "threshold": topology.threshold,
+        "capacity": state.capacity,
+        "inverse_capacity": topology.inverse_capacity,
+        "leaving_load": load_by_node(state, table.leaving),
+        "tight": config.prevent_transient_overcommit or topology.buffered,
+        "keeps_departed": config.prevent_transient_overcommit,
+        "counts_departed": config.prevent_transient_overcommit,
+        "throttles": topology.throttles,
+        "in_build": replicas_in_build(state),
+        "most_in_build": topology.most_in_build,
+    }
+
+
+def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> dict[str, Any]:
+    """Return what `Problem` says of nodes and their domains, and of which services they suit."""
+    return {
+        "counted": topology.counted,
+        "watched": topology.watched,
+        "counted_for": tables.counted_for,
+        "nodes_of_metric": tables.nodes_of_metric,
+        "receives": topology.receives,
+        "targets": topology.targets,
+        "held_out": _held_out_nodes(state, topology),
+        "domain": topology.domain,
+        "parent": topology.parent,
+        "siblings": topology.siblings,
+        "most_in_domain": tables.most_in_domain,
+        "domain_rule": topology.domain_rule,
+        "suits": topology.suits,
+        "upgraded": topology.upgraded,
+        "chains": state.config.allow_chained_moves,
+    }
+
+
+def _energy(
+    state: ClusterState, topology: Topology, outlook: Outlook | ObservedOutlook, replicas: int
+) -> dict[str, Any]:
+    """Return what `Problem` says of the energy, for so many replicas: weights, and how loads are counted."""
+    config = state.config
+    by_percentage, coarseness = counting(state, topology)
+    plain_spread = (
+        config.local_domain_weight == 0.0
+        and not any(gathers(metric) for metric in config.metrics)
+        and not (by_percentage.any() or coarseness.any())
+    )
+    return {
+        "weights": weights_of(
+            config,
+            replicas=replicas,
+            repetitions=outlook.units,
+            plain_spread=plain_spread,
+            sampled=not len(outlook.judges),
+        ),
+        "by_percentage": by_percentage,
+        "coarseness": coarseness,
+    }
+
+
+def _budgets(state: ClusterState) -> dict[str, Any]:
+    """Return what `Problem` says of the most moves: in all, by node and by service."""
+    config = state.config
+
+    def limit(most: int | None) -> int:
+        return NO_BUDGET if most is None else most
+
+    by_service = [service.max_moves for service in state.services]
+    budgets = (config.max_moves, config.max_moves_per_node, *by_service)
+    return {
+        "bounded": any(most is not None for most in budgets),
+        "max_moves": limit(config.max_moves),
+        "max_node_moves": np.full(len(state.nodes), limit(config.max_moves_per_node), np.int64),
+        "max_service_moves": np.array([*map(limit, by_service)] or [NO_BUDGET], np.int64),
+    }
+
+
+def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
+    """Return the solution in which every replica stands where it stands now.
+
+    Parameters
+    ----------
+    sums
+        The sums of peaks there, if they are known; not copied.
+
+    Raises
+    ------
+    InvalidValueError
+        If the peaks of a node could leave their 32 bits.
+    """
+    solution = fresh_solution(problem, problem.origin.copy(), sums)
+    _check_range(solution)
+    return solution
+
+
+def _check_range(solution: Solution) -> None:
+    """Refuse peaks whose sums could overflow (design section 14)."""
+    if (highest_sum := int(solution.ceiling.max(initial=0))) > LARGEST_SUM:
+        allowed = f"at most {LARGEST_SUM}: give a coarser Metric(step=...)"
+        raise InvalidValueError("expected demand", "peaks of one node in steps", highest_sum, allowed)
+
+
+def _move_limit(state: ClusterState, topology: Topology) -> Int:
+    """Return `Problem.move_limit`: what is above it already may stay as full as it is."""
+    if not topology.buffered:
+        return topology.limit
+    return np.minimum(topology.limit, np.maximum(topology.move_limit, standing_load(state)))
+
+
+def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
+    """Return what `Problem` says of local load-balancing domains (semantics.md section 2).
+
+    One for each service with at least two partitions and some weight, with that service's own weights.
+    """
+    config = state.config
+    local_of = np.full(max(1, len(state.services)), NOWHERE)
+    weights: list[list[float]] = []
+    counted: list[Bool] = []
+    if config.local_domain_weight > 0.0:
+        partitions = Counter(record.service for record in state.partitions.values())
+        for service in services:
+            given = state.services[service].metrics
+            own = [metric.weight if given is None else given.get(metric.name, 0.0) for metric in config.metrics]
+            if partitions[service] >= 2 and sum(own) > 0.0:
+                local_of[service] = len(weights)
+                weights.append(own)
+                counted.append(topology.counted & topology.suits[state.service_suit[service]])
+    nodes = np.array(counted, np.bool_).reshape(len(weights), len(topology.counted))
+    return {
+        "local_of": local_of,
+        "local_weight": np.array(weights).reshape(len(weights), len(config.metrics)),
+        "local_counted": nodes,
+        "local_nodes": nodes.sum(axis=1),
+        "uneven": np.zeros((1 + len(weights), len(config.metrics)), np.bool_),
+    }
+
+
+def _held_out_nodes(state: ClusterState, topology: Topology) -> Int:
+    """Return the M nodes that are up and of least W_Max = max over metrics of load/capacity ([1] equation (4))."""
+    if not state.config.held_out_nodes:
+        return np.zeros(0, np.int64)
+    fullest = (standing_load(state) * topology.inverse_capacity).max(axis=1)
+    order = np.argsort(fullest[topology.targets], kind="stable")
+    return np.sort(topology.targets[order[: state.config.held_out_nodes]])

@@ -1,0 +1,133 @@
+"""A refresh of one service domain: the action that is due, and its search (semantics.md section 3)."""
+
+from __future__ import annotations
+
+import attrs
+
+from plb.model.move import Phase
+from plb.model.outcome import Idle
+from plb.planning.pending_work import Work
+from plb.planning.phases import Run
+from plb.planning.scheduler import Action, DomainRecord, Scheduler, Stage
+from plb.planning.service_domains import ServiceDomain
+
+PHASES = {
+    Stage.PLACEMENT: Phase.PLACEMENT,
+    Stage.CONSTRAINT_CHECK: Phase.REPAIR,
+    Stage.BALANCING: Phase.BALANCING,
+}
+"""The phase that each stage runs."""
+
+
+@attrs.frozen(eq=False)
+class Refresh:
+    """What a refresh of a domain depends on.
+
+    Parameters
+    ----------
+    scheduler, record
+        When stages are due, and what is remembered of the domain.
+    domain
+        The domain.
+    run
+        Its search, at the start.
+    work
+        What placement has to do.
+    state_version, load_version
+        What the domain's state and loads are at; equal versions mean that nothing has changed.
+    now
+        Time in seconds.
+    replicas
+        Replicas of the whole cluster.
+    """
+
+    scheduler: Scheduler
+    record: DomainRecord
+    domain: ServiceDomain
+    run: Run
+    work: Work
+    state_version: object
+    load_version: object
+    now: float
+    replicas: int
+
+    def act(self) -> Action:
+        """Run the first stage that is due and needs work; return what was done."""
+        for stage in self.scheduler.stages_due(self.record, self.now):
+            action = {
+                Stage.PLACEMENT: self._place,
+                Stage.CONSTRAINT_CHECK: self._check_constraints,
+                Stage.BALANCING: self._balance,
+            }[stage]()
+            if action is not Action.NONE_NEEDED:
+                self.record.last_run[stage] = self.now
+                self._note_others(Idle.AFTER_ANOTHER)
+                return action
+        self._note_others(Idle.NOT_DUE)
+        return Action.NONE_NEEDED
+
+    def _note_others(self, why: Idle) -> None:
+        """Note why the stages that were not looked at do not run."""
+        due = self.scheduler.stages_due(self.record, self.now)
+        for stage, phase in PHASES.items():
+            self.run.note_idle(phase, why if stage in due else Idle.NOT_DUE)
+
+    def _idle(self, stage: Stage, why: Idle) -> Action:
+        self.run.note_idle(PHASES[stage], why)
+        return Action.NONE_NEEDED
+
+    def _place(self) -> Action:
+        if not self.work.is_any:
+            return self._idle(Stage.PLACEMENT, Idle.NOTHING_TO_PLACE)
+        config = self.scheduler.config
+        again = self.scheduler.variant(self.record, Stage.PLACEMENT, self.state_version)
+        with_moves = again and config.move_existing_replica_for_placement
+        self.run.hand_over(self.work.handovers)
+        self.run.drop(self.work.surpluses)
+        if with_moves:
+            self.run.limit_moves(self.scheduler.allowance(Action.PLACEMENT_WITH_MOVE, self.replicas, self.now))
+        if self.work.missing:
+            self.run.place(self.work.missing, with_moves=with_moves)
+        return Action.PLACEMENT_WITH_MOVE if with_moves else Action.PLACEMENT
+
+    def _check_constraints(self) -> Action:
+        light = self.scheduler.is_light(self.domain.services, self.now)
+        if self.scheduler.is_switched_off(Stage.CONSTRAINT_CHECK):
+            return self._idle(Stage.CONSTRAINT_CHECK, Idle.SWITCHED_OFF)
+        if not self.run.is_anything_movable:
+            return self._idle(Stage.CONSTRAINT_CHECK, Idle.NOTHING_MOVABLE)
+        if not self.run.is_anything_broken(light=light):
+            return self._idle(Stage.CONSTRAINT_CHECK, Idle.NOTHING_BROKEN)
+        self.run.repair(light=light)
+        return Action.CONSTRAINT_CHECK
+
+    def _balance(self) -> Action:
+        if self.scheduler.is_switched_off(Stage.BALANCING):
+            return self._idle(Stage.BALANCING, Idle.SWITCHED_OFF)
+        if not self.run.is_anything_movable:
+            return self._idle(Stage.BALANCING, Idle.NOTHING_MOVABLE)
+        if self.scheduler.is_held_back(self.domain.services, self.now):
+            return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
+        version = (self.state_version, self.load_version)
+        if self.record.at_rest == version:
+            return self._idle(Stage.BALANCING, Idle.UNCHANGED)
+        if not self.run.is_unbalanced:
+            return self._idle(Stage.BALANCING, Idle.BALANCED)
+        if self._are_too_many_throttled():
+            return self._idle(Stage.BALANCING, Idle.PARTITIONS_THROTTLED)
+        if self.run.limit_moves(self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)) == 0:
+            return self._idle(Stage.BALANCING, Idle.THROTTLED)
+        slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
+        self.run.balance(slow=slow)
+        self.record.at_rest = None if self.run.changed else version
+        return Action.BALANCING
+
+    def _are_too_many_throttled(self) -> bool:
+        """Leave partitions alone that moved too often; tell whether these are too many of those out of balance."""
+        config = self.scheduler.config
+        if config.movement_per_partition_throttle_threshold is None:
+            return False
+        partitions = self.run.unbalanced_partitions(self.domain.services)
+        throttled = self.scheduler.throttled(partitions, self.now)
+        self.run.leave_alone(throttled)
+        return len(throttled) > config.movement_throttled_partitions_percentage_threshold * len(partitions)

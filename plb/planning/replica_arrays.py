@@ -1,0 +1,185 @@
+"""The arrays of `plb.state.arrays.Problem` with one entry a replica: by role slot, by service, and by affinity."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int, Int8, Int32
+from plb.constraints.affinity import FOLLOWS, FREE, STRANDED
+from plb.model import Role
+from plb.planning.service_tables import EachService, move_cost_values
+from plb.settings.config import PlbConfig
+from plb.state.arrays import TENTHS
+from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.topology import Topology
+
+
+def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachService, member: Bool) -> dict[str, Any]:
+    """Return what `Problem` says of each replica by itself.
+
+    Parameters
+    ----------
+    each
+        What replicas have from their services.
+    member
+        (M,) whether a replica is one of those that are searched.
+    """
+    table = state.rows
+    suit = each.suit[table.service]
+    held = table.leaving | table.standby | table.still | table.pinned | table.upgrading | (table.arriving != NOWHERE)
+    free = member & ~held
+    if each.blocked is not None:
+        free &= ~each.blocked[suit, table.node]
+    return {
+        "load": table.load,
+        "sibling": table.sibling,
+        "role": table.role,
+        "leaving": table.leaving,
+        "service": table.service.astype(np.int32),
+        "suit": _suits_by_role(state, suit),
+        "kind": _kinds(state, each),
+        "prefers_siblings": (prefers := _prefers_siblings(state, each)),
+        "preferring": bool(prefers.any()),
+        "unspread": (unspread := table.leaving | table.standby),
+        "unspread_rows": int(np.count_nonzero(unspread)),
+        "standby": table.standby,
+        "standbys": int(np.count_nonzero(table.standby)),
+        "movable": free & _with_nowhere(topology.counted)[table.node],
+        "mendable": free & _with_nowhere(topology.watched)[table.node],
+        "origin": table.node.copy(),
+    }
+
+
+def costs_of_moves(state: ClusterState, each: EachService) -> dict[str, Any]:
+    """Return what `Problem` says of the costs of moves, in tenths of a move."""
+    config = state.config
+    tenths = np.full(state.rows.room, TENTHS, np.int64)
+    reported = config.use_move_cost_reports
+    return {
+        "move_cost": _move_costs(state, each) if reported else tenths,
+        "unit_cost": tenths,
+        "swap_cost": round(TENTHS * config.swap_cost) if reported else TENTHS,
+        "add_cost": 0 if reported else TENTHS,
+    }
+
+
+def affinities(state: ClusterState, each: EachService) -> dict[str, Any]:
+    """Return what `Problem` says of children and their parents (semantics.md section 4, affinity)."""
+    found = {"related": each.related, "parents_move": _share_with_parents(state.config)}
+    if not each.related:
+        return found | _without_parents(state.rows.room)
+    found |= {name: array.copy() for name, array in _without_parents(state.rows.room).items()}
+    partitions: dict[int, list[PartitionRecord]] = {}
+    for record in state.partitions.values():
+        partitions.setdefault(record.service, []).append(record)
+    for service, records in partitions.items():
+        parent = state.services[service].affinity_to
+        if parent is not None and parent in state.service_index:
+            for record in records:
+                _tie(state, found, record, partitions.get(state.service_index[parent], []))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _without_parents(room: int) -> dict[str, Any]:
+    """Return the arrays of `affinities`, (M,) each, where nobody has a parent."""
+    return {
+        "parent_row": np.full(room, NOWHERE),
+        "first_child": np.full(room, NOWHERE),
+        "next_child": np.full(room, NOWHERE),
+        "affinity": np.zeros(room, np.int64),
+        "aligned": np.zeros(room, np.bool_),
+        "loose": np.zeros(room, np.bool_),
+    }
+
+
+def _share_with_parents(config: PlbConfig) -> float:
+    """Return `Problem.parents_move`."""
+    if not config.move_parent_to_fix_affinity_violation:
+        return 0.0
+    return config.move_parent_to_fix_affinity_violation_transition_percentage
+
+
+def _tie(state: ClusterState, found: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
+    """Tie the rows of a child to those of its parent, where it has one partition that stands.
+
+    Parameters
+    ----------
+    found
+        Arrays of `affinities`; changed.
+    parents
+        The partitions of the parent.
+    """
+    rows, service = record.rows, state.services[record.service]
+    if len(parents) != 1 or not parents[0].rows or not rows:
+        alone = not parents and state.config.place_child_without_parent
+        found["affinity"][rows] = FREE if alone else STRANDED
+        return
+    above = parents[0].rows
+    if not state.config.place_child_without_parent and (state.rows.node[above] == NOWHERE).all():
+        found["affinity"][rows] = STRANDED
+        return
+    found["affinity"][rows], found["parent_row"][rows] = FOLLOWS, above[0]
+    found["next_child"][rows] = found["first_child"][above[0]]
+    found["first_child"][above] = rows[0]
+    found["aligned"][rows] = service.aligned
+    larger = service.target_replicas > state.services[parents[0].service].target_replicas > 0
+    found["loose"][rows] = larger and state.config.allow_higher_child_target_replica_count_for_affinity
+
+
+def _with_nowhere(nodes: Bool) -> Bool:
+    """Return `nodes` with a last entry, true, for rows without a node; (N + 1,)."""
+    return np.append(nodes, True)
+
+
+def _suits_by_role(state: ClusterState, suit: Int32) -> Int32:
+    """Return `Problem.suit`, (M,), from what each row's service asks: primaries may ask for more than the others."""
+    if not any(of.expression.binds_primary_only for of in state.suits):
+        return suit
+    binds = np.array([of.expression.binds_primary_only for of in state.suits], np.bool_)
+    above = np.int32(len(state.suits))
+    return np.where(binds[suit] & (state.rows.role == Role.PRIMARY), suit + above, suit)
+
+
+def _kinds(state: ClusterState, each: EachService) -> Int8:
+    """Return `Problem.kind`, (M,): 0 for a replica that stands, 1 for a new one, 2 if it is stateless on every node.
+
+    A new one of a service that wants no other may be as particular as one that stands.
+    """
+    of_new = np.where(each.stateless_everywhere, 2, np.where(each.particular, 0, 1)).astype(np.int8)
+    kinds: Int8 = of_new[state.rows.service]
+    kinds[state.rows.node != NOWHERE] = 0
+    return kinds
+
+
+def _prefers_siblings(state: ClusterState, each: EachService) -> Bool:
+    """Return `Problem.prefers_siblings`: all that stand, and new ones where the partition has a standby.
+
+    Without `prefer_existing_replica_locations`, only those of partitions with a standby. While upgrade domains are done
+    in an upgrade that goes on, all new ones.
+    """
+    table, config = state.rows, state.config
+    if config.preferred_location_constraint_priority < 0:
+        return np.zeros(table.room, np.bool_)
+    somewhere = ~each.everywhere[table.service]
+    stands = table.node != NOWHERE
+    prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(table.room, np.bool_)
+    if state.upgraded_domains and config.prefer_upgraded_uds:
+        prefers |= ~stands & somewhere
+    for row in np.flatnonzero(table.standby).tolist():
+        prefers[state.partitions[state.row_partition[row]].rows] = True
+    return prefers
+
+
+def _move_costs(state: ClusterState, each: EachService) -> Int:
+    values = move_cost_values(state.config)
+    costs: Int = each.move_cost[state.rows.service]
+    for record in state.partitions.values():
+        for row in record.rows if record.move_cost else ():
+            cost = record.move_cost.get(Role(int(state.rows.role[row])))
+            if cost is not None:
+                costs[row] = values[cost]
+    return costs

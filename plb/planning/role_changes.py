@@ -1,0 +1,128 @@
+"""The changes of roles of one plan: swaps, promotions, and what says that a role cannot change."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.energy.from_scratch import fresh_solution
+from plb.model import Role
+from plb.model.move import Move, MoveKind, Phase, Reason
+from plb.model.rules import Rule
+from plb.planning.rule_priorities import rule_masks
+from plb.planning.upgrades import Handover, HandoverEnd, hand_over, promoted
+from plb.search.extended.extensions import Additions
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster import ClusterState
+from plb.state.role_slots import load_of_next_primary, may_change_role
+
+
+class RoleChanges:
+    """Makes the changes of roles that an upgrade asks for.
+
+    Parameters
+    ----------
+    state, problem, solution
+        The cluster, its arrays, and where replicas stand; none of them is changed.
+    tally
+        Counts of what became of proposals; changed.
+    additions
+        With the constraints of the user's own; None: there are none.
+
+    Attributes
+    ----------
+    problem
+        The problem in which those that are promoted are primaries, with a primary's load. The demand that is sampled
+        for them stays a secondary's.
+    solution
+        The solution after the changes. The slot of a promoted primary takes its node when it is carried out; until then
+        the row of the secondary stands for it.
+    orders
+        Promotions, and moves that say that a role cannot change.
+    reasons
+        Why each row of a partition whose primary changes does so.
+    """
+
+    def __init__(
+        self, state: ClusterState, problem: Problem, solution: Solution, tally: Int, additions: Additions | None
+    ) -> None:
+        config = state.config
+        self.state, self.problem, self.solution, self._tally = state, problem, solution.copy(), tally
+        self._additions = additions
+        self.orders: list[Move] = []
+        self.reasons: dict[int, Reason] = {}
+        self._able = may_change_role(state)
+        self._relaxed = config.relax_capacity_constraint_for_upgrade
+        self._together = config.check_aligned_affinity_for_upgrade
+        self._masks = [mask & ~(1 << Rule.AFFINITY) for mask in rule_masks(config)]
+        if self._relaxed:
+            self._masks.append(self._masks[-1] & ~(1 << Rule.CAPACITY))
+
+    def make(self, handover: Handover) -> None:
+        """Let another replica of a partition become the primary, if one can."""
+        if handover.primary == NOWHERE:
+            self._promote(handover)
+        elif self.solution.node[handover.primary] == self.problem.origin[handover.primary]:
+            self._swap(handover)  # else it has swapped with the rest of its family
+
+    def _swap(self, handover: Handover) -> None:
+        before = self.solution.node.copy()
+        end = hand_over(
+            self.problem,
+            self.solution,
+            handover,
+            self._masks,
+            self._able,
+            self._tally,
+            together=self._together,
+            additions=self._additions,
+        )
+        if end is HandoverEnd.IMPOSSIBLE:
+            self._order(MoveKind.VOID, handover, handover.primary)
+        for row in np.flatnonzero(self.solution.node != before).tolist():
+            self.reasons[row] = self._reason(handover)
+
+    def _promote(self, handover: Handover) -> None:
+        """Order that a secondary becomes the primary of a partition that has none."""
+        state = self.state
+        record = state.partition(handover.partition)
+        load = load_of_next_primary(state, record)
+        suit = state.service_suit[record.service]
+        if len(self.problem.suits) > len(state.suits):
+            suit += len(state.suits)  # primaries ask for more than the others
+        able = [row for row in handover.takers if self._allows(row, load, suit)]
+        growth = {row: load - self.problem.load[row] for row in able}
+        row = promoted(self.problem, self.solution, growth, suit, relaxed=self._relaxed)
+        if row == NOWHERE:
+            self._order(MoveKind.VOID, handover, handover.takers[0])
+            return
+        self._order(MoveKind.PROMOTE, handover, row)
+        self.reasons[row] = self._reason(handover)
+        self.problem = self._with_primary(row, load, suit)
+        self.solution = fresh_solution(self.problem, self.solution.node)
+
+    def _allows(self, row: int, load: Int, suit: int) -> bool:
+        """Tell whether no constraint of the user's own refuses that `row` becomes a primary."""
+        if self._additions is None or not self._additions.constraints:
+            return True
+        return self._additions.allows_promotion(self.problem, self._with_primary(row, load, suit), self.solution, row)
+
+    def _with_primary(self, row: int, load: Int, suit: int) -> Problem:
+        """Return the problem with `row` as a primary; room that a smaller load leaves is kept."""
+        problem, node = self.problem, self.solution.node[row]
+        role, loads, suits = problem.role.copy(), problem.load.copy(), problem.suit.copy()
+        kept = problem.leaving_load.copy()
+        kept[node] += np.maximum(0, loads[row] - load)
+        role[row], loads[row], suits[row] = Role.PRIMARY, load, suit
+        return problem._replace(role=role, load=loads, suit=suits, leaving_load=kept)
+
+    def _order(self, kind: MoveKind, handover: Handover, row: int) -> None:
+        """Order what changes a role, or nothing, but no node."""
+        node = self.state.nodes[int(self.problem.origin[row])].name
+        role = Role(int(self.problem.role[row]))
+        source, target = (None, node) if kind is MoveKind.PROMOTE else (node, None)
+        self.orders.append(Move(kind, handover.partition, role, source, target, self._reason(handover), 0.0, row))
+
+    def _reason(self, handover: Handover) -> Reason:
+        rule, row = ("upgraded", handover.takers[0]) if handover.returns else ("upgrade", handover.primary)
+        return Reason(Phase.PLACEMENT, rule, self.state.nodes[int(self.problem.origin[row])].name)

@@ -1,0 +1,72 @@
+"""What a search enforces by the settings: the priorities of rules, and what is given up from one attempt to the next.
+
+See semantics.md section 4, priorities, and section 6.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from plb.model.rules import ALL_RULES, Rule
+from plb.search.balancing import Variant
+from plb.settings.config import PlbConfig
+from plb.state.packing import packs
+
+LEAST_BINDING = 1
+"""The last priority that is more than a wish: balancing also searches without the rules after it."""
+
+
+def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
+    """Return the priority of every constraint that may be soft: 0 hard, 1 soft, 2 wished for, -1 off."""
+    return {
+        Rule.PLACEMENT: config.placement_constraint_priority,
+        Rule.PREFERRED_LOCATION: config.preferred_location_constraint_priority,
+        Rule.THROTTLING: config.throttling_constraint_priority,
+        Rule.FAULT_DOMAIN: config.fault_domain_constraint_priority,
+        Rule.UPGRADE_DOMAIN: config.upgrade_domain_constraint_priority,
+        Rule.CAPACITY: config.capacity_constraint_priority,
+        Rule.AFFINITY: config.affinity_constraint_priority,
+    }
+
+
+def rule_masks(config: PlbConfig, *, light: bool = False) -> list[int]:
+    """Return the enforced rules, from all to the hard ones only; `light`: without the spread over domains."""
+    priorities = rule_priorities(config)
+    if light:
+        priorities |= {Rule.FAULT_DOMAIN: -1, Rule.UPGRADE_DOMAIN: -1}
+    off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
+    levels = sorted({0, *(priority for priority in priorities.values() if priority >= 0)}, reverse=True)
+    given_up = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]
+    return list(dict.fromkeys(ALL_RULES & ~off & ~given for given in given_up))
+
+
+def placement_masks(config: PlbConfig) -> list[int]:
+    """Return the rules that placement enforces, from all to the last that it tries."""
+    return rule_masks(config) if config.relax_constraint_for_placement else rule_masks(config)[:1]
+
+
+def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
+    """Return what balancing tries side by side (semantics.md section 6, balancing).
+
+    While preferred locations are enforced, nothing but swaps of roles is possible; a search without what is only wished
+    for, and one with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes.
+    Where balancing is guided, a slow one runs each of them unguided as well.
+    """
+    variants = _unguided_variants(config)
+    if not config.guide_balancing:
+        return variants
+    guided = [attrs.evolve(variant, guided=True) for variant in variants]
+    return [*guided, *variants] if slow else guided
+
+
+def _unguided_variants(config: PlbConfig) -> list[Variant]:
+    mask = rule_masks(config)[0]
+    usual = Variant(mask, config.swap_primary_probability, config.exchange_probability)
+    wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
+    free = attrs.evolve(usual, mask=mask & ~wished_for)
+    emptying = []
+    if config.restricted_defragmentation_heuristic_enabled and any(packs(metric) for metric in config.metrics):
+        emptying = [attrs.evolve(free, only_empties=True)]
+    if not wished_for:
+        return [usual, *emptying]
+    return [Variant(mask, 1.0, 0.0), usual, free, *emptying]

@@ -1,0 +1,223 @@
+"""What a refresh does for each service domain: one action at most, in turn (semantics.md section 3).
+
+A stage whose interval has passed since it last ran is looked at, the longest waiting first; the first that needs work
+is the action. While moves of an earlier plan are under way the domain is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+
+import attrs
+
+from plb.model import Node
+from plb.model.move import MoveKind
+from plb.settings.config import PlbConfig
+
+
+class Action(Enum):
+    """What a refresh did for a service domain."""
+
+    NONE_NEEDED = "NoActionNeeded"
+    SKIPPED = "ActionSkipped"
+    PLACEMENT = "NewReplicaPlacement"
+    PLACEMENT_WITH_MOVE = "NewReplicaPlacementWithMove"
+    CONSTRAINT_CHECK = "ConstraintCheck"
+    BALANCING = "LoadBalancing"
+
+
+PLACEMENTS = (Action.PLACEMENT, Action.PLACEMENT_WITH_MOVE)
+MOVEMENTS = (MoveKind.MOVE, MoveKind.SWAP)
+"""Kinds of moves that count against the movement throttles."""
+
+
+class NodeEvent(Enum):
+    """What happened to a node and holds balancing back for a while."""
+
+    NEW = "new"
+    DOWN = "down"
+
+
+class Stage(Enum):
+    """What a domain may need, in the order in which stages that waited equally long are looked at."""
+
+    PLACEMENT = "min_placement_interval"
+    CONSTRAINT_CHECK = "min_constraint_check_interval"
+    BALANCING = "min_load_balancing_interval"
+
+
+def node_event(before: Node | None, after: Node | None) -> NodeEvent | None:
+    """Return what a change of a node means for balancing; None where nothing. A node that is not there is None."""
+    was_up, is_up = (node is not None and node.up for node in (before, after))
+    if was_up == is_up:
+        return None
+    return NodeEvent.NEW if is_up else NodeEvent.DOWN
+
+
+@attrs.define(eq=False)
+class DomainRecord:
+    """What the scheduler remembers of a domain."""
+
+    made: float = -math.inf
+    """When the domain was first looked at."""
+    last_run: dict[Stage, float] = attrs.field(factory=dict)
+    last_action: Action = Action.NONE_NEEDED
+    tries: dict[Stage, int] = attrs.field(factory=dict)
+    """How often the present variant of a stage was tried since something changed."""
+    tried_at: dict[Stage, object] = attrs.field(factory=dict)
+    """Version of the domain at the last try of a stage."""
+    at_rest: object = None
+    """Version of the domain at which balancing found nothing to do."""
+    under_way: dict[str, tuple[float, int]] = attrs.field(factory=dict)
+    """For each partition with issued moves: when they were issued, and the partition's version then."""
+
+
+class Scheduler:
+    """Chooses the action of every domain at a refresh.
+
+    Parameters
+    ----------
+    config
+        Intervals, delays and retries.
+    """
+
+    def __init__(self, config: PlbConfig) -> None:
+        self.config = config
+        self._records: dict[int, DomainRecord] = {}
+        self._node_events: dict[tuple[int, NodeEvent], float] = {}
+        self._issued: list[tuple[float, Action, int]] = []
+        self._moved: list[tuple[float, str, int]] = []
+
+    def record(self, key: int, now: float = -math.inf) -> DomainRecord:
+        """Return the record of the domain with this key; one that is new at `now` waits an interval for balancing."""
+        return self._records.setdefault(key, DomainRecord(made=now))
+
+    def last_action(self, key: int) -> Action:
+        """Return what the last refresh did for the domain with this key."""
+        return self._records[key].last_action if key in self._records else Action.NONE_NEEDED
+
+    def note_node_event(self, event: NodeEvent, services: Iterable[int], now: float) -> None:
+        """Note what happened to a node, for the services that exist by then."""
+        for service in services:
+            self._node_events[service, event] = now
+
+    def stages_due(self, record: DomainRecord, now: float) -> list[Stage]:
+        """Return the stages whose interval has passed, the longest waiting first; balancing waits from the start."""
+        due = []
+        for stage in Stage:
+            interval = getattr(self.config, stage.value)
+            begun = record.made if stage is Stage.BALANCING else -math.inf
+            last = record.last_run.get(stage, begun)
+            if interval is not None and now - last >= interval:
+                due.append((last, stage in record.last_run, stage))
+        return [stage for _, _, stage in sorted(due, key=lambda entry: entry[:2])]
+
+    def is_switched_off(self, stage: Stage) -> bool:
+        """Tell whether the settings leave no room for a stage."""
+        config = self.config
+        if stage is Stage.CONSTRAINT_CHECK:
+            return not config.constraint_check_enabled
+        return stage is Stage.BALANCING and not (config.load_balancing_enabled and config.max_percentage_to_move > 0.0)
+
+    def is_under_way(self, record: DomainRecord, version_of: Callable[[str], int | None], now: float) -> bool:
+        """Forget moves that are done or too old; tell whether any is left.
+
+        Parameters
+        ----------
+        version_of
+            Returns the version of a partition, None where it is gone. A partition that was updated since its moves
+            were issued has carried them out or given them up.
+        """
+        for partition, (issued, version) in list(record.under_way.items()):
+            if version_of(partition) != version or now - issued >= _seconds(self.config.max_movement_execution_time):
+                del record.under_way[partition]
+        return bool(record.under_way)
+
+    def is_held_back(self, services: Iterable[int], now: float) -> bool:
+        """Tell whether a node came or went too recently for balancing."""
+        delays = {
+            NodeEvent.NEW: self.config.balancing_delay_after_new_node,
+            NodeEvent.DOWN: self.config.balancing_delay_after_node_down,
+        }
+        return self._is_recent(services, delays, now)
+
+    def is_light(self, services: Iterable[int], now: float) -> bool:
+        """Tell whether a node came or went too recently for mending the spread over domains."""
+        delays = {
+            NodeEvent.NEW: self.config.constraint_fix_partial_delay_after_new_node,
+            NodeEvent.DOWN: self.config.constraint_fix_partial_delay_after_node_down,
+        }
+        return self._is_recent(services, delays, now)
+
+    def note_moves(self, action: Action, now: float, moves: Mapping[str, int]) -> None:
+        """Note how many moves of each partition an action issued."""
+        if moves and action in (Action.PLACEMENT_WITH_MOVE, Action.BALANCING):
+            self._issued.append((now, action, sum(moves.values())))
+            self._moved += [(now, partition, count) for partition, count in moves.items()]
+
+    def throttled(self, partitions: Iterable[str], now: float) -> set[str]:
+        """Return those of the partitions that have moved so often of late that balancing leaves them alone."""
+        threshold = self.config.movement_per_partition_throttle_threshold
+        if threshold is None:
+            return set()
+        since = now - _seconds(self.config.movement_per_partition_throttle_counting_interval)
+        self._moved = [entry for entry in self._moved if entry[0] > since]
+        spent: Counter[str] = Counter()
+        for _, partition, count in self._moved:
+            spent[partition] += count
+        return {partition for partition in partitions if spent[partition] >= threshold}
+
+    def allowance(self, action: Action, replicas: int, now: float) -> int | None:
+        """Return how many more moves the movement throttles allow an action now; None: any number.
+
+        Parameters
+        ----------
+        replicas
+            Replicas of the cluster, of which some limits are shares.
+        """
+        config = self.config
+        since = now - _seconds(config.global_movement_throttle_counting_interval)
+        self._issued = [entry for entry in self._issued if entry[0] > since]
+        share = {
+            Action.PLACEMENT_WITH_MOVE: (
+                config.global_movement_throttle_threshold_for_placement,
+                config.global_movement_throttle_threshold_percentage_for_placement,
+            ),
+            Action.BALANCING: (
+                config.global_movement_throttle_threshold_for_balancing,
+                config.global_movement_throttle_threshold_percentage_for_balancing,
+            ),
+        }[action]
+        total = (config.global_movement_throttle_threshold, config.global_movement_throttle_threshold_percentage)
+        left = []
+        for (most, part), counted in ((total, tuple(Action)), (share, (action,))):
+            limits = [limit for limit in (most, math.floor(part * replicas)) if limit > 0]
+            spent = sum(moves for _, done, moves in self._issued if done in counted)
+            left += [max(0, limit - spent) for limit in limits]
+        return min(left, default=None)
+
+    def _is_recent(self, services: Iterable[int], delays: dict[NodeEvent, float | None], now: float) -> bool:
+        return any(
+            now - self._node_events.get((service, event), -math.inf) < _seconds(delay)
+            for service in services
+            for event, delay in delays.items()
+        )
+
+    def variant(self, record: DomainRecord, stage: Stage, version: object) -> bool:
+        """Tell whether the second variant of a stage is due, and count the try.
+
+        The first variant is tried `plb_action_retry_times` times, then the second as often, and so on; any change
+        begins again with the first.
+        """
+        if record.tried_at.get(stage) != version:
+            record.tries[stage], record.tried_at[stage] = 0, version
+        tries = record.tries[stage]
+        record.tries[stage] += 1
+        return bool(tries // max(1, self.config.plb_action_retry_times) % 2 == 1)
+
+
+def _seconds(setting: float | None) -> float:
+    return math.inf if setting is None else setting

@@ -1,0 +1,33 @@
+"""Standbys whose places other replicas of their partitions take."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.array_types import NOWHERE
+from plb.energy.from_scratch import fresh_solution
+from plb.state.arrays import MOVEMENT, Problem, Solution
+from plb.state.siblings import siblings_of
+
+
+def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
+    """Return the solution without the standbys whose places new or moved replicas of their partitions take.
+
+    That they go is no movement.
+    """
+    if not problem.standbys:
+        return solution
+    node = solution.node
+    came = (node != NOWHERE) & (node != problem.origin)
+    replaced = [
+        row
+        for row in np.flatnonzero(problem.standby & (node != NOWHERE)).tolist()
+        if any(came[one] and node[one] == node[row] for one in siblings_of(problem, row))
+    ]
+    if not replaced:
+        return solution
+    left = node.copy()
+    left[replaced] = NOWHERE
+    without = fresh_solution(problem, left)
+    without.counts[MOVEMENT] = solution.counts[MOVEMENT]
+    return without

@@ -1,0 +1,141 @@
+"""Where else one replica could stand: every node judged by every rule, and by the energy where no rule objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.energy.score import REPETITIONS
+from plb.evaluation.delta import apply_proposal
+from plb.evaluation.refusals import find_refusals
+from plb.model import Role
+from plb.model.alternatives import Alternatives, ClosedNode, Place, by_distance
+from plb.model.clauses import UnmetClause, unmet_clauses
+from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
+from plb.model.unplaced import Elimination, Refused
+from plb.planning.audit import Inspection
+from plb.planning.diagnosis import eliminate, unplaced_row
+from plb.planning.immovable import why_held
+from plb.planning.rule_priorities import placement_masks, rule_priorities
+from plb.search.extended.extensions import Additions, energy_with
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster import ClusterState
+
+CONSTRAINTS = tuple(rule for rule in Rule if rule not in BUDGETS)
+"""The rules that say where a replica may stand, in the order of looking."""
+
+
+class Survey:
+    """Judges all nodes for one replica after the other; the solution is the same after each.
+
+    Parameters
+    ----------
+    problem, solution
+        The arrays of the cluster, and where every replica stands; the solution is changed and restored.
+    additions
+        Terms and constraints of the user's own, or None.
+    """
+
+    def __init__(self, state: ClusterState, problem: Problem, solution: Solution, additions: Additions | None) -> None:
+        # budgets say how many moves a plan may make, and what the replica itself leaves behind is not in its own way
+        problem = problem._replace(bounded=False, counts_departed=False)
+        self._state, self._problem, self._solution, self._additions = state, problem, solution, additions
+        self._masks = placement_masks(state.config)
+
+    def of(self, row: int) -> Alternatives:
+        """Return where a replica could stand instead."""
+        home = int(self._solution.node[row])
+        problem = self._problem
+        standing = None if home == NOWHERE else self._present(row, home)
+        if home != NOWHERE:
+            # a replica that stands may not use the room that is kept for new ones
+            problem = problem._replace(limit=problem.move_limit)
+            self._take(problem, row, NOWHERE)
+        inspection = Inspection(self._state, problem, self._solution, rule_priorities(self._state.config))
+        refused = {rule: self._refused_by(problem, row, rule) for rule in CONSTRAINTS}
+        masks = self._masks if home == NOWHERE else self._kept_at(home, {r: nodes for r, (nodes, _) in refused.items()})
+        unplaced = unplaced_row(inspection, row, masks, None, self._additions)
+        closed = self._closed(inspection, row, masks[-1], refused)
+        open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(closed))
+        places = [self._place(problem, row, node) for node in open_nodes.tolist()]
+        if home != NOWHERE:
+            self._take(problem, row, home)
+        may_move = home == NOWHERE or bool(problem.mendable[row])
+        return Alternatives(
+            partition=unplaced.partition,
+            role=unplaced.role,
+            index=row,
+            standing=standing,
+            places=tuple(sorted(places, key=lambda place: place.energy.total)),
+            eliminated=tuple(unplaced.eliminated),
+            closed=by_distance(list(closed.values())),
+            given_up=unplaced.given_up,
+            held=None if may_move else why_held(self._state, problem, row),
+        )
+
+    def _take(self, problem: Problem, row: int, node: int) -> None:
+        apply_proposal(problem, self._solution, row, node, NOWHERE)
+
+    def _place(self, problem: Problem, row: int, node: int) -> Place:
+        """Return what is to be said of a node with a replica that has no place now."""
+        self._take(problem, row, node)
+        place = self._present(row, node)
+        self._take(problem, row, NOWHERE)
+        return place
+
+    def _present(self, row: int, node: int) -> Place:
+        solution, repetitions = self._solution, self._problem.weights[REPETITIONS]
+        assert solution.node[row] == node
+        return Place(
+            self._state.nodes[node].name,
+            energy_with(self._additions, self._problem, solution),
+            float(solution.violating[node] / repetitions),
+        )
+
+    def _refused_by(self, problem: Problem, row: int, rule: Rule) -> tuple[Int, Int]:
+        """Return the nodes that a rule refuses when it is asked alone, and (N,) the level, as in `find_refusals`.
+
+        Nodes out of service, and those with another replica of the partition, are refused by no other rule.
+        """
+        nodes = len(self._state.nodes)
+        refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
+        find_refusals(problem, self._solution, 1 << rule, row, refused, level)
+        return np.flatnonzero(refused == rule), level
+
+    def _kept_at(self, home: int, refused: dict[Rule, Int]) -> Sequence[int]:
+        """Return the rules of placement, up to the first attempt whose soft rules the replica's own node keeps."""
+        broken = sum(1 << rule for rule, nodes in refused.items() if home in nodes)
+        soft = [mask & ~self._masks[-1] for mask in self._masks]
+        attempt = next(number for number, rules in enumerate(soft) if not rules & broken)
+        return self._masks[: attempt + 1]
+
+    def _closed(
+        self, inspection: Inspection, row: int, enforced: int, refused: dict[Rule, tuple[Int, Int]]
+    ) -> dict[int, ClosedNode]:
+        """Return the nodes that some enforced rule, or a constraint of the user's own, rules out."""
+        always = (Rule.NODE, Rule.EXCLUSION, Rule.RANGE)
+        obstacles: dict[int, list[Elimination]] = {}
+        unmet: dict[int, tuple[UnmetClause, ...]] = {}
+        for rule, (nodes, level) in refused.items():
+            if rule not in always and not enforced >> rule & 1:
+                continue
+            for node in nodes.tolist():
+                found = eliminate(inspection, row, rule, np.array([node]), level)
+                obstacles.setdefault(node, []).append(found)
+                if rule is Rule.PLACEMENT:
+                    unmet[node] = self._unmet(row, node)
+        if self._additions is not None:
+            left = np.setdiff1d(np.arange(len(self._state.nodes)), list(obstacles))
+            own = self._additions.refused_nodes(inspection.problem, self._solution, row, left)
+            obstacles |= {node: [Refused(name, 1)] for node, name in own.items()}
+        name = self._state.nodes
+        return {
+            node: ClosedNode(name[node].name, tuple(obstacles[node]), unmet.get(node, ())) for node in sorted(obstacles)
+        }
+
+    def _unmet(self, row: int, node: int) -> tuple[UnmetClause, ...]:
+        suit = self._state.suits[self._state.service_suit[int(self._problem.service[row])]]
+        primary = int(self._problem.role[row]) == Role.PRIMARY
+        return unmet_clauses(suit.expression.text, self._state.nodes[node].placement_properties, primary=primary)

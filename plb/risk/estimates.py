@@ -1,0 +1,158 @@
+"""How likely a node is in violation, where that is not a share of repetitions: estimates from what replicas have shown.
+
+Each estimator adds something up over the replicas of a node, for each metric: means and variances, samples of the past,
+percentiles. These are its *columns* (`plb.risk.columns`). A judge reads the sums of its columns:
+
+- ``GAUSSIAN``: the first column is the mean, the second the variance; the probability that a Gaussian total reaches the
+  threshold of some metric ([2] section 4), metrics taken as independent;
+- ``POINT``: a single column is the predicted peak ([5] section 4, borg-default and RC-like);
+- ``N_SIGMA``: the columns are samples of the past, the newest first; the predicted peak is their mean and n sample
+  deviations ([5] section 4);
+- ``PERCENTILE``: the predicted peak is a percentile of such samples, interpolated linearly.
+
+A predicted peak is a violation if it reaches the threshold of some metric, and of several judges if one says so
+([5] section 4, the maximum over predictors). Where `CAP` names a column, the peak is at most its sum.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from plb.array_types import Float, Int, Int32
+from plb.compiler import kernel
+
+GAUSSIAN, POINT, N_SIGMA, PERCENTILE = range(4)
+KIND, FIRST, LAST, PARAMETER, CAP = range(5)
+"""Positions in a judge: its kind; its first column and the one after its last; n, or the percentile as a share; the
+column of the cap, or `NO_CAP`."""
+NO_CAP = -1.0
+CERTAIN = 2**20
+"""A probability of 1 in the whole units in which violations of a node are kept, where a Gaussian judges."""
+
+_SQRT_2 = math.sqrt(2.0)
+
+
+@kernel
+def judge_node(
+    judges: Float, variance_unit: Float, aggregate: Int32, threshold: Int32, incoming: Int32, outgoing: Int32
+) -> int:
+    """Return the violations of a node in units.
+
+    Parameters
+    ----------
+    judges
+        (J, 5) see `KIND`; a Gaussian is the only one.
+    variance_unit
+        (R,) squared steps that a variance of 1 stands for.
+    aggregate, incoming, outgoing
+        (R, C) sums of columns on the node, and columns of the replica that joins and of the one that leaves.
+    threshold
+        (R,) steps.
+    """
+    if judges[0, KIND] == GAUSSIAN:
+        within = 1.0
+        for metric in range(aggregate.shape[0]):
+            mean = float(aggregate[metric, 0] + incoming[metric, 0] - outgoing[metric, 0])
+            variance = float(aggregate[metric, 1] + incoming[metric, 1] - outgoing[metric, 1]) * variance_unit[metric]
+            within *= 1.0 - gaussian_excess(mean, variance, float(threshold[metric]))
+        return int(CERTAIN * (1.0 - within) + 0.5)
+    for judge in range(judges.shape[0]):
+        for metric in range(aggregate.shape[0]):
+            if predicts_violation(
+                judges[judge], aggregate[metric], incoming[metric], outgoing[metric], float(threshold[metric])
+            ):
+                return 1
+    return 0
+
+
+@kernel
+def gaussian_excess(mean: float, variance: float, threshold: float) -> float:
+    """Return the probability that a Gaussian total reaches a threshold; 0 or 1 where nothing varies."""
+    if variance <= 0.0:
+        return 1.0 if mean >= threshold else 0.0
+    return 0.5 * math.erfc((threshold - mean) / (math.sqrt(variance) * _SQRT_2))
+
+
+@kernel
+def predicts_violation(judge: Float, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float) -> bool:
+    """Tell whether a predicted peak reaches a threshold in steps; `judge` is (5,), the others are (C,) steps."""
+    first, last = int(judge[FIRST]), int(judge[LAST])
+    if judge[CAP] >= 0.0:
+        cap = int(judge[CAP])
+        if float(sums[cap] + incoming[cap] - outgoing[cap]) < threshold:
+            return False
+    if judge[KIND] == POINT:
+        return bool(float(sums[first] + incoming[first] - outgoing[first]) >= threshold)
+    if judge[KIND] == N_SIGMA:
+        return bool(_mean_and_deviations(judge[PARAMETER], first, last, sums, incoming, outgoing) >= threshold)
+    return _percentile_reaches(judge[PARAMETER], first, last, sums, incoming, outgoing, threshold)
+
+
+@kernel
+def _mean_and_deviations(n: float, first: int, last: int, sums: Int32, incoming: Int32, outgoing: Int32) -> float:
+    """Return the mean of the columns and n sample deviations."""
+    total = np.int64(0)
+    for column in range(first, last):
+        total += sums[column] + incoming[column] - outgoing[column]
+    mean = total / (last - first)
+    squares = 0.0
+    for column in range(first, last):
+        apart = sums[column] + incoming[column] - outgoing[column] - mean
+        squares += apart * apart
+    return mean + n * math.sqrt(squares / (last - first - 1))
+
+
+@kernel
+def _percentile_reaches(
+    share: float, first: int, last: int, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float
+) -> bool:
+    """Tell whether a percentile of the columns reaches a threshold, in one pass and without sorting.
+
+    The percentile lies between the two order statistics around ``share·(C − 1)``. It is enough to know how many columns
+    reach the threshold and, where it lies between the two, the largest below and the smallest that does.
+    """
+    position = share * (last - first - 1)
+    lower = math.floor(position)
+    below, above, reaching = -1.0, math.inf, 0
+    for column in range(first, last):
+        value = float(sums[column] + incoming[column] - outgoing[column])
+        if value >= threshold:
+            reaching += 1
+            above = min(above, value)
+        else:
+            below = max(below, value)
+    smaller = last - first - reaching
+    if lower >= smaller:
+        return True
+    if lower + 1 < smaller or math.isinf(above):
+        return False
+    return bool(below + (position - lower) * (above - below) >= threshold)
+
+
+def judge_sums(judges: Float, variance_unit: Float, sums: Int, threshold: Int | Int32) -> int:
+    """Return the violations of a node in units as `judge_node` does, from its sums (R, C), in plain NumPy."""
+    if judges[0, KIND] == GAUSSIAN:
+        variances = sums[:, 1] * variance_unit
+        pairs = zip(sums[:, 0].tolist(), variances.tolist(), threshold.tolist(), strict=True)
+        within = math.prod(1.0 - gaussian_excess.py_func(mean, variance, bound) for mean, variance, bound in pairs)
+        return int(CERTAIN * (1.0 - within) + 0.5)
+    return int((predicted_peaks(judges, sums) >= threshold).any())
+
+
+def predicted_peaks(judges: Float, sums: Int) -> Float:
+    """Return the predicted peak of each metric, (R,) steps: the largest of those of the judges; none is Gaussian."""
+    return np.asarray(np.max([_predicted(judge, sums) for judge in judges], axis=0))
+
+
+def _predicted(judge: Float, sums: Int) -> Float:
+    """Return the predicted peak of each metric, (R,) steps."""
+    past = sums[:, int(judge[FIRST]) : int(judge[LAST])].astype(np.float64)
+    if judge[KIND] == POINT:
+        predicted = past[:, 0]
+    elif judge[KIND] == N_SIGMA:
+        predicted = past.mean(axis=1) + judge[PARAMETER] * past.std(axis=1, ddof=1)
+    else:
+        predicted = np.percentile(past, 100.0 * judge[PARAMETER], axis=1)
+    return predicted if judge[CAP] == NO_CAP else np.minimum(predicted, sums[:, int(judge[CAP])])

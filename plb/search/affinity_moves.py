@@ -1,0 +1,120 @@
+"""Children follow: after a parent has moved, its children are moved beside it (semantics.md section 4, affinity)."""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.compiler import Stream, kernel
+from plb.constraints.affinity import has_company, parts_from_parent, was_apart
+from plb.evaluation.proposals import refusal
+from plb.model import Role
+from plb.model.rules import JOINING, NO_REFUSAL, Rule
+from plb.search.transactions import Attempt, random_target, try_move, undo_attempt
+from plb.state.arrays import Problem, Solution
+
+_PRIMARY = int(Role.PRIMARY)
+_WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
+
+
+@kernel
+def children_follow(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    row: int,
+    first: int,
+    rng: Stream,
+    attempt: Attempt,
+) -> bool:
+    """Move the children of the partition of `row` that are apart from it now; tell whether all could follow.
+
+    A child that was apart before the search and still is, without any part in this step, is left alone.
+
+    Parameters
+    ----------
+    first
+        First entry of the attempt that belongs to this step: what follows are moves of the partition of `row`.
+    """
+    moved = attempt.length[0]
+    child = problem.first_child[row]
+    while child != NOWHERE:
+        this = child
+        while True:
+            at = solution.node[this]
+            counts = at != NOWHERE and not problem.unspread[this]
+            if counts and parts_from_parent(problem, solution, this, at):
+                left_alone = at == problem.origin[this] and was_apart(problem, this)
+                for entry in range(first, moved):
+                    left_alone = left_alone and attempt.source[entry] != at
+                if not left_alone and not rejoin(problem, solution, enforced, this, rng, attempt):
+                    return False
+            this = problem.sibling[this]
+            if this == child:
+                break
+        child = problem.next_child[child]
+    return True
+
+
+@kernel
+def move_with_children(
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt
+) -> bool:
+    """Move `row` to a random other node that fits, and its children after it; tell whether all could move."""
+    target = random_target(problem, solution, enforced, row, solution.node[row], rng)
+    if target == NOWHERE:
+        return False
+    before = attempt.length[0]
+    try_move(problem, solution, attempt, row, target)
+    if children_follow(problem, solution, enforced, row, before, rng, attempt):
+        return True
+    undo_attempt(problem, solution, attempt, before)
+    return False
+
+
+@kernel
+def rejoin(problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt) -> bool:
+    """Move a child's replica beside its parent: by a swap of roles where that is enough; tell whether it worked."""
+    if problem.origin[row] != NOWHERE and not problem.movable[row]:
+        return False
+    at = solution.node[row]
+    target = random_target(problem, solution, enforced | JOINING, row, at, rng)
+    if target != NOWHERE:
+        try_move(problem, solution, attempt, row, target)
+        return True
+    other = problem.sibling[row]
+    while other != row:
+        there = solution.node[other]
+        swaps = there != NOWHERE and problem.role[other] != problem.role[row] and problem.movable[other]
+        helps = swaps and not parts_from_parent(problem, solution, row, there)
+        if helps and refusal(problem, solution, enforced & _WITHOUT_AFFINITY, row, there, other) == NO_REFUSAL:
+            try_move(problem, solution, attempt, row, there)
+            try_move(problem, solution, attempt, other, at)
+            return True
+        other = problem.sibling[other]
+    return False
+
+
+@kernel
+def bring_parent(problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt) -> bool:
+    """Move a replica of the parent so that `row`, a child apart from it, can stand beside it; tell whether it worked.
+
+    Tried: the child's own node, then a random one to which the child goes as well.
+    """
+    parent = problem.parent_row[row]
+    this = parent
+    while True:
+        fits = problem.movable[this] and solution.node[this] != NOWHERE and not problem.unspread[this]
+        alike = (problem.role[this] == _PRIMARY) == (problem.role[row] == _PRIMARY)
+        if fits and alike and not has_company(problem, solution.node, row, solution.node[this]):
+            before = attempt.length[0]
+            at = solution.node[row]
+            target = at
+            if refusal(problem, solution, enforced & _WITHOUT_AFFINITY, this, at, NOWHERE) != NO_REFUSAL:
+                target = random_target(problem, solution, enforced & _WITHOUT_AFFINITY, this, at, rng)
+            if target != NOWHERE:
+                try_move(problem, solution, attempt, this, target)
+                if target == at or rejoin(problem, solution, enforced, row, rng, attempt):
+                    return True
+                undo_attempt(problem, solution, attempt, before)
+        this = problem.sibling[this]
+        if this == parent:
+            return False

@@ -1,0 +1,102 @@
+"""Guided steps: balancing proposes only what may even out a metric that calls for it (semantics.md section 5).
+
+A replica is worth moving if it carries a metric that calls for balancing, over all services or in its local domain, off
+a node above that metric's mean; a node is worth reaching if it is below the mean of such a metric. Load that is to be
+gathered, or to leave nodes empty, is worth moving from and to any node: where all nodes that carry some are above the
+mean, those that are to become empty are as well.
+"""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Stream, kernel, uniform
+from plb.energy.spread import counted_as
+from plb.model import Role
+from plb.state.arrays import Problem, Solution
+
+GUIDED_DRAWS = 16
+"""Draws of a replica or a node after which a guided step gives up."""
+
+_PRIMARY = int(Role.PRIMARY)
+
+
+@kernel
+def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: int, rng: Stream) -> int:
+    """Return `row`, or one of `movable` drawn in its place, that is worth moving; NOWHERE if none was met."""
+    for _ in range(GUIDED_DRAWS):
+        if _is_worth(problem, solution, row, solution.node[row], 1):
+            return row
+        row = movable[int(uniform(rng) * movable.shape[0])]
+    return NOWHERE
+
+
+@kernel
+def draw_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
+    """Return a random target that is worth reaching for `row`; its own node if none was met."""
+    targets = problem.targets
+    for _ in range(GUIDED_DRAWS):
+        target = targets[int(uniform(rng) * targets.shape[0])]
+        if _is_worth(problem, solution, row, target, -1):
+            return int(target)
+    return int(solution.node[row])
+
+
+@kernel
+def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: int) -> bool:
+    """Tell whether a swap of roles takes load of an uneven metric off a primary above the mean, or to one below."""
+    primary = row if problem.role[row] == _PRIMARY else partner
+    secondary = partner if primary == row else row
+    node = solution.node[primary]
+    for metric in range(problem.load.shape[1]):
+        leaving = problem.load[primary, metric] - problem.load[secondary, metric]
+        if _evens_out(problem, solution, row, metric, node, leaving):
+            return True
+    return False
+
+
+@kernel
+def _is_worth(problem: Problem, solution: Solution, row: int, node: int, side: int) -> bool:
+    """Tell whether `row` may even out a metric by leaving `node` (`side` 1) or by coming there (-1)."""
+    for metric in range(problem.load.shape[1]):
+        if _evens_out(problem, solution, row, metric, node, side * problem.load[row, metric]):
+            return True
+    return False
+
+
+@kernel
+def _evens_out(problem: Problem, solution: Solution, row: int, metric: int, node: int, leaving: int) -> bool:
+    """Tell whether load that leaves `node`, or comes there if below 0, may even out a metric that the row balances."""
+    if leaving == 0:
+        return False
+    if _gathers_any(problem, metric):
+        return True
+    if problem.uneven[0, metric] and leaving * _above_mean(problem, solution, metric, node) > 0:
+        return True
+    local = problem.local_of[problem.service[row]]
+    within = local != NOWHERE and problem.uneven[1 + local, metric]
+    return bool(within and leaving * _above_local_mean(problem, solution, local, metric, node) > 0)
+
+
+@kernel
+def _gathers_any(problem: Problem, metric: int) -> bool:
+    """Tell whether the metric calls for balancing and asks for more than balance."""
+    return bool(problem.uneven[0, metric] and (problem.defragmented[metric] or problem.reserving[metric]))
+
+
+@kernel
+def _above_mean(problem: Problem, solution: Solution, metric: int, node: int) -> int:
+    """Return 1, 0 or -1: whether the load of `node` is above, at or below the mean of the nodes that count."""
+    load = counted_as(problem, node, metric, solution.node_load[node, metric])
+    return _sign(load * problem.nodes_of_metric[metric] - solution.total[metric])
+
+
+@kernel
+def _above_local_mean(problem: Problem, solution: Solution, local: int, metric: int, node: int) -> int:
+    """Return the same for the load of a local domain."""
+    load = counted_as(problem, node, metric, solution.local_load[local, node, metric])
+    return _sign(load * problem.local_nodes[local] - solution.local_total[local, metric])
+
+
+@kernel
+def _sign(value: int) -> int:
+    return 1 if value > 0 else (-1 if value < 0 else 0)

@@ -1,0 +1,207 @@
+"""Making room: replicas that stand move out of the way of new ones that fit nowhere (semantics.md section 6).
+
+New replicas that have to stand beside others are tried first, together, after random moves of these; then each by
+itself, after others have moved off a node that it could have.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Stream, kernel, uniform
+from plb.constraints.affinity import FOLLOWS
+from plb.constraints.capacity import exceeds_capacity
+from plb.evaluation.constraint_chain import refusal_of_place
+from plb.evaluation.delta import apply_proposal, present_energy
+from plb.evaluation.proposals import refusal
+from plb.model.rules import NO_REFUSAL
+from plb.search.affinity_moves import move_with_children
+from plb.search.transactions import (
+    Attempt,
+    has_room,
+    keep_attempt,
+    new_attempt,
+    place_in_turn,
+    redo_attempt,
+    try_move,
+    undo_attempt,
+)
+from plb.state.arrays import DISPLACED, Problem, Solution
+
+MOST_SHIFTS = 3
+"""Moves of relatives that are tried before new replicas are placed beside them."""
+
+
+def make_room(
+    problem: Problem,
+    solution: Solution,
+    rows: Int,
+    wholly: Int,
+    enforced: int,
+    slots: int,
+    tries: int,
+    rng: Stream,
+) -> None:
+    """Place `rows`, which fit nowhere as it is, as far as replicas that stand can move out of their way.
+
+    Parameters
+    ----------
+    solution
+        Changed.
+    wholly
+        See `plb.search.placement.place_rows`.
+    enforced
+        Bit mask over `Rule`.
+    slots
+        Most replicas that stood and have moved then.
+    tries
+        Random attempts for each row.
+    """
+    room = len(solution.node)
+    related = problem.affinity[rows] == FOLLOWS
+    if related.any():
+        most = MOST_SHIFTS * (2 * room + 2) + len(rows)
+        attempt, best = new_attempt(most), new_attempt(most)
+        _try_shifts(problem, solution, rows[related], wholly[related], enforced, slots, tries, rng, attempt, best)
+    attempt, best = new_attempt(8 * room + 8), new_attempt(8 * room + 8)
+    waits = solution.node[rows] == NOWHERE
+    groups = zip(wholly[waits].tolist(), rows[waits].tolist(), strict=True)
+    for group, members in groupby(groups, key=itemgetter(0)):
+        done: list[tuple[int, int]] = []
+        for _, row in members:
+            _try_rooms(problem, solution, row, enforced, slots, tries * 5, rng, attempt, best)
+            if solution.node[row] != NOWHERE:
+                moves = slice(best.length[0])
+                done += zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)
+            elif group != NOWHERE:
+                for moved, source in reversed(done):
+                    apply_proposal(problem, solution, moved, source, NOWHERE)
+                break
+
+
+@kernel
+def _try_shifts(
+    problem: Problem,
+    solution: Solution,
+    rows: Int,
+    wholly: Int,
+    enforced: int,
+    slots: int,
+    tries: int,
+    rng: Stream,
+    attempt: Attempt,
+    best: Attempt,
+) -> None:
+    """Move random relatives of `rows` and place these after every move; keep what places most at the least energy."""
+    most = 0
+    lowest = np.inf
+    for _ in range(tries):
+        for _ in range(MOST_SHIFTS):
+            row = _random_relative(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
+            if row == NOWHERE:
+                continue
+            before = attempt.length[0]
+            if not move_with_children(problem, solution, enforced, row, rng, attempt):
+                continue
+            if solution.counts[DISPLACED] > slots:
+                undo_attempt(problem, solution, attempt, before)
+                continue
+            before = attempt.length[0]
+            placed = place_in_turn(problem, solution, rows, wholly, enforced, False, rng, attempt)
+            energy = present_energy(problem, solution)
+            if placed > most or (placed == most and most > 0 and energy < lowest):
+                most = placed
+                lowest = energy
+                keep_attempt(attempt, best)
+            undo_attempt(problem, solution, attempt, before)
+        undo_attempt(problem, solution, attempt, 0)
+    if most > 0:
+        redo_attempt(problem, solution, best)
+
+
+@kernel
+def _random_relative(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
+    """Return a random movable replica of the parent of `row`, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    parent = problem.parent_row[row]
+    this = parent
+    while True:
+        if problem.movable[this] and solution.node[this] != NOWHERE:
+            seen += 1
+            if uniform(rng) * seen < 1.0:
+                chosen = this
+        this = problem.sibling[this]
+        if this == parent:
+            return int(chosen)
+
+
+@kernel
+def _try_rooms(
+    problem: Problem,
+    solution: Solution,
+    row: int,
+    enforced: int,
+    slots: int,
+    attempts: int,
+    rng: Stream,
+    attempt: Attempt,
+    best: Attempt,
+) -> None:
+    """Place `row` on a random node that others have moved off; of several attempts keep that of least energy."""
+    lowest = np.inf
+    if problem.targets.shape[0] == 0:
+        return
+    for _ in range(attempts):
+        target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
+        if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
+            continue
+        fits = _clear(problem, solution, row, target, enforced, rng, attempt)
+        fits = fits and solution.counts[DISPLACED] <= slots
+        if fits and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+            try_move(problem, solution, attempt, row, target)
+            energy = present_energy(problem, solution)
+            if energy < lowest:
+                lowest = energy
+                keep_attempt(attempt, best)
+        undo_attempt(problem, solution, attempt, 0)
+    if lowest < np.inf:
+        redo_attempt(problem, solution, best)
+
+
+@kernel
+def _clear(
+    problem: Problem,
+    solution: Solution,
+    row: int,
+    target: int,
+    enforced: int,
+    rng: Stream,
+    attempt: Attempt,
+) -> bool:
+    """Move random replicas away from `target` until `row` fits there; tell whether it does."""
+    none = problem.load[NOWHERE]
+    while exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
+        leaver = _random_on(problem, solution, target, rng)
+        if leaver == NOWHERE or not has_room(solution, attempt):
+            return False
+        if not move_with_children(problem, solution, enforced, leaver, rng, attempt):
+            return False
+    return True
+
+
+@kernel
+def _random_on(problem: Problem, solution: Solution, node: int, rng: Stream) -> int:
+    """Return a random movable replica that stood on `node` before this search, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    for row in range(solution.node.shape[0]):
+        if solution.node[row] == node and problem.origin[row] == node and problem.movable[row]:
+            seen += 1
+            if uniform(rng) * seen < 1.0:
+                chosen = row
+    return int(chosen)

@@ -1,0 +1,49 @@
+"""Annealing with terms and constraints of the user's own: chain after chain, the best result wins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.compiler import working_time
+from plb.search.annealed import Annealed
+from plb.search.budget import Budget
+from plb.search.cooling_schedule import Settings, end_reason_of
+from plb.search.extended.chain import OwnChain
+from plb.search.extended.extensions import Additions
+from plb.search.move_generation import Choice
+from plb.settings.config import Checks, PlbConfig
+from plb.state.arrays import MOVEMENT, Problem, Solution
+
+
+def anneal_own_chains(
+    additions: Additions,
+    problem: Problem,
+    start: Solution,
+    choice: Choice,
+    settings: Settings,
+    config: PlbConfig,
+    seed: np.random.SeedSequence,
+    budget: Budget,
+    room: int,
+) -> Annealed:
+    """Anneal from `start`, which is not changed, and return the best result; ties go as in `plb.search.annealing`.
+
+    Parameters
+    ----------
+    settings
+        Rounds and proposals of a chain.
+    room
+        Moves that one proposal may call for; 0 where none calls for others.
+    """
+    begun = working_time()
+    chains, late = [], False
+    for index, stream in enumerate(seed.spawn(config.chains)):
+        chain = OwnChain(additions, problem, start, choice, settings, stream, room)
+        late |= chain.run(config.checks, budget.deadline(begun, (index + 1) / config.chains))
+        if config.checks is not Checks.OFF:
+            chain.check("end of annealing")
+        chains.append(chain)
+    results = [chain.best() for chain in chains]
+    solution, energy = min(results, key=lambda result: (result[1], result[0].counts[MOVEMENT]))
+    tally = np.sum([chain.tally for chain in chains], axis=0)
+    return Annealed(solution, energy, tally, end_reason_of([chain.schedule for chain in chains], late=late))

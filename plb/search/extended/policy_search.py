@@ -1,0 +1,254 @@
+"""Placement and repair as a placement policy decides: one replica at a time, and no annealing after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import Stream
+from plb.evaluation.delta import present_energy
+from plb.evaluation.proposals import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, SCORED
+from plb.extensions.configuration import Proposal
+from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
+from plb.model.rules import JOINING, NO_REFUSAL, RULES
+from plb.search.affinity_moves import children_follow
+from plb.search.annealed import Annealed, new_tally
+from plb.search.breaches import Breaches, find_breaches, overloads
+from plb.search.budget import EndReason
+from plb.search.extended.extensions import Additions
+from plb.search.extended.placement import place_in_turn
+from plb.search.streams import stream_of
+from plb.search.transactions import has_room, new_attempt, try_move, undo_attempt
+from plb.state.arrays import DISPLACED, Problem, Solution
+
+
+class Decisions:
+    """What a policy decides in one search, carried out on a solution.
+
+    Parameters
+    ----------
+    additions
+        With the policy.
+    solution
+        Changed.
+    slots
+        Most replicas that stood and have moved when a policy has made room; 0: it is not asked to.
+
+    Attributes
+    ----------
+    tally
+        One proposal for every replica and node that was looked at.
+    """
+
+    def __init__(
+        self, additions: Additions, problem: Problem, solution: Solution, seed: np.random.SeedSequence, slots: int
+    ) -> None:
+        assert additions.policy is not None
+        self.additions, self.policy = additions, additions.policy
+        self._slots = slots
+        self._repacking = additions.policy if slots and repacks(additions.policy) else None
+        self.problem, self.solution = problem, solution
+        self.configuration = additions.configuration(problem, solution)
+        self.tally = new_tally()
+        self._attempt = new_attempt(8 * len(solution.node) + 8)
+        self._has_children = problem.related and bool((problem.first_child != NOWHERE).any())
+        self._seed = seed
+        if prepares(self.policy):
+            self.policy.begin(self.configuration, Stream(stream_of(seed, 1)))
+
+    @cached_property
+    def _rng(self) -> Stream:
+        """Where children that follow go; it is seldom asked for."""
+        return Stream(stream_of(self._seed, 0))
+
+    def place(self, row: int, enforced: int) -> list[Proposal]:
+        """Bring a row where the policy wants it, with its children; return what undoes that, none if it stays.
+
+        Parameters
+        ----------
+        enforced
+            Bit mask over `Rule`.
+        """
+        self._attempt.length[0] = 0
+        broken = self._broken() if self._has_children else None
+        if not self._make_room(row, enforced):
+            undo_attempt(self.problem, self.solution, self._attempt, 0)
+        nodes = self._nodes(row, enforced)
+        node = choose(self.policy, self.configuration, row, nodes) if len(nodes) else None
+        if node is None and len(nodes):
+            self.additions.declined.add(row)
+        placed = node is not None and self._move(Proposal(row, node), enforced)
+        if not placed or (broken is not None and not self._broken() <= broken):
+            undo_attempt(self.problem, self.solution, self._attempt, 0)
+            return []
+        self.tally[ACCEPTED] += 1
+        return self._backs()
+
+    def mend(self, mended: int, enforced: int) -> None:
+        """Move what stands where a rule or constraint forbids it, then relieve nodes that are too full.
+
+        In this order, as what has to move in any case may make room.
+
+        Parameters
+        ----------
+        mended, enforced
+            Bit masks over `Rule`: what is mended, and what binds the moves.
+        """
+        broken = self._breaches(mended)
+        for row in self._movable(np.asarray(broken.misplaced.any(axis=0))):
+            if self._breaches(mended).misplaced[:, row].any():
+                self.place(row, enforced)
+        if self.tally[ACCEPTED]:
+            broken = self._breaches(mended)
+        for row in self._movable(broken.astray):
+            if self._breaches(mended).astray[row]:
+                self.place(row, enforced | JOINING)
+        for row in sorted(self.additions.broken(self.configuration)):
+            if self.problem.movable[row] and row in self.additions.broken(self.configuration):
+                self.place(row, enforced)
+        before = -1
+        while self.tally[ACCEPTED] > before:  # a node that is relieved may have room for what could not leave another
+            before = int(self.tally[ACCEPTED])
+            overloaded = overloads(self.problem, self.solution, mended)
+            for node in np.flatnonzero(overloaded.any(axis=1)).tolist():
+                self._relieve(node, enforced)
+
+    def _relieve(self, node: int, enforced: int) -> None:
+        """Let replicas leave a node, in the policy's order, until it is within its limits or none is left."""
+        problem, solution = self.problem, self.solution
+        movable = np.flatnonzero(problem.movable & (solution.node == node))
+        rows = movable[(problem.load[movable][:, self._short(node)] > 0).any(axis=1)]
+        for row in leaving_order(self.policy, self.configuration, node, rows) if len(rows) else ():
+            short = self._short(node)
+            if not short.any():
+                return
+            if solution.node[row] == node and (problem.load[row, short] > 0).any():
+                self.place(row, enforced)
+
+    def _short(self, node: int) -> Bool:
+        """Return of which metrics a node carries more than its limit, (R,)."""
+        short: Bool = self.solution.node_load[node] > self.problem.limit[node]
+        return short
+
+    def _breaches(self, mended: int) -> Breaches:
+        return find_breaches(self.problem, self.solution, mended)
+
+    def _movable(self, rows: Bool) -> list[int]:
+        """Return those of the rows that are marked, (M,), that may move."""
+        return [int(row) for row in np.flatnonzero(rows & self.problem.movable)]
+
+    def _broken(self) -> set[tuple[str, int]]:
+        """Return which constraints of the user's own are broken, each with every row that breaks it."""
+        return set(self.additions.broken_by_name(self.configuration))
+
+    def _nodes(self, row: int, enforced: int) -> Int:
+        """Return the nodes that no rule and no constraint refuses, and count what does."""
+        here, nodes = self.configuration.node_of(row), self.configuration.nodes
+        refused = self.configuration.refusals(row, enforced)
+        others = np.arange(nodes) != here
+        allowed = np.flatnonzero(others & (refused == NO_REFUSAL))
+        self.tally[DRAWN] += int(others.sum())
+        self.tally[FIRST_RULE:FIRST_TERM] += np.bincount(refused[others & (refused >= 0)], minlength=RULES)
+        if self.additions.constraints:
+            names = [self.additions.refusal(self.configuration, Proposal(row, node)) for node in allowed.tolist()]
+            self.additions.refused.update(name for name in names if name is not None)
+            allowed = allowed[[name is None for name in names]]
+        self.tally[SCORED] += len(allowed)
+        return allowed
+
+    def _make_room(self, row: int, enforced: int) -> bool:
+        """Make the moves that the policy wants before `row` is placed; tell whether all could be made."""
+        if self._repacking is None:
+            return True
+        wanted = moves_for(self._repacking, self.configuration, row)
+        made = all(self._may(one, enforced) and self._move(one, enforced) for one in wanted)
+        return made and (not wanted or bool(self.solution.counts[DISPLACED] <= self._slots))
+
+    def _may(self, proposal: Proposal, enforced: int) -> bool:
+        """Tell whether a move that makes room may be made; count what refuses it."""
+        for one in self.configuration.relocations(proposal):
+            new = self.problem.origin[one.row] == NOWHERE
+            if one.target == one.source or not (new or self.problem.movable[one.row]):
+                return False
+        self.tally[DRAWN] += 1
+        rule = self.configuration.refusal(proposal, enforced)
+        name = None if rule is not None else self.additions.refusal(self.configuration, proposal)
+        if rule is not None:
+            self.tally[FIRST_RULE + rule] += 1
+        elif name is not None:
+            self.additions.refused[name] += 1
+        else:
+            self.tally[SCORED] += 1
+        return rule is None and name is None
+
+    def _move(self, proposal: Proposal, enforced: int) -> bool:
+        """Carry a proposal out and let children follow, as the engine's own search does; tell whether all could."""
+        problem, solution, attempt = self.problem, self.solution, self._attempt
+        for one in self.configuration.relocations(proposal):
+            if not has_room(solution, attempt):
+                return False
+            before = int(attempt.length[0])
+            try_move(problem, solution, attempt, one.row, one.target)
+            follows = problem.first_child[one.row] != NOWHERE
+            if follows and not children_follow(problem, solution, enforced, one.row, before, self._rng, attempt):
+                return False
+        return True
+
+    def _backs(self) -> list[Proposal]:
+        """Return what undoes the moves since the last beginning."""
+        attempt, length = self._attempt, int(self._attempt.length[0])
+        return [Proposal(int(attempt.row[entry]), int(attempt.source[entry])) for entry in range(length)]
+
+
+def place_by_policy(
+    additions: Additions,
+    problem: Problem,
+    start: Solution,
+    rows: Sequence[int],
+    wholly: Int,
+    masks: Iterable[int],
+    seed: np.random.SeedSequence,
+    slots: int,
+) -> Annealed:
+    """Find a place for each of `rows`, one after the other; those that found none stay NOWHERE. `start` is not changed.
+
+    Parameters
+    ----------
+    rows, wholly, masks
+        See `plb.search.placement.place_rows`. A policy that declines is asked again under the next mask.
+    slots
+        See `Decisions`.
+    """
+    solution = start.copy()
+    decisions = Decisions(additions, problem, solution, seed, slots)
+    left = np.array(rows, np.int64)
+    for mask in masks:
+        place_in_turn(decisions.configuration, left, wholly, partial(decisions.place, enforced=mask))
+        waits = solution.node[left] == NOWHERE
+        left, wholly = left[waits], wholly[waits]
+    return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)
+
+
+def repair_by_policy(
+    additions: Additions,
+    problem: Problem,
+    start: Solution,
+    masks: Iterable[int],
+    seed: np.random.SeedSequence,
+    passed_over: int = 0,
+) -> Annealed:
+    """Mend what is broken by moves that break no rule; `start` is not changed.
+
+    Parameters
+    ----------
+    masks, passed_over
+        See `plb.search.repair.repair`.
+    """
+    solution = start.copy()
+    decisions = Decisions(additions, problem, solution, seed, len(solution.node))
+    for mask in masks:
+        decisions.mend(mask & ~passed_over, mask)
+    return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)

@@ -1,0 +1,182 @@
+"""Drawing random proposals, and fetching ahead what the next ones may read."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Coming, Stream, fetch, kernel, uniform
+from plb.evaluation.constraint_chain import are_siblings
+from plb.search.biased_sampling import draw_worth_moving, draw_worth_reaching, is_worth_swapping
+from plb.state.arrays import DISPLACED, Problem, Solution
+
+ROWS_IN_CACHE = 10_000
+"""Up to this many rows, the arrays of a search stay in the cache."""
+_coming_first, _coming_second, _coming_third = Coming(0), Coming(1), Coming(2)
+"""A proposal that a rule refuses draws nothing more; one that is judged draws one number for its threshold."""
+RETARGET_PROBABILITY = 0.4
+"""Share of the proposals on a displaced replica that try another target."""
+SUBSTITUTE_PROBABILITY = 0.3
+"""Share that let another replica leave the origin in its stead; the rest go back there."""
+
+
+class Choice(NamedTuple):
+    """What a search may propose."""
+
+    creation: Int
+    """Rows that are being placed and may be placed elsewhere."""
+    movable: Int
+    """Rows that stand and may move."""
+    migrations: int
+    """Most rows that may be displaced; 0: none may move."""
+    enforced: int
+    """Bit mask over `Rule`."""
+    swap_probability: float
+    exchange_probability: float
+    corrects: bool = False
+    """Whether siblings move on where a proposal breaks the spread over domains."""
+    spare: int = 0
+    """1: a parent may be tried although all `migrations` are used, as its children may come back by that."""
+
+
+def migration_slots(problem: Problem, start: Solution, share: float) -> int:
+    """Return how many replicas that stand a search may displace, if it may displace this share of the movable ones."""
+    return math.ceil(share * int((problem.movable & (start.node != NOWHERE)).sum()))
+
+
+@kernel
+def draw_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
+    """Draw a random proposal: row, target, partner. The row is NOWHERE if the draw came to nothing.
+
+    In a large cluster the rows that the next proposal may be about are fetched meanwhile.
+    """
+    drawn = _draw(problem, solution, choice, rng)
+    if solution.node.shape[0] > ROWS_IN_CACHE:
+        _fetch_for_energy(problem, drawn[0])
+        first, second, third = _coming_first(rng), _coming_second(rng), _coming_third(rng)
+        _fetch_for_rules(problem, solution, _likely_row(solution, choice, first, second))
+        _fetch_for_rules(problem, solution, _likely_row(solution, choice, second, third))
+    return drawn
+
+
+@kernel
+def _draw(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
+    """Draw a random proposal.
+
+    Slots are drawn uniformly, as Service Fabric does (semantics.md section 5): a slot of a new replica redraws its
+    target; a slot of a displaced replica sends it back or elsewhere; an empty slot moves, swaps or exchanges.
+    """
+    slot = int(uniform(rng) * (choice.creation.shape[0] + choice.migrations + choice.spare))
+    if slot < choice.creation.shape[0]:
+        row = choice.creation[slot]
+        target = _random_of(problem.targets, rng)
+        return row, target, _new_sibling_on(problem, solution, row, target)
+    slot -= choice.creation.shape[0]
+    if slot < solution.counts[DISPLACED]:
+        row = solution.displaced[slot]
+        kind = uniform(rng)
+        if kind < RETARGET_PROBABILITY:
+            return row, _random_of(problem.targets, rng), NOWHERE
+        origin = problem.origin[row]
+        if kind < RETARGET_PROBABILITY + SUBSTITUTE_PROBABILITY and choice.movable.shape[0] > 0:
+            partner = _random_of(choice.movable, rng)
+            if solution.node[partner] != origin or are_siblings(problem, row, partner):
+                return NOWHERE, NOWHERE, NOWHERE
+            return row, origin, partner
+        return row, origin, _sibling_on(problem, solution, row, origin)
+    row = _random_of(choice.movable, rng)
+    if slot >= choice.migrations and problem.first_child[row] == NOWHERE:
+        return NOWHERE, NOWHERE, NOWHERE
+    kind = uniform(rng)
+    if kind < choice.swap_probability:
+        partner = _swap_partner(problem, row, rng)
+        if problem.guided and partner != NOWHERE and not is_worth_swapping(problem, solution, row, partner):
+            partner = NOWHERE
+    elif kind < choice.swap_probability + choice.exchange_probability:
+        partner = _random_of(choice.movable, rng)
+        too_many = solution.counts[DISPLACED] + 2 > choice.migrations
+        if too_many or partner == row or are_siblings(problem, row, partner):
+            partner = NOWHERE
+    elif problem.guided:
+        row = draw_worth_moving(problem, solution, choice.movable, row, rng)
+        if row == NOWHERE:
+            return NOWHERE, NOWHERE, NOWHERE
+        return row, draw_worth_reaching(problem, solution, row, rng), NOWHERE
+    else:
+        return row, _random_of(problem.targets, rng), NOWHERE
+    if partner == NOWHERE:
+        return NOWHERE, NOWHERE, NOWHERE
+    return row, solution.node[partner], partner
+
+
+@kernel
+def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_number: float) -> int:
+    """Return the row of the next proposal if it is drawn with these two numbers and moves a replica that stands."""
+    slot = int(slot_number * (choice.creation.shape[0] + choice.migrations + choice.spare)) - choice.creation.shape[0]
+    if 0 <= slot < solution.counts[DISPLACED]:
+        return int(solution.displaced[slot])
+    if choice.movable.shape[0] == 0:
+        return 0
+    return int(choice.movable[int(row_number * choice.movable.shape[0])])
+
+
+@kernel
+def _fetch_for_rules(problem: Problem, solution: Solution, row: int) -> None:
+    """Fetch what the rules read of a row first."""
+    fetch(solution.node, row)
+    fetch(problem.sibling, row)
+    fetch(problem.origin, row)
+    fetch(problem.kind, row)
+    fetch(problem.suit, row)
+    fetch(problem.service, row)
+
+
+@kernel
+def _fetch_for_energy(problem: Problem, row: int) -> None:
+    """Fetch what capacity and energy read of a row."""
+    fetch(problem.load, row)
+    fetch(problem.peak_ceiling, row)
+    fetch(problem.move_cost, row)
+
+
+@kernel
+def _random_of(values: Int, rng: Stream) -> int:
+    return int(values[int(uniform(rng) * values.shape[0])])
+
+
+@kernel
+def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> int:
+    """Return the sibling of `row` that stands on `node`, or NOWHERE."""
+    other = problem.sibling[row]
+    while other != row:
+        if solution.node[other] == node:
+            return int(other)
+        other = problem.sibling[other]
+    return NOWHERE
+
+
+@kernel
+def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
+    """Return the sibling of `row` that is being placed on `target` as well, or NOWHERE."""
+    other = problem.sibling[row]
+    while other != row:
+        if solution.node[other] == target and problem.origin[other] == NOWHERE:
+            return int(other)
+        other = problem.sibling[other]
+    return NOWHERE
+
+
+@kernel
+def _swap_partner(problem: Problem, row: int, rng: Stream) -> int:
+    """Return a random movable sibling of another role, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    other = problem.sibling[row]
+    while other != row:
+        if problem.role[other] != problem.role[row] and problem.movable[other]:
+            seen += 1
+            if uniform(rng) * seen < 1.0:
+                chosen = other
+        other = problem.sibling[other]
+    return int(chosen)

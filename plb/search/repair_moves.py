@@ -1,0 +1,253 @@
+"""Random repairs, as kernels: replicas leave overloaded nodes and crowded domains, children rejoin their parents."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Stream, kernel, uniform
+from plb.constraints.domains import stands_wrongly
+from plb.evaluation.delta import present_energy
+from plb.evaluation.proposals import refusal
+from plb.model.rules import NO_REFUSAL, Rule
+from plb.search.affinity_moves import bring_parent, children_follow, move_with_children, rejoin
+from plb.search.breaches import is_astray, remaining_breaches
+from plb.search.transactions import Attempt, has_room, keep_attempt, redo_attempt, try_move, undo_attempt
+from plb.state.arrays import Problem, Solution
+
+_CAPACITY = int(Rule.CAPACITY)
+
+
+class Repairs(NamedTuple):
+    """What random repairs may do."""
+
+    mended: int
+    """Rules that are mended."""
+    binding: int
+    """Rules that bind the moves."""
+    attempts: int
+    """Repairs that are tried."""
+    swaps: bool
+    """Whether roles may be swapped where no replica can move."""
+    scores: bool
+    """Whether the energy decides between repairs that mend equally much."""
+
+
+@kernel
+def try_repairs(
+    problem: Problem,
+    solution: Solution,
+    repairs: Repairs,
+    load: Int,
+    rng: Stream,
+    attempt: Attempt,
+    best: Attempt,
+) -> None:
+    """Try random repairs and make the best one; none may overfill a node that was not, or fill one more than it was.
+
+    Parameters
+    ----------
+    load
+        (N, R) steps that the nodes carry at first.
+    """
+    mended, binding, swaps = repairs.mended, repairs.binding, repairs.swaps
+    fewest, least = remaining_breaches(problem, solution, mended)
+    lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
+    for index in range(repairs.attempts):
+        parents = index >= repairs.attempts * (1.0 - problem.parents_move)
+        if index % 2 == 1:
+            _mend(problem, solution, mended, binding & ~(1 << _CAPACITY), swaps, parents, rng, attempt)
+        _mend(problem, solution, mended, binding, swaps, parents, rng, attempt)
+        broken, overload = remaining_breaches(problem, solution, mended)
+        energy = present_energy(problem, solution)
+        better = broken < fewest or (broken == fewest and overload < least)
+        better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
+        if better and not (mended >> _CAPACITY & 1 and _fills_further(problem, solution, load)):
+            fewest = broken
+            least = overload
+            lowest = energy
+            keep_attempt(attempt, best)
+        undo_attempt(problem, solution, attempt, 0)
+    redo_attempt(problem, solution, best)
+
+
+@kernel
+def _fills_further(problem: Problem, solution: Solution, load: Int) -> bool:
+    """Tell whether some node is over its limit and carries more than `load`, (N, R), says."""
+    for node in range(load.shape[0]):
+        for metric in range(load.shape[1]):
+            full = solution.node_load[node, metric] + problem.leaving_load[node, metric] > problem.limit[node, metric]
+            if full and solution.node_load[node, metric] > load[node, metric]:
+                return True
+    return False
+
+
+@kernel
+def _mend(
+    problem: Problem,
+    solution: Solution,
+    mended: int,
+    binding: int,
+    swaps: bool,
+    parents: bool,
+    rng: Stream,
+    attempt: Attempt,
+) -> None:
+    """Mend one rule after the other.
+
+    Parameters
+    ----------
+    mended, binding
+        See `Repairs`; without capacity, nodes may be overfilled, to be unloaded by a second call.
+    swaps
+        Whether roles may be swapped where no replica can move.
+    parents
+        Whether parents may move to their children.
+    """
+    if mended >> _CAPACITY & 1:
+        _unload(problem, solution, binding, swaps, rng, attempt)
+    _spread(problem, solution, mended, binding, rng, attempt)
+    _gather(problem, solution, binding, parents, rng, attempt)
+
+
+@kernel
+def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, attempt: Attempt) -> None:
+    """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
+    for node in range(problem.limit.shape[0]):
+        if not problem.watched[node]:
+            continue
+        for metric in range(problem.limit.shape[1]):
+            while solution.node_load[node, metric] > problem.limit[node, metric]:
+                row = _random_leaver(problem, solution, enforced, node, metric, rng)
+                if row == NOWHERE or not has_room(solution, attempt):
+                    break
+                if move_with_children(problem, solution, enforced, row, rng, attempt):
+                    continue
+                if _relieve(problem, solution, enforced, node, metric, False, rng, attempt):
+                    continue
+                if not swaps or not _relieve(problem, solution, enforced, node, metric, True, rng, attempt):
+                    break
+
+
+@kernel
+def _random_leaver(problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: Stream) -> int:
+    """Return a random replica that may leave `node` for the sake of `metric`, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    for row in range(solution.node.shape[0]):
+        if solution.node[row] == node and _may_leave(problem, solution, enforced, row, metric):
+            seen += 1
+            if uniform(rng) * seen < 1.0:
+                chosen = row
+    return int(chosen)
+
+
+@kernel
+def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, metric: int) -> bool:
+    """Tell whether `row` is movable and carries load of `metric`.
+
+    Where capacity does not bind, a replica that has moved stays: it would only be sent to and fro.
+    """
+    settled = not enforced >> _CAPACITY & 1 and solution.node[row] != problem.origin[row]
+    return bool(problem.movable[row] and problem.load[row, metric] > 0 and not settled)
+
+
+@kernel
+def _relieve(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    node: int,
+    metric: int,
+    swaps: bool,
+    rng: Stream,
+    attempt: Attempt,
+) -> bool:
+    """Relieve `node` of some load, where a random replica fitted nowhere, by any that can; tell whether one could.
+
+    Parameters
+    ----------
+    swaps
+        Whether a replica swaps its role with a lighter one; else it moves away.
+    """
+    rows = solution.node.shape[0]
+    first = int(uniform(rng) * rows)
+    for index in range(rows):
+        row = (first + index) % rows
+        if solution.node[row] != node:
+            continue
+        if swaps:
+            relieved = _swap_with_lighter(problem, solution, enforced, row, metric, rng, attempt)
+        else:
+            relieved = _may_leave(problem, solution, enforced, row, metric) and move_with_children(
+                problem, solution, enforced, row, rng, attempt
+            )
+        if relieved:
+            return True
+    return False
+
+
+@kernel
+def _swap_with_lighter(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    row: int,
+    metric: int,
+    rng: Stream,
+    attempt: Attempt,
+) -> bool:
+    """Swap `row` with a sibling of another role that carries less of `metric`; tell whether that was possible."""
+    if not problem.movable[row]:
+        return False
+    node = solution.node[row]
+    other = problem.sibling[row]
+    while other != row:
+        place = solution.node[other]
+        lighter = problem.load[other, metric] < problem.load[row, metric]
+        swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
+        if lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL:
+            before = attempt.length[0]
+            try_move(problem, solution, attempt, row, place)
+            try_move(problem, solution, attempt, other, node)
+            if children_follow(problem, solution, enforced, row, before, rng, attempt):
+                return True
+            undo_attempt(problem, solution, attempt, before)
+        other = problem.sibling[other]
+    return False
+
+
+@kernel
+def _gather(problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, attempt: Attempt) -> None:
+    """Move replicas that are astray to where they may stand, and their children after them.
+
+    Parameters
+    ----------
+    parents
+        Whether a parent may move where its child cannot.
+    """
+    for row in range(solution.node.shape[0]):
+        if is_astray(problem, solution, enforced, row) and has_room(solution, attempt):
+            before = attempt.length[0]
+            head = row
+            moved = rejoin(problem, solution, enforced, row, rng, attempt)
+            if not moved and parents and problem.parent_row[row] != NOWHERE:
+                head = problem.parent_row[row]
+                moved = bring_parent(problem, solution, enforced, row, rng, attempt)
+            if moved and not children_follow(problem, solution, enforced, head, before, rng, attempt):
+                undo_attempt(problem, solution, attempt, before)
+
+
+@kernel
+def _spread(problem: Problem, solution: Solution, mended: int, binding: int, rng: Stream, attempt: Attempt) -> None:
+    """Move replicas out of domains that hold too many of their partition."""
+    for level in range(problem.domain.shape[1]):
+        if not mended >> problem.domain_rule[level] & 1:
+            continue
+        for row in range(solution.node.shape[0]):
+            if not problem.movable[row]:
+                continue
+            if stands_wrongly(problem, solution, level, row) and has_room(solution, attempt):
+                move_with_children(problem, solution, binding, row, rng, attempt)

@@ -1,0 +1,82 @@
+"""Corrections: after a replica has moved, siblings move on until the spread over domains holds again.
+
+Semantics.md section 5, random step: the rules are looked at in their order, and each replica that breaks one is sent to
+a random node that the rules so far allow. If there is none, the step fails.
+"""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.compiler import Stream, kernel
+from plb.constraints.domains import excess_in_domain, stands_wrongly
+from plb.model.rules import Rule
+from plb.search.transactions import Attempt, random_target, try_move
+from plb.state.arrays import Problem, Solution
+
+_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
+_UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
+SPREADING = 1 << _FAULT_DOMAIN | 1 << _UPGRADE_DOMAIN
+"""Bits of the rules that corrections restore."""
+_WITHOUT_SPREADING = ~SPREADING
+
+
+@kernel
+def siblings_correct(
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt
+) -> bool:
+    """Move siblings of `row`, which has moved, out of domains that hold too many; tell whether the spread holds then.
+
+    Parameters
+    ----------
+    enforced
+        Bit mask over `Rule`.
+    """
+    so_far = enforced & _WITHOUT_SPREADING
+    for rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
+        so_far |= enforced & (1 << rule)
+        for level in range(problem.domain.shape[1]):
+            binds = problem.domain_rule[level] == rule and enforced >> rule & 1
+            if binds and not _spread_siblings(problem, solution, so_far, level, row, rng, attempt):
+                return False
+    for level in range(problem.domain.shape[1]):
+        if enforced >> problem.domain_rule[level] & 1 and _is_uneven(problem, solution, level, row):
+            return False
+    return True
+
+
+@kernel
+def _spread_siblings(
+    problem: Problem, solution: Solution, so_far: int, level: int, row: int, rng: Stream, attempt: Attempt
+) -> bool:
+    """Send siblings of `row` in crowded domains of one level elsewhere; tell whether each found a node."""
+    other = problem.sibling[row]
+    while other != row:
+        stays = not problem.movable[other] or _has_moved(attempt, other)
+        if not stays and excess_in_domain(problem, solution, level, other) > 0:
+            target = random_target(problem, solution, so_far, other, solution.node[other], rng)
+            if target == NOWHERE:
+                return False
+            try_move(problem, solution, attempt, other, target)
+        other = problem.sibling[other]
+    return True
+
+
+@kernel
+def _has_moved(attempt: Attempt, row: int) -> bool:
+    """Tell whether the attempt has a move of `row`."""
+    found = False
+    for entry in range(attempt.length[0]):
+        found = found or attempt.row[entry] == row
+    return bool(found)
+
+
+@kernel
+def _is_uneven(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Tell whether some domain of the partition of `row` holds too many of it, or too few."""
+    this = row
+    while True:
+        if stands_wrongly(problem, solution, level, this):
+            return True
+        this = problem.sibling[this]
+        if this == row:
+            return False

@@ -1,0 +1,75 @@
+"""Settings that choose extensions: energy terms and constraints of users, and placement policies.
+
+Names are looked up where an engine is made (`plb.registry.check_extensions`); only the shapes are checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from plb.errors import ConflictError, InvalidValueError
+from plb.model.setting_fields import SETTING, Checked, Setting
+from plb.read_only import ReadOnlyMapping
+from plb.validation import check_mapping, check_number
+
+ANNEALING = "annealing"
+"""Name under which settings choose the engine's own search instead of a policy."""
+
+
+def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
+    given = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
+    return ReadOnlyMapping({name: check_number(item, f"{field}[{name}]", weight) for name, weight in given.items()})
+
+
+def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise InvalidValueError(item, field, value, "a list of names of constraints")
+    if len(set(value)) < len(value):
+        raise ConflictError(f"{item}: {field} has a name twice: {list(value)}")
+    return tuple(value)
+
+
+def _policy(item: str, field: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidValueError(item, field, value, "the name of a placement policy")
+    return value
+
+
+def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise InvalidValueError(item, field, value, "a mapping of names of options to values")
+    return ReadOnlyMapping(value)
+
+
+def _setting(default: Any, unit: str, check: Any) -> Any:
+    setting = Setting("", None, unit, check)
+    if isinstance(default, dict):
+        return attrs.field(factory=dict, hash=False, metadata={SETTING: setting})
+    return attrs.field(default=default, metadata={SETTING: setting})
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class AdditionSettings(Checked):
+    """Which of the terms, constraints and policies that are registered (`plb.registry`) an engine uses.
+
+    Parameters
+    ----------
+    own_terms : weight by name, default {}
+        Energy terms of the user's own and their weights: each adds weight·term to the energy of either form.
+    own_constraints : names, default ()
+        Constraints of the user's own; they are hard.
+    policy : name, default annealing
+        Placement policy that places and repairs one replica at a time, without balancing; annealing: the engine's own
+        search.
+    policy_options : value by name, default {}
+        Options of the policy in which it differs from the one that is registered; those that it has, and their ranges,
+        are the parameters of its class.
+    """
+
+    own_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)
+    own_constraints: tuple[str, ...] = _setting((), "names", _names)
+    policy: str = _setting(ANNEALING, "name", _policy)
+    policy_options: Mapping[str, Any] = _setting({}, "value by name", _options)

@@ -1,0 +1,114 @@
+"""Plans that the host carries out: their moves, one after the other, and the departing ends they leave behind."""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.errors import ConflictError
+from plb.model import Role
+from plb.model.move import Move, MoveKind
+from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.move_checks import answers_return, preferred
+from plb.state.role_slots import (
+    default_loads,
+    fill_up,
+    link,
+    load_of_next_primary,
+    new_slot,
+    note_promotion,
+    remove_slot,
+    slots_of,
+    trim_waiting,
+)
+
+
+def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
+    """Let the replica of a move stand on its target; with `leaving`, keep a departing end on the source."""
+    record = state.partition(move.partition)
+    source = NOWHERE if move.source is None else state.node(move.source)
+    target = NOWHERE if move.target is None else state.node(move.target)
+    table = state.rows
+    state.service_version[record.service] += 1
+    record.version += not leaving
+    if move.kind is MoveKind.DROP:
+        _drop(state, record, source, move)
+        return
+    if move.kind is MoveKind.VOID:
+        (table.regains if answers_return(move) else table.swaps_out)[record.rows] = False
+        return
+    if move.kind is MoveKind.PROMOTE:
+        _promote(state, record, target)
+        return
+    row = _slot_on(state, record, move.role, source, move.index)
+    if move.kind is MoveKind.SWAP:
+        partner = _slot_on(state, record, Role.SECONDARY, target)
+        table.node[partner] = source
+        table.swaps_out[row] = False
+        if table.regains[partner]:
+            table.regains[record.rows] = False
+    else:
+        _replace_standby(state, record, target)
+        if move.kind is MoveKind.ADD and record.missing is not None and record.missing > 0:
+            record.missing -= 1
+    table.node[row] = target
+    if leaving and move.kind is MoveKind.MOVE:
+        end = new_slot(state, record, move.role, table.load[row].copy())
+        table.node[end], table.leaving[end] = source, True
+        table.arriving[row] = end
+        link(state, record)
+
+
+def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:
+    """Let the secondary on `node` become the primary: the primary's slot takes its node, and its own is empty."""
+    table = state.rows
+    secondary = _slot_on(state, record, Role.SECONDARY, node)
+    primary = _slot_on(state, record, Role.PRIMARY, NOWHERE)
+    if primary == NOWHERE:
+        primary = new_slot(state, record, Role.PRIMARY, load_of_next_primary(state, record))
+    table.node[primary], table.node[secondary] = node, NOWHERE
+    for flags in (table.still, table.pinned, table.building):
+        flags[primary], flags[secondary] = flags[secondary], False
+    table.still[secondary] = record.still
+    table.regains[record.rows] = False
+    note_promotion(state, record, primary)
+    if state.services[record.service].on_every_node:
+        link(state, record)
+    else:
+        trim_waiting(state, record)
+
+
+def _replace_standby(state: ClusterState, record: PartitionRecord, node: int) -> None:
+    """Forget the standby on `node`, if there is one: a replica takes its place."""
+    for row in [row for row in record.rows if state.rows.standby[row] and state.rows.node[row] == node]:
+        remove_slot(state, record, row)
+        link(state, record)
+
+
+def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move) -> None:
+    rows = [row for row in record.rows if state.rows.node[row] == source and state.rows.role[row] == move.role]
+    row = preferred(rows, move.index)
+    remove_slot(state, record, row)
+    if record.missing is not None and record.missing < 0:
+        record.missing += 1
+    # a plan may be older than the number that the service asks for
+    fill_up(state, record, default_loads(state.steps, state.services[record.service]))
+    link(state, record)
+
+
+def _slot_on(state: ClusterState, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
+    table = state.rows
+    fitting = [row for row in slots_of(state, record) if table.node[row] == node and table.role[row] == role]
+    return preferred(fitting, index)
+
+
+def vacate(state: ClusterState, partition: str, node: str) -> None:
+    """Forget the departing end of a move on `node`."""
+    record = state.partition(partition)
+    index = state.node(node, f"partition {partition}")
+    for row in record.rows:
+        if state.rows.leaving[row] and state.rows.node[row] == index:
+            remove_slot(state, record, row)
+            link(state, record)
+            state.service_version[record.service] += 1
+            record.version += 1
+            return
+    raise ConflictError(f"partition {partition}: no replica is leaving node {node}")

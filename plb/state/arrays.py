@@ -1,0 +1,286 @@
+"""The arrays that kernels see: what a search may read, and what it may change.
+
+Shapes: N nodes, M replica rows, R metrics, K repetitions, D levels of domains (the fault-domain tree from the top down,
+then the upgrade domains), X suits (what a service asks of nodes), S services, L local load-balancing domains.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from plb.array_types import Bool, Float, Float32, Int, Int8, Int32, UInt8
+from plb.compiler import by_pointer
+
+TENTHS = 10
+"""Movements are counted in tenths, so that a swap at cost 0.1 stays a whole number."""
+
+# Positions in Solution.counts
+VIOLATIONS, MOVEMENT, MOVES, DISPLACED, LOCAL_SCORES, OVERLOAD = range(6)
+# Positions in Solution.terms
+IMBALANCE, FRAGMENTATION = range(2)
+
+
+@by_pointer
+class Problem(NamedTuple):
+    """What a search only reads."""
+
+    # nodes
+    limit: Int
+    """(N, R) steps; the engine fills a node up to this, inclusive."""
+    move_limit: Int
+    """(N, R) steps; the same for replicas that move: `limit` less the buffer of the metric, or the load before."""
+    threshold: Int32
+    """(N, R) steps; an aggregate of this or more is a violation."""
+    inverse_capacity: Float
+    """(N, R) 1/steps; 0 where the capacity is unlimited or 0."""
+    leaving_load: Int
+    """(N, R) steps of replicas that are on their way out."""
+    tight: bool
+    """Whether capacity is checked more tightly than by `limit`: with a buffer, or with loads that have departed."""
+    keeps_departed: bool
+    """Whether `Solution.departed` is kept."""
+    counts_departed: bool
+    """Whether loads that leave a node in this plan still count when its capacity is checked."""
+    throttles: bool
+    """Whether replicas in build are limited, and `Solution.arrivals` kept."""
+    in_build: Int
+    """(N,) replicas in build before the search."""
+    most_in_build: Int
+    """(N,) most replicas in build, those that arrive by the plan included."""
+    counted: Bool
+    """(N,) whether the node is up and not being deactivated, and so part of the statistics."""
+    watched: Bool
+    """(N,) whether it matters that the node is overloaded: counted nodes, and those from which repairs may move."""
+    counted_for: Bool
+    """(N, R) whether the node is counted and not blocked for every service that has the metric."""
+    nodes_of_metric: Int
+    """(R,) number of nodes that are counted for each metric."""
+    receives: Bool
+    """(3, N) whether the node may receive an existing replica, a new one, a new one of a service on every node."""
+    targets: Int
+    """Nodes that may receive replicas of some kind."""
+    held_out: Int
+    """Nodes whose load the fragmentation term penalises."""
+    domain: Int32
+    """(N, D) domain of each node at each level; unique over the level."""
+    parent: Int32
+    """(N, D) domain one level up; 0 at a top level."""
+    siblings: Int32
+    """(X, N, D) for each suit, usable domains under the same parent; 0 in a domain without a usable node."""
+    most_in_domain: Int
+    """(S, D) most replicas of a partition in one domain of each level; 0: as even as possible, -1: any number."""
+    domain_rule: Int
+    """(D,) constraint that each level belongs to."""
+    upgraded: Bool
+    """(N,) whether the node's upgrade domain is done in an upgrade that goes on: a preferred location."""
+    suits: Bool
+    """(X, N) whether the node is not blocked and its properties satisfy the expression."""
+    chains: bool
+    """Whether a replica may take the node that a sibling leaves in the same plan."""
+    # replicas
+    load: Int
+    """(M+1, R) steps; the last row, which NOWHERE selects, is zero."""
+    sibling: Int
+    """(M,) next row of the same partition; a ring."""
+    role: Int
+    """(M,) value of `Role`."""
+    leaving: Bool
+    """(M,) whether the row is only the departing end of a move."""
+    service: Int32
+    """(M,)"""
+    suit: Int32
+    """(M,) what the row asks of nodes."""
+    kind: Int8
+    """(M,) first index of `receives`."""
+    prefers_siblings: Bool
+    """(M,) whether the row prefers nodes where its partition has a replica or a standby, and upgraded ones."""
+    preferring: bool
+    """Whether any row prefers such nodes; with `unspread_rows` and `related` it spares steps a look at each row."""
+    unspread: Bool
+    """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
+    unspread_rows: int
+    """Number of rows that do not."""
+    standbys: int
+    """Number of rows that are a standby."""
+    standby: Bool
+    """(M,) whether a new replica of the partition may take the row's place."""
+    related: bool
+    """Whether any row has a parent."""
+    affinity: Int
+    """(M,) whether the row has no parent, follows one, or has one that cannot be followed."""
+    parent_row: Int
+    """(M,) a row of the parent's partition, or NOWHERE."""
+    first_child: Int
+    """(M,) a row of the first child of the row's partition, or NOWHERE."""
+    next_child: Int
+    """(M,) for a child, a row of the parent's next child, or NOWHERE."""
+    aligned: Bool
+    """(M,) whether primaries of child and parent stand together."""
+    loose: Bool
+    """(M,) whether the child has more replicas than its parent."""
+    parents_move: float
+    """Share of the repairs, the last ones, in which a parent may move to mend what parts it from its children."""
+    movable: Bool
+    """(M,) whether a plan may move the row."""
+    mendable: Bool
+    """(M,) whether a repair may move the row."""
+    move_cost: Int
+    """(M,) tenths that a move of the row costs."""
+    unit_cost: Int
+    """(M,) TENTHS everywhere: what a move counts in the budgets."""
+    origin: Int
+    """(M,) node before the search, or NOWHERE."""
+    peak: Int32
+    """(M+1, R, K) steps: the largest demand of each sampled trace; the last row is zero. With judges, their columns."""
+    peak_ceiling: Int
+    """(M+1, R) steps: the largest peak over the repetitions; the last row is zero."""
+    judges: Float
+    """(J, 5) how violations follow from sums of columns (`plb.risk.estimates`); J = 0: as a share of repetitions."""
+    variance_unit: Float
+    """(R,) squared steps that a variance of 1 in a column stands for."""
+    # exact test of the repetitions; without room where `timeline` is off
+    timeline: bool
+    """Whether a repetition is in violation only if a threshold is reached at some departure (`plb.energy.timeline`)."""
+    trace: Int32
+    """(M, K) the trace of each repetition."""
+    age: Float
+    """(M,) seconds; 0 for a new replica."""
+    anchored: Bool
+    """(M,) whether the row grows from the largest demand seen, and not as its traces were recorded."""
+    largest_demand: Float
+    """(M, R) user units."""
+    lifetime: Float32
+    """(T,) seconds that each past tenant lived."""
+    curves: Float32
+    """(T, R, 4) level, initial, growth and maximum of the past tenants, user units and seconds."""
+    grows: Bool
+    """(R,) whether the metric has a trend."""
+    unit: Float
+    """(R,) user units a step."""
+    # balancing
+    guided: bool
+    """Whether random steps only propose what may even out one of the metrics below."""
+    uneven: Bool
+    """(1 + L, R) metrics that call for balancing: over all services, then in each local domain."""
+    # energy
+    metric_weight: Float
+    """(R,)"""
+    by_percentage: Bool
+    """(R,) whether load/capacity is balanced, not load."""
+    capacity: Int
+    """(N, R) steps; above 0 where a metric is balanced by percentage."""
+    coarseness: Int
+    """(R,) binary digits by which loads are cut in Σx and Σx², so that these stay in 64 bits."""
+    defragmented: Bool
+    """(R,) whether the metric is to be uneven over nodes."""
+    reserving: Bool
+    """(R,) whether nodes are to be kept empty; see `plb.energy.emptiness`."""
+    empty_weight: Float
+    """(R,) weight of the empty nodes in the score of such a metric."""
+    other_weight: Float
+    """(R,) weight of the deviation over the other nodes."""
+    empty_wanted: Int
+    """(R,) nodes to be empty."""
+    empty_limit: Int
+    """(N, R) steps up to which a node counts as empty; below 0: never."""
+    empty_across_domains: Bool
+    """(R,) whether the empty nodes are to be spread over fault and upgrade domains."""
+    empty_overlap: bool
+    """Whether the empty nodes are to be the same for all metrics."""
+    spread_factor: Float
+    """(3,) Fn, Ff and Fu of defragmented metrics: weights of nodes, fault domains and upgrade domains."""
+    group: Int
+    """(2, N) leaf fault domain and upgrade domain of each node, among those with a counted node."""
+    groups: Int
+    """(2,) number of these."""
+    local_of: Int
+    """(S,) local load-balancing domain of each service, or NOWHERE."""
+    local_weight: Float
+    """(L, R)"""
+    local_counted: Bool
+    """(L, N) whether the node counts in the domain."""
+    local_nodes: Int
+    """(L,) number of these."""
+    weights: Float
+    """See `plb.energy.score`."""
+    # budgets
+    bounded: bool
+    """Whether any of the budgets below says anything."""
+    swap_cost: int
+    """Tenths that a swap of roles costs."""
+    add_cost: int
+    """Tenths that placing a new replica costs."""
+    max_moves: int
+    """Most moves of a plan, not counting new replicas; a swap of roles is one."""
+    max_node_moves: Int
+    """(N,) most replicas that leave or reach the node by a move."""
+    max_service_moves: Int
+    """(S,) most replicas of one service that move."""
+
+
+@by_pointer
+class Solution(NamedTuple):
+    """What a search changes: where each replica stands, and every sum that follows from it."""
+
+    node: Int
+    """(M,)"""
+    node_load: Int
+    """(N, R) steps of the standing replicas."""
+    total: Int
+    """(R,) Σx over counted nodes, x as `plb.energy.spread.counted_as` says: load in steps, by default."""
+    squares: Int
+    """(R,) Σx² over counted nodes."""
+    aggregate: Int32
+    """(N, R, K) steps: node load in each repetition, every replica at its peak."""
+    ceiling: Int
+    """(N, R) steps: Σ of peak_ceiling, a bound on every repetition."""
+    violating: Int
+    """(N,) repetitions in which the node is in violation; with judges, units of `Problem.weights`."""
+    overload: Int
+    """(N,) overload of the node (`plb.energy.overload`), in units over all repetitions; 0 where it weighs nothing."""
+    terms: Float
+    """(2,) the present imbalance and fragmentation, formed from the sums above."""
+    counts: Int
+    """(6,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows; local scores;
+    overload over all counted nodes."""
+    displaced: Int
+    """(M,) rows that have left their origin; the first `counts[DISPLACED]` are valid."""
+    displaced_at: Int
+    """(M,) position in `displaced`, or -1."""
+    node_moves: Int
+    """(N,) displaced rows that left or reached each node."""
+    service_moves: Int
+    """(S,) displaced rows of each service."""
+    departed: Int
+    """(N, R) steps that leave each node in this plan; without room where `Problem.keeps_departed` is off."""
+    arrivals: Int
+    """(N,) replicas that are built on each node by this plan; without room where `Problem.throttles` is off."""
+    local_load: Int
+    """(L, N, R) steps of each local domain's service on its counted nodes."""
+    local_total: Int
+    """(L, R) Σx of these."""
+    local_squares: Int
+    """(L, R) Σx² of these."""
+    local_score: Int
+    """(L,) score of each local domain in units of 2^-40."""
+    group_load: Int
+    """(2, G, R) steps on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
+    first_on: Int
+    """(N,) the first row that stands on each node, or NOWHERE; without room where `Problem.timeline` is off."""
+    next_on: Int
+    """(M,) the next higher row on the same node, or NOWHERE; without room there."""
+    hit: UInt8
+    """(K,) scratch: the repetitions that the last count held to be in violation."""
+    picked: Int
+    """(N,) scratch: whether a node was picked to be empty; without room where no metric reserves nodes."""
+    uses: Int
+    """(2, G) scratch: picks from each fault and upgrade domain."""
+
+    def copy(self) -> Solution:
+        """Return a copy that shares nothing with this one."""
+        copies: list[Any] = [array.copy() for array in self]
+        return type(self)(*copies)
+
+
+SCRATCH = ("hit", "picked", "uses")
+"""Fields of `Solution` that mean nothing between two calls of a kernel."""

@@ -1,0 +1,152 @@
+"""The cluster as arrays: one row a node, one row a replica, whole-number loads, and the maps from names to rows.
+
+A replica row is a *role slot* of a partition: age, largest demand and sampled traces belong to it and survive moves. A
+row without a node is a replica that is still to be placed. Three modules change the state: `plb.state.updates` (what
+the host says of nodes, services and partitions), `plb.state.load_reports` and `plb.state.applied_moves`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+import numpy as np
+
+from plb.array_types import Bool, Int
+from plb.errors import UnknownNameError
+from plb.model import MoveCost, Node, Role, Service
+from plb.model.expressions import Expression, parse_expression
+from plb.model.resolution import MetricSteps
+from plb.risk.estimators import estimator_of, samples_kept
+from plb.settings.config import PlbConfig
+from plb.state.replica_table import RowTable
+
+
+@attrs.define(eq=False)
+class PartitionRecord:
+    """What the state knows of a partition: its rows by role slot."""
+
+    name: str
+    service: int
+    created: float
+    rows: list[int]
+    number: int
+    """Rises from partition to partition, in the order in which they were made."""
+    promotions: int = 0
+    version: int = 0
+    """Rises with every update."""
+    described: tuple[int | None, int | None] | None = None
+    """Number of the description that it has come from."""
+    missing: int | None = None
+    """Replicas that it misses, or below 0 has too many; None: what the target of its service says."""
+    misplaced: int = 0
+    """Of a service on every node: replicas on nodes that do not suit it, where no node misses one."""
+    still: bool = False
+    """True while it is in transition or in quorum loss: nothing of it moves."""
+    upgrading: bool = False
+    """True while its last description has a replica that an upgrade marks, also when what was asked for is done."""
+    role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
+    """Reported loads by role, for replicas that have no report of their own."""
+    secondary_load: dict[str, dict[str, float]] = attrs.field(factory=dict)
+    """Loads of secondaries reported node by node: by metric and name of the node."""
+    move_cost: dict[Role, MoveCost] = attrs.field(factory=dict)
+    """Reported move costs by role."""
+
+
+@attrs.frozen
+class Suit:
+    """What a service asks of nodes.
+
+    Parameters
+    ----------
+    expression
+        Its placement constraint.
+    blocked
+        Names of the nodes it may not stand on.
+    """
+
+    expression: Expression
+    blocked: frozenset[str]
+
+
+class ClusterState:
+    """Nodes, services, partitions and replicas, and nothing that follows from them."""
+
+    def __init__(self, config: PlbConfig) -> None:
+        self.config = config
+        self.steps = MetricSteps(config.metrics)
+        metrics = len(config.metrics)
+        self.nodes: list[Node] = []
+        self.node_index: dict[str, int] = {}
+        self.upgraded_domains: frozenset[str] = frozenset()
+        """Upgrade domains that are done in the upgrade that goes on."""
+        self.capacity: Int = np.zeros((0, metrics), np.int64)
+        self.services: list[Service] = []
+        self.service_index: dict[str, int] = {}
+        self.partitions: dict[str, PartitionRecord] = {}
+        self.partitions_made = 0
+        """How many there have been so far."""
+        self.told_of_surplus: set[str] = set()
+        """Names of the partitions whose last description said that they have replicas too many."""
+        self.rows = RowTable(metrics)
+        self.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
+        self.row_partition: dict[int, str] = {}
+        self.suits: list[Suit] = [Suit(parse_expression(""), frozenset())]
+        self.suit_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
+        self.service_suit: list[int] = []
+        self.node_version = 0
+        """Rises with every change to a node."""
+        self.services_version = 0
+        """Rises with every service that is made, changed or removed."""
+        self.service_version: list[int] = []
+        """For each service, rises with every change to it or to one of its partitions."""
+        self._carried: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
+        self.load_version: list[int] = []
+        """For each service, rises with every report of a load or a move cost."""
+
+    def carries(self) -> Bool:
+        """Return which metrics the replicas of each service carry, (S, R); what they report of others is ignored."""
+        if self._carried[0] != self.services_version:
+            names = self.config.metric_names
+            carried = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
+            self._carried = self.services_version, np.array(carried, np.bool_).reshape(len(carried), len(names))
+        return self._carried[1]
+
+    def living_services(self) -> list[Service | None]:
+        """Return the services by index; None where one was removed."""
+        return [s if self.service_index.get(s.name) == index else None for index, s in enumerate(self.services)]
+
+    def living_indices(self) -> Sequence[int]:
+        """Return the indices of the services that were not removed."""
+        if len(self.service_index) == len(self.services):
+            return range(len(self.services))
+        return sorted(self.service_index.values())
+
+    def service(self, name: str, context: str = "") -> int:
+        """Return the index of a service."""
+        if not isinstance(name, str) or name not in self.service_index:
+            raise UnknownNameError("service", name, self.service_index, context)
+        return self.service_index[name]
+
+    def node(self, name: str, context: str = "") -> int:
+        """Return the index of a node."""
+        if not isinstance(name, str) or name not in self.node_index:
+            raise UnknownNameError("node", name, self.node_index, context)
+        return self.node_index[name]
+
+    def partition(self, name: str, context: str = "") -> PartitionRecord:
+        """Return the record of a partition."""
+        if not isinstance(name, str) or name not in self.partitions:
+            raise UnknownNameError("partition", name, self.partitions, context)
+        return self.partitions[name]
+
+    def partition_version(self, name: str) -> int | None:
+        """Return a number that rises with every update of a partition; None where there is none of that name."""
+        record = self.partitions.get(name)
+        return None if record is None else record.version
+
+    def versions_of(self, services: Iterable[int]) -> tuple[object, object]:
+        """Return versions of the nodes and of what was said of `services`, and of their loads."""
+        chosen = list(services)
+        state = (self.node_version, *(self.service_version[index] for index in chosen))
+        return state, tuple(self.load_version[index] for index in chosen)

@@ -1,0 +1,222 @@
+"""What the engine expects each replica to demand: K sampled traces a row, redrawn only where they lost eligibility."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from plb.array_types import Bool, Float, Float32, Int, Int32
+from plb.errors import UnknownNameError
+from plb.model import Role
+from plb.risk.anchoring import anchor_peaks, recorded_peaks
+from plb.risk.demand import DemandHistory
+from plb.risk.expiry import Draws, Rows, find_expired
+from plb.risk.monte_carlo import Evaluation
+from plb.risk.sampling import NONE, TraceSampler
+from plb.settings.config import PlbConfig, Replay
+from plb.state.cluster import ClusterState
+from plb.state.replica_table import RowTable
+
+DRAWN_TOGETHER = 2**14
+"""Rows whose traces are drawn in one go: more would only take more memory by the way."""
+
+
+NO_FUTURES: dict[str, Any] = {
+    "trace": np.zeros((0, 0), np.int32),
+    "age": np.zeros(0),
+    "anchored": np.zeros(0, np.bool_),
+    "largest_demand": np.zeros((0, 0)),
+    "lifetime": np.zeros(0, np.float32),
+    "curves": np.zeros((0, 0, 0), np.float32),
+    "grows": np.zeros(0, np.bool_),
+    "unit": np.zeros(0),
+}
+"""What stands in place of the futures of replicas where nobody asks for them."""
+
+
+class Outlook:
+    """The sampled demand of every row of a `ClusterState`.
+
+    Without history, or where ``w_failovers`` and ``w_overload`` are 0, it has no repetitions and costs nothing.
+
+    Attributes
+    ----------
+    peak
+        (M+1, R, K) steps: the largest demand that each sampled trace lets expect ([1] section 7,
+        `plb.settings.config.Replay`); the last row is zero.
+    peak_ceiling
+        (M+1, R) steps: the largest over the repetitions.
+    trace
+        (M, K) row of the history; means nothing where none is drawn.
+    judges, variance_unit
+        As in `plb.state.arrays.Problem`: none judges, violations are a share of the repetitions.
+    units
+        K, or 0 without repetitions.
+    """
+
+    def __init__(self, config: PlbConfig, history: DemandHistory | None, seed: int) -> None:
+        columns = [] if history is None else [_column(history, name) for name in config.metric_names]
+        self.history = history if config.reads_probabilities else None
+        self._metrics = len(config.metrics)
+        self._columns = columns
+        self.units = self.repetitions = 0 if self.history is None else config.repetitions
+        self.judges, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
+        self._anchored = config.replay is Replay.ANCHORED
+        self._lifetime: Float32 = np.zeros(0, np.float32) if history is None else history.lifetime.copy()
+        self._trend = np.array([metric.trend for metric in config.metrics], np.int64)
+        self._sampler: TraceSampler | None = None
+        if self.history is not None:
+            self._sampler = TraceSampler(self.history, repetitions=config.repetitions, seed=seed)
+            curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
+            # one layout, whatever that of the columns: kernels would be compiled once more for another
+            self._curves = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
+        self._steps: Float = np.zeros(0)
+        self._level: Int32 = np.zeros((0, self._metrics), np.int32)
+        self._classes: Int = np.zeros(0, np.int64)
+        self._classes_version = -1
+        self._allocate(0)
+
+    def _allocate(self, room: int) -> None:
+        self.peak: Int32 = np.zeros((room + 1, self._metrics, self.repetitions), np.int32)
+        self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
+        self.trace: Int32 = np.zeros((room, self.repetitions), np.int32)
+        self._changed: Bool = np.zeros(room, np.bool_)
+        self._draws = Draws(
+            key=np.zeros(room, np.uint64),
+            generation=np.zeros(room, np.int64),
+            group=np.full(room, -1, np.int64),
+            widening=np.full(room, NONE, np.int8),
+            age=np.zeros(room),
+            demand=np.zeros((room, self._metrics)),
+            valid_age=np.full(room, -1.0),
+            valid_demand=np.full((room, self._metrics), -1.0),
+        )
+        self._age: Float = np.zeros(room)
+        self._expired: Int = np.zeros(room, np.int64)
+        self._settled_age: Float = np.full((room, self._metrics), np.inf)
+        self._anchored_age: Float = np.full(room, -1.0)
+        self._anchored_demand: Float = np.full((room, self._metrics), -1.0)
+
+    def update(self, state: ClusterState, now: float) -> int:
+        """Draw traces for rows that have none, or whose draws are no longer all eligible; return how many rows."""
+        table = state.rows
+        if self._sampler is None or self.history is None:
+            if len(self.peak) != table.room + 1:
+                self._allocate(table.room)
+            return 0
+        if len(self.trace) != table.room or not np.array_equal(self._steps, state.steps.steps):
+            self._allocate(table.room)
+            self._steps = state.steps.steps
+            self._level = np.ascontiguousarray(self._levels())
+        classes = self._classes_of(state, self.history)
+        found = find_expired(_rows(table), self._draws, classes, len(Role), now, self._age, self._expired)
+        expired = self._expired[:found]
+        for first in range(0, found, DRAWN_TOGETHER):
+            self._draw(expired[first : first + DRAWN_TOGETHER], state, classes)
+        self._changed[expired] = True
+        if self._anchored:
+            self._anchor(state)
+        return int(found)
+
+    def futures(self, state: ClusterState) -> dict[str, Any]:
+        """Return the fields of `Problem` on when replicas grow and depart; for `timeline` evaluation only."""
+        table = state.rows
+        if self.history is None or state.config.evaluation is not Evaluation.TIMELINE:
+            return {"timeline": False, **NO_FUTURES}
+        return {
+            "timeline": True,
+            "trace": self.trace,
+            "age": self._age.copy(),
+            "anchored": table.reported & self._anchored,
+            "largest_demand": table.largest_demand,
+            "lifetime": self._lifetime,
+            "curves": self._curves,
+            "grows": self._trend.astype(np.bool_),
+            "unit": self._steps,
+        }
+
+    def take_changed(self) -> Bool:
+        """Return the rows whose peaks have changed since the last call, (M,).
+
+        An array of peaks that is new says nothing of what changed since the one before.
+        """
+        changed, self._changed = self._changed, np.zeros_like(self._changed)
+        return changed
+
+    def _anchor(self, state: ClusterState) -> None:
+        """Anchor the peaks of rows that have reported, where demand or draws changed or the traces still grow."""
+        table = state.rows
+        age_before, demand_before = self._anchored_age.copy(), self._anchored_demand.copy()
+        anchor_peaks(
+            self.peak,
+            self.peak_ceiling,
+            self._settled_age,
+            self._anchored_age,
+            self._anchored_demand,
+            np.flatnonzero(table.used & table.reported & ~table.leaving),
+            self.trace,
+            self._age,
+            table.largest_demand,
+            self._curves,
+            self._trend,
+            self._steps,
+        )
+        self._changed |= self._anchored_age != age_before
+        for metric in range(self._metrics):
+            self._changed |= self._anchored_demand[:, metric] != demand_before[:, metric]
+
+    def _draw(self, rows: Int, state: ClusterState, classes: Int) -> None:
+        assert self._sampler is not None
+        table, draws = state.rows, self._draws
+        key, code, role = table.key[rows], classes[table.service[rows]], table.role[rows]
+        age, largest = self._age[rows], table.largest_demand[rows]
+        demand = np.zeros((len(rows), len(self._sampler.history.metrics)))
+        demand[:, self._columns] = largest
+        drawn = self._sampler.draw_checked(self.trace[rows], draws.widening[rows], key, code, role, age, demand)
+        self.trace[rows], draws.widening[rows] = drawn.trace, drawn.widening
+        draws.key[rows], draws.generation[rows] = key, table.generation[rows]
+        draws.group[rows] = code * len(Role) + role
+        draws.age[rows], draws.demand[rows] = age, largest
+        draws.valid_age[rows], draws.valid_demand[rows] = drawn.valid_age, drawn.valid_demand[:, self._columns]
+        self._settled_age[rows], self._anchored_age[rows] = np.inf, -1.0
+        recorded = rows[~table.reported[rows]] if self._anchored else rows  # the others are anchored next
+        recorded_peaks(self.peak, self.peak_ceiling, recorded, self.trace, self._level)
+
+    def _classes_of(self, state: ClusterState, history: DemandHistory) -> Int:
+        """Return the class of every service in the history, (S,); looked up only when a service changes."""
+        if self._classes_version != state.services_version:
+            codes = [_class_code(history, service.tenant_class) for service in state.services]
+            self._classes, self._classes_version = np.array(codes or [-1]), state.services_version
+        return self._classes
+
+    def _levels(self) -> Int32:
+        """Return the level of every trace in steps, (T, R) in the order of the engine's metrics."""
+        assert self.history is not None
+        steps = np.ones(len(self.history.metrics))
+        steps[self._columns] = self._steps
+        return self.history.in_steps(steps)[:, self._columns]
+
+
+def _rows(table: RowTable) -> Rows:
+    """Return what of the rows says whether their draws stand."""
+    return Rows(
+        table.used,
+        table.leaving,
+        table.key,
+        table.generation,
+        table.service,
+        table.role,
+        table.created,
+        table.largest_demand,
+    )
+
+
+def _column(history: DemandHistory, metric: str) -> int:
+    if metric not in history.metrics:
+        raise UnknownNameError("metric", metric, history.metrics, context="demand history")
+    return history.metrics.index(metric)
+
+
+def _class_code(history: DemandHistory, tenant_class: str | None) -> int:
+    return -1 if tenant_class is None else history.class_code(tenant_class)

@@ -1,0 +1,58 @@
+"""What the arrays of a search stand for: nodes, services, partitions and metrics by name, loads in user units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+
+from plb.array_types import Float
+from plb.model import Metric, Node, Service
+from plb.risk.demand import DemandHistory
+from plb.state.cluster import ClusterState
+from plb.state.replica_table import RowTable
+
+
+@attrs.frozen(eq=False)
+class Description:
+    """The words behind the indices of a `Problem`.
+
+    Parameters
+    ----------
+    nodes, services, metrics
+        By index: (N,), (S,) and (R,).
+    partitions
+        Name of the partition of each row that is in use.
+    steps
+        (R,) size of a step of each metric in user units; without a description, steps are the unit.
+    now
+        Time that the search is for, in seconds.
+    history
+        The past tenants that demand is sampled from, or None.
+    replicas
+        What is known of each row beside its arrays in a `Problem`; None: nothing.
+    """
+
+    nodes: Sequence[Node] = ()
+    services: Sequence[Service] = ()
+    metrics: Sequence[Metric] = ()
+    partitions: Mapping[int, str] = attrs.field(factory=dict)
+    steps: Float = attrs.field(factory=lambda: np.ones(1))
+    now: float = 0.0
+    history: DemandHistory | None = None
+    replicas: RowTable | None = None
+
+
+def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | None = None) -> Description:
+    """Return the words behind the arrays of the present state, as long as it is the present one."""
+    return Description(
+        tuple(state.nodes),
+        tuple(state.services),
+        state.config.metrics,
+        state.row_partition,
+        state.steps.steps,
+        now,
+        history,
+        state.rows,
+    )

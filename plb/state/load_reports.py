@@ -1,0 +1,172 @@
+"""Reports of loads and move costs, entered in the state (semantics.md section 1, load reports)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.array_types import NOWHERE, Float, Int
+from plb.errors import ConflictError, InvalidValueError
+from plb.model import MoveCost, Role, check_move_cost, check_role
+from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.role_slots import roles_of
+from plb.validation import check_loads, check_mapping
+
+
+def set_load(state: ClusterState, partition: str, node: str, loads: Mapping[str, float]) -> None:
+    """Set the load of the replica of a partition on a node; metrics that are not named keep theirs."""
+    item = f"partition {partition} on node {node}"
+    checked = check_loads(item, "load", loads)
+    _set_load(state, _row_on(state, partition, node), item, checked)
+
+
+def _row_on(state: ClusterState, partition: str, node: str) -> int:
+    """Return the row of the replica of `partition` on `node`; the standing one before a leaving one."""
+    item = f"partition {partition}"
+    index = state.node(node, item)
+    rows = [row for row in state.partition(partition).rows if state.rows.node[row] == index]
+    if not rows:
+        raise ConflictError(f"{item}: has no replica on node {node}")
+    return min(rows, key=lambda row: bool(state.rows.leaving[row]))
+
+
+def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, float]) -> None:
+    steps = state.steps.copy()
+    new = steps.loads(item, "load", loads)
+    state.steps = steps
+    carries = state.carries()[state.rows.service[row]]
+    for name, value in loads.items():
+        metric = steps.index[name]
+        if carries[metric]:
+            state.rows.load[row, metric] = new[metric]
+            state.rows.largest_demand[row, metric] = max(state.rows.largest_demand[row, metric], value)
+    state.rows.reported[row] = True
+    state.rows.note_samples(np.array([row]))
+    state.load_version[state.rows.service[row]] += 1
+
+
+def set_role_load(
+    state: ClusterState, partition: str, role: Role | str, loads: Mapping[str, float], *, only_to_come: bool = False
+) -> None:
+    """Set the load of all replicas of a role that have no report of their own, also, or only, of those to come."""
+    item = f"partition {partition}"
+    role = check_role(item, "role", role)
+    loads = check_loads(item, f"load[{role.name}]", loads)
+    record = state.partition(partition)
+    _check_role(state, record, role)
+    steps = state.steps.copy()
+    new = steps.loads(item, f"load[{role.name}]", loads)
+    state.steps = steps
+    record.role_load.setdefault(role, {}).update(loads)
+    for row in record.rows:
+        concerned = state.rows.node[row] == NOWHERE if only_to_come else not state.rows.reported[row]
+        if state.rows.role[row] == role and concerned:
+            for metric in [steps.index[name] for name in loads]:
+                state.rows.load[row, metric] = new[metric] * state.carries()[record.service, metric]
+    state.load_version[record.service] += 1
+
+
+def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
+    """Set the loads of secondaries by node and metric; those to come carry the rounded mean of the reported ones.
+
+    A secondary that stands already keeps what it carries until it is reported. Without
+    `use_separate_secondary_load` all carry the mean (semantics.md section 1, load reports).
+    """
+    item = f"partition {partition}"
+    given = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
+    loads = {node: check_loads(item, f"loads[{node}]", load) for node, load in given.items()}
+    record = state.partition(partition)
+    _check_role(state, record, Role.SECONDARY)
+    at = {name: state.node(name, item) for name in loads}
+    steps = state.steps.copy()
+    for name, load in loads.items():
+        steps.loads(item, f"loads[{name}]", load)
+    for name, load in loads.items():
+        for metric, value in load.items():
+            record.secondary_load.setdefault(metric, {})[name] = value
+    reported = dict.fromkeys(metric for load in loads.values() for metric in load)
+    values = {metric: record.secondary_load[metric].values() for metric in reported}
+    means = {metric: math.floor(sum(known) / len(known) + 0.5) for metric, known in values.items()}
+    separate = state.config.use_separate_secondary_load
+    set_role_load(state, partition, Role.SECONDARY, means, only_to_come=separate)
+    if not separate:
+        return
+    for name, load in loads.items():
+        for row in record.rows:
+            if state.rows.role[row] == Role.SECONDARY and state.rows.node[row] == at[name]:
+                _set_load(state, row, item, load)
+
+
+def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: MoveCost | str) -> None:
+    """Set what moving the replicas of a role costs."""
+    item = f"partition {partition}"
+    role, cost = check_role(item, "role", role), check_move_cost(item, cost)
+    record = state.partition(partition)
+    _check_role(state, record, role)
+    record.move_cost[role] = cost
+    state.load_version[record.service] += 1
+
+
+def _check_role(state: ClusterState, record: PartitionRecord, role: Role) -> None:
+    """Refuse a role that no replica of the partition can have."""
+    roles = roles_of(state.services[record.service])
+    if role not in roles:
+        names = " or ".join(allowed.name for allowed in roles)
+        raise InvalidValueError(f"partition {record.name}", "role", role, names)
+
+
+def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.ArrayLike) -> None:
+    """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
+    rows = _array(replica_index, "replica_index", "iu", "whole numbers").astype(np.int64)
+    loads = _array(reported, "loads", "iuf", "numbers, one row a replica").astype(np.float64)
+    if rows.size == 0 and loads.size == 0:
+        return  # an empty list has no columns that could be counted
+    _check_bulk(state, rows, loads)
+    steps = state.steps.copy()
+    new = steps.bulk("report_loads", loads)
+    state.steps = steps
+    carries = state.carries()
+    if not carries.all():
+        new, loads = new * carries[state.rows.service[rows]], loads * carries[state.rows.service[rows]]
+    state.rows.load[rows] = new
+    state.rows.largest_demand[rows] = np.maximum(state.rows.largest_demand[rows], loads)
+    state.rows.reported[rows] = True
+    state.rows.note_samples(rows)
+    for service in np.flatnonzero(np.bincount(state.rows.service[rows])).tolist():
+        state.load_version[service] += 1
+
+
+def _array(values: npt.ArrayLike, field: str, kinds: str, allowed: str) -> npt.NDArray[Any]:
+    """Return values as an array of one of these kinds of numbers, as NumPy has them by letter, or refuse them."""
+    try:
+        found = np.asarray(values)
+    except (TypeError, ValueError, OverflowError):  # rows of several lengths, and the like
+        raise InvalidValueError("report_loads", field, values, allowed) from None
+    if found.size and found.dtype.kind not in kinds:
+        raise InvalidValueError("report_loads", field, values, allowed)
+    return found if found.size else np.zeros(found.shape)
+
+
+def _check_bulk(state: ClusterState, rows: Int, loads: Float) -> None:
+    """Refuse bulk reports whose shapes do not fit, or that name an unknown row, one row twice, or no load."""
+    if rows.ndim != 1:
+        raise InvalidValueError("report_loads", "replica_index.shape", rows.shape, "one dimension")
+    if loads.shape != (len(rows), len(state.steps.metrics)):
+        expected = f"shape ({len(rows)}, {len(state.steps.metrics)})"
+        raise InvalidValueError("report_loads", "loads.shape", loads.shape, expected)
+    if rows.min() < 0 or rows.max() >= state.rows.room or not state.rows.used[rows].all():
+        bad = next(int(row) for row in rows if not (0 <= row < state.rows.room and state.rows.used[row]))
+        raise InvalidValueError("report_loads", "replica_index", bad, "an index from replicas()")
+    times = np.bincount(rows)
+    if times.max() > 1:
+        bad = int(np.flatnonzero(times > 1)[0])
+        raise InvalidValueError("report_loads", "replica_index", bad, "each index at most once")
+    if not np.isfinite(loads).all() or loads.min() < 0:
+        at, metric = np.argwhere(~np.isfinite(loads) | (loads < 0))[0]
+        name = state.steps.metrics[metric].name
+        item = f"partition {state.row_partition[int(rows[at])]}"
+        raise InvalidValueError(item, f"load[{name}]", float(loads[at, metric]), "a finite number >= 0")

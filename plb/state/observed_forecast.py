@@ -1,0 +1,150 @@
+"""What the engine expects of each replica from what it has reported: the columns of an estimator (`plb.risk.columns`).
+
+A sample is what a replica carries after a report: hosts that report all loads at each metering have the newest of all
+replicas at one time. A replica that is not warm yet counts at the limit of its service (`plb.Service.limits`), or, for
+a metric without one, at the most that it has demanded and now carries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from plb.array_types import Bool, Float, Int, Int32
+from plb.model.resolution import UNLIMITED
+from plb.risk.columns import Shown, columns_of, judges_of, variance_units
+from plb.risk.estimates import CAP, CERTAIN, LAST
+from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
+from plb.settings.config import PlbConfig
+from plb.state.cluster import ClusterState
+from plb.state.demand_forecast import DRAWN_TOGETHER, NO_FUTURES
+from plb.state.replica_table import LARGEST_SAMPLE, RowTable
+
+NEVER = -1
+"""Samples of a row that was not looked at yet."""
+VARIANCE_DIGITS = 12
+"""A standard deviation as large as the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
+
+
+class ObservedOutlook:
+    """The columns of every row of a `ClusterState`; it stands where `plb.state.demand_forecast.Outlook` does.
+
+    Attributes
+    ----------
+    peak, peak_ceiling, judges, variance_unit
+        As in `plb.state.arrays.Problem`.
+    units
+        What a certain violation of a node counts.
+    history
+        None: no past tenants are asked.
+    """
+
+    history = None
+
+    def __init__(self, config: PlbConfig, estimator: Estimator) -> None:
+        assert not isinstance(estimator, MonteCarlo)
+        self._estimator = estimator
+        self._metrics = len(config.metrics)
+        self.judges = np.array(judges_of(estimator), np.float64)
+        self.units = CERTAIN if isinstance(estimator, Gaussian) else 1
+        self._columns = int(max(self.judges[:, LAST].max(), self.judges[:, CAP].max() + 1))
+        self._needed = max(1, samples_needed(estimator))
+        self.variance_unit: Float = np.ones(self._metrics)
+        self._most: Int = np.zeros(self._metrics, np.int64)
+        self._limits: Int = np.zeros((0, self._metrics), np.int64)
+        self._carried: Bool = np.zeros((0, self._metrics), np.bool_)
+        self._services_version: object = None
+        self._allocate(0)
+
+    def _allocate(self, room: int) -> None:
+        self.peak: Int32 = np.zeros((room + 1, self._metrics, self._columns), np.int32)
+        self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
+        self._changed: Bool = np.zeros(room, np.bool_)
+        # of the last look at each row
+        self._seen: Int = np.full(room, NEVER, np.int64)
+        self._generation: Int = np.zeros(room, np.int64)
+        self._vacant: Bool = np.zeros(room, np.bool_)
+        self._load: Int = np.zeros((room, self._metrics), np.int64)
+
+    def update(self, state: ClusterState, now: float) -> int:
+        """Bring the columns up to date with what was reported; return how many rows changed."""
+        del now  # demand is taken to go on as it was
+        table = state.rows
+        if len(self.peak) != table.room + 1:
+            self._allocate(table.room)
+        self._measure(state)
+        self._note_services(state)
+        rows = self._rows_to_look_at(table)
+        for first in range(0, len(rows), DRAWN_TOGETHER):
+            self._look_at(rows[first : first + DRAWN_TOGETHER], state)
+        return len(rows)
+
+    def futures(self, state: ClusterState) -> dict[str, Any]:
+        """Return what `plb.state.arrays.Problem` says of when replicas grow and depart: nothing."""
+        del state
+        return {"timeline": False, **NO_FUTURES}
+
+    def take_changed(self) -> Bool:
+        """Return the rows whose columns have changed since the last call, (M,)."""
+        changed, self._changed = self._changed, np.zeros_like(self._changed)
+        return changed
+
+    def _measure(self, state: ClusterState) -> None:
+        """Note the largest node; by it the unit of variances is chosen."""
+        bounded = state.capacity < UNLIMITED
+        most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
+        most = np.minimum(most, LARGEST_SAMPLE)
+        if not np.array_equal(most, self._most):
+            self.variance_unit = variance_units(most, VARIANCE_DIGITS)
+            self._most = most
+            self._seen[:], self._changed[:] = NEVER, True
+
+    def _note_services(self, state: ClusterState) -> None:
+        """Note limits and metrics of the services; rows of those that changed are looked at again."""
+        version = (state.services_version, state.steps.steps.tobytes())
+        if self._services_version == version:
+            return
+        self._services_version = version
+        promised = np.full((len(state.services), self._metrics), np.inf)
+        for service, given in enumerate(state.services):
+            for name, value in given.limits.items():
+                promised[service, state.steps.index[name]] = value
+        whole = np.ceil(promised / state.steps.steps)
+        limits = np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
+        carried = state.carries().copy()
+        changed, known = np.ones(len(limits), np.bool_), len(self._limits)
+        changed[:known] = (limits[:known] != self._limits).any(axis=1) | (carried[:known] != self._carried).any(axis=1)
+        self._limits, self._carried = limits, carried
+        if len(limits):
+            self._seen[changed[state.rows.service]] = NEVER
+
+    def _rows_to_look_at(self, table: RowTable) -> Int:
+        """Return the rows that have shown something since the last look, or go by limits and carry something else."""
+        new = (table.seen != self._seen) | (table.generation != self._generation) | (table.vacant != self._vacant)
+        new |= (table.seen < self._needed) & (table.load[:-1] != self._load).any(axis=1)
+        return np.flatnonzero(table.used & ~table.leaving & new)
+
+    def _look_at(self, rows: Int, state: ClusterState) -> None:
+        """Form the columns of rows anew."""
+        table = state.rows
+        columns = self._columns_of(state, rows)
+        self._seen[rows], self._generation[rows] = table.seen[rows], table.generation[rows]
+        self._vacant[rows], self._load[rows] = table.vacant[rows], table.load[rows]
+        different = (columns != self.peak[rows]).any(axis=(1, 2))
+        rows, columns = rows[different], columns[different]
+        self.peak[rows] = columns
+        self.peak_ceiling[rows] = columns.max(axis=2, initial=0)
+        self._changed[rows] = True
+
+    def _columns_of(self, state: ClusterState, rows: Int) -> Int32:
+        """Return the columns of rows, (m, R, C); more than the largest node has counts as just more than that."""
+        table = state.rows
+        samples, seen = table.shown(rows)
+        demanded = np.ceil(table.largest_demand[rows] / state.steps.steps).astype(np.int64)
+        limit = self._limits[table.service[rows]]
+        limit = np.where(limit < UNLIMITED, limit, np.maximum(demanded, table.load[rows]))
+        shown = Shown(np.minimum(samples, self._most[:, np.newaxis]), seen, np.minimum(limit, self._most))
+        columns = columns_of(self._estimator, shown, self.variance_unit)
+        counted = self._carried[table.service[rows]] & ~table.vacant[rows, np.newaxis]
+        return (columns * counted[:, :, np.newaxis]).astype(np.int32)

@@ -1,0 +1,100 @@
+"""What a metric's placement strategy asks for: balance, nodes kept empty, load gathered on few nodes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from plb.array_types import Bool, Int
+from plb.model import Metric
+from plb.model.metric_settings import PlacementStrategy
+from plb.model.resolution import UNLIMITED
+from plb.state.cluster import ClusterState
+
+PACKING = (PlacementStrategy.RESERVATION_AND_PACK, PlacementStrategy.DEFRAGMENTATION)
+RESERVING = (
+    PlacementStrategy.RESERVATION_AND_BALANCE,
+    PlacementStrategy.RESERVATION,
+    PlacementStrategy.RESERVATION_AND_PACK,
+)
+ALMOST_ALL = 0.999
+"""Weight of empty nodes where the balance of the others decides between equals."""
+
+
+def strategy_of(metric: Metric) -> PlacementStrategy:
+    """Return the strategy of a metric: its own, else what its switches of defragmentation mean."""
+    if metric.placement_strategy is not None:
+        return metric.placement_strategy
+    if not metric.defragmentation:
+        return PlacementStrategy.BALANCING
+    scoped = metric.scoped_defragmentation
+    return PlacementStrategy.RESERVATION_AND_BALANCE if scoped else PlacementStrategy.DEFRAGMENTATION
+
+
+def packs(metric: Metric) -> bool:
+    """Tell whether load is to be gathered on few nodes."""
+    return strategy_of(metric) in PACKING
+
+
+def reserves(metric: Metric) -> bool:
+    """Tell whether nodes are to be kept empty, up to the room reserved on them (scoped defragmentation)."""
+    return strategy_of(metric) in RESERVING
+
+
+def gathers(metric: Metric) -> bool:
+    """Tell whether the metric asks for more than balance."""
+    return packs(metric) or reserves(metric)
+
+
+def emptiness_weights(metric: Metric) -> tuple[float, float]:
+    """Return the weights of the empty nodes and of the balance of the others in the score."""
+    strategy = strategy_of(metric)
+    usual = 1.0 if strategy is PlacementStrategy.RESERVATION else ALMOST_ALL
+    empty = usual if metric.empty_node_weight is None else metric.empty_node_weight
+    other = max(0.0, 1.0 - empty) if metric.non_empty_node_weight is None else metric.non_empty_node_weight
+    return empty, 0.0 if strategy is PlacementStrategy.RESERVATION else other
+
+
+def wanted_empty(metric: Metric, nodes: int) -> int:
+    """Return how many of so many nodes are to be empty."""
+    wanted = metric.empty_nodes or 0.0
+    return math.floor(wanted * nodes) if wanted < 1 else int(wanted)
+
+
+def empty_limits(state: ClusterState) -> Int:
+    """Return the load in steps up to which a node counts as empty, (N, R); below 0: never.
+
+    Where room is reserved, that is the capacity less the reserved load; a node without a capacity has any room.
+    Without nodes to reserve it is the activity threshold (semantics.md section 3, balance test).
+    """
+    limits = np.zeros_like(state.capacity)
+    for index, metric in enumerate(state.config.metrics):
+        step = float(state.steps.steps[index])
+        if not reserves(metric):
+            limits[:, index] = math.floor(metric.activity_threshold / step)
+        elif metric.reserved_load is None:
+            limits[:, index] = math.floor(metric.empty_node_load / step)
+        else:
+            bounded = state.capacity[:, index] < UNLIMITED
+            left = state.capacity[:, index] - math.ceil(metric.reserved_load / step)
+            limits[:, index] = np.where(bounded, np.maximum(left, -1), UNLIMITED)
+    return limits
+
+
+def gathering_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
+    """Return what `Problem` says of strategies."""
+    metrics = state.config.metrics
+    weights = np.array([emptiness_weights(metric) for metric in metrics])
+    wanted = [wanted_empty(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]
+    return {
+        "defragmented": np.array([packs(metric) for metric in metrics], np.bool_),
+        "reserving": np.array([reserves(metric) for metric in metrics], np.bool_),
+        "empty_weight": weights[:, 0].copy(),
+        "other_weight": weights[:, 1].copy(),
+        "empty_wanted": np.array(wanted, np.int64),
+        "empty_limit": empty_limits(state),
+        "empty_across_domains": np.array([metric.empty_nodes_across_domains for metric in metrics], np.bool_),
+        "empty_overlap": state.config.nodes_with_reserved_load_overlap,
+    }

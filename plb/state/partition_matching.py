@@ -1,0 +1,197 @@
+"""Matches the replicas that the host describes to the role slots of their partition (design section 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from plb.array_types import NOWHERE, Int
+from plb.model import Replica, ReplicaState, Role, UpgradeMark
+from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.role_slots import fill_up, link, new_slot, note_promotion, release, slots_of, trim
+
+End = tuple[Role, int, bool, bool]
+"""What tells replicas without a slot apart: role, node, whether it leaves or is a standby, and whether that is gone."""
+
+
+@attrs.frozen(eq=False)
+class _Seat:
+    """A replica with the slot that it has from now on, and its node."""
+
+    row: int
+    replica: Replica
+    node: int
+
+
+def match_slots(
+    state: ClusterState,
+    record: PartitionRecord,
+    placed: Sequence[tuple[Replica, int]],
+    defaults: dict[Role, Int],
+) -> None:
+    """Give every replica a slot of its role: the one already on its node, else any free one, else a new one.
+
+    Parameters
+    ----------
+    placed
+        The replicas, each with the index of its node.
+    defaults
+        For each role of the service, (R,) steps that a new replica carries.
+    """
+    table = state.rows
+    slots = slots_of(state, record)
+    before = {row: int(table.node[row]) for row in slots}
+    standing = [(replica, node) for replica, node in placed if _holds_slot(replica)]
+    others = {_end_of(replica, node): replica for replica, node in placed if not _holds_slot(replica)}
+    kept = _keep_ends(state, record, before, others)
+    record.rows = slots
+    seats, free = _seats(state, record, standing, before, defaults)
+    _take_seats(state, record, seats, before)
+    for role, rows in free.items():
+        for row in rows:
+            table.node[row], table.still[row] = NOWHERE, record.still
+            table.pinned[row] = table.building[row] = table.swaps_out[row] = table.regains[row] = False
+        trim(state, record, role, rows, len(standing))
+    fill_up(state, record, defaults)
+    record.rows += kept.values()
+    for key, replica in others.items():
+        if key not in kept:
+            kept[key] = _note_departure(state, record, replica.role, key[1], defaults, before)
+        _describe(state, kept[key], replica)
+    if record.still:
+        table.still[record.rows] = True
+    table.upgrading[record.rows] = record.upgrading
+    link(state, record)
+
+
+def _keep_ends(
+    state: ClusterState, record: PartitionRecord, before: Mapping[int, int], others: Mapping[End, Replica]
+) -> dict[End, int]:
+    """Return the rows of departing ends and standbys that are still there; the rows of the others are given back."""
+    table = state.rows
+    kept: dict[End, int] = {}
+    for row in record.rows:
+        key = (Role(table.role[row]), int(table.node[row]), bool(table.leaving[row]), bool(table.vacant[row]))
+        if row in before:
+            continue
+        if key in others and key not in kept:
+            kept[key] = row
+        else:
+            release(state, row)
+    return kept
+
+
+def _seats(
+    state: ClusterState,
+    record: PartitionRecord,
+    standing: Sequence[tuple[Replica, int]],
+    before: Mapping[int, int],
+    defaults: Mapping[Role, Int],
+) -> tuple[list[_Seat], dict[Role, list[int]]]:
+    """Return the slot of each standing replica, and the rows by role that are left over.
+
+    Parameters
+    ----------
+    before
+        Node of each slot so far.
+    """
+    free: dict[Role, list[int]] = {role: [] for role in defaults}
+    for row in record.rows:
+        free[Role(state.rows.role[row])].append(row)
+    seats, later = [], []
+    for replica, node in standing:
+        same = [row for row in free[replica.role] if before[row] == node]
+        if same:
+            free[replica.role].remove(same[0])
+            seats.append(_Seat(same[0], replica, node))
+        else:
+            later.append((replica, node))
+    for replica, node in later:
+        role = replica.role
+        row = free[role].pop(0) if free[role] else new_slot(state, record, role, defaults[role])
+        seats.append(_Seat(row, replica, node))
+    return seats, free
+
+
+def _take_seats(
+    state: ClusterState, record: PartitionRecord, seats: Sequence[_Seat], before: Mapping[int, int]
+) -> None:
+    table = state.rows
+    secondaries = {seat.node for seat in seats if seat.replica.role == Role.SECONDARY}
+    for seat in seats:
+        row, replica = seat.row, seat.replica
+        _note_promotion(state, record, row, seat.node, before, secondaries)
+        table.node[row], table.pinned[row] = seat.node, replica.pinned
+        table.still[row] = record.still or replica.state is not ReplicaState.READY
+        table.building[row] = replica.state is ReplicaState.IN_BUILD
+        table.swaps_out[row] = replica.upgrade is UpgradeMark.SWAP_OUT
+        table.regains[row] = replica.upgrade is UpgradeMark.PRIMARY_RETURNS and replica.role is Role.SECONDARY
+
+
+def _note_promotion(
+    state: ClusterState,
+    record: PartitionRecord,
+    row: int,
+    node: int,
+    before: Mapping[int, int],
+    secondaries: set[int],
+) -> None:
+    """Draw anew when a secondary became the primary and the old primary did not take its place."""
+    came_from = before.get(row, NOWHERE)
+    if came_from in (NOWHERE, node) or state.rows.role[row] != Role.PRIMARY:
+        return
+    others = {at for other, at in before.items() if other != row}
+    if node in others and came_from not in secondaries:
+        note_promotion(state, record, row)
+
+
+def _note_departure(
+    state: ClusterState,
+    record: PartitionRecord,
+    role: Role,
+    node: int,
+    defaults: Mapping[Role, Int],
+    before: Mapping[int, int],
+) -> int:
+    """Add a departing end, with the load of the slot that moved away from there, until its own report."""
+    table = state.rows
+    moved = [row for row in record.rows if before.get(row) == node != table.node[row] and table.role[row] == role]
+    twins = moved or [row for row in record.rows if table.role[row] == role]
+    end = new_slot(state, record, role, table.load[twins[-1]].copy() if twins else defaults[role])
+    table.node[end] = node
+    if moved:
+        table.arriving[moved[0]] = end
+    return end
+
+
+def _describe(state: ClusterState, row: int, replica: Replica) -> None:
+    """Note what a replica without a slot is: a standby, or one that leaves."""
+    table = state.rows
+    table.still[row] = True
+    table.leaving[row] = _leaves(replica)
+    table.standby[row] = not table.leaving[row]
+    table.vacant[row] = _is_vacant(replica)
+    table.moving[row] = replica.leaving and replica.state is ReplicaState.READY
+    if replica.state is ReplicaState.DROPPED:
+        table.load[row] = 0
+
+
+def _end_of(replica: Replica, node: int) -> End:
+    return replica.role, node, _leaves(replica), _is_vacant(replica)
+
+
+def _holds_slot(replica: Replica) -> bool:
+    """Return whether a replica is one of those that the partition should have."""
+    return not replica.leaving and replica.state not in (ReplicaState.STANDBY, ReplicaState.DROPPED)
+
+
+def _leaves(replica: Replica) -> bool:
+    """Return whether a replica without a slot is on its way out; else it is a standby, or holds a place for one."""
+    gone = replica.state is ReplicaState.DROPPED and replica.upgrade is UpgradeMark.NONE
+    return replica.leaving or gone
+
+
+def _is_vacant(replica: Replica) -> bool:
+    """Return whether a replica without a slot is but a place that is kept for one."""
+    return replica.state is ReplicaState.DROPPED and not _leaves(replica)

@@ -1,0 +1,126 @@
+"""The replicas as arrays: one row a replica, in preallocated arrays that grow by doubling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Float, Int, Int32
+
+FLAGS = (
+    "leaving",
+    "pinned",
+    "standby",
+    "vacant",
+    "moving",
+    "still",
+    "building",
+    "swaps_out",
+    "regains",
+    "upgrading",
+    "used",
+    "reported",
+)
+"""Arrays that are true or false of each row; a row that is given back has none."""
+
+LARGEST_SAMPLE = 2**31 - 2
+"""Larger loads are kept as this, in steps."""
+
+
+class RowTable:
+    """Arrays with one row a replica slot, grown by doubling; the last row stays zero and is what NOWHERE selects."""
+
+    def __init__(self, metrics: int, room: int = 64) -> None:
+        self.load: Int = np.zeros((room + 1, metrics), np.int64)
+        self.node: Int = np.full(room, NOWHERE, np.int64)
+        self.sibling: Int = np.arange(room, dtype=np.int64)
+        self.role: Int = np.zeros(room, np.int64)
+        self.leaving: Bool = np.zeros(room, np.bool_)
+        self.pinned: Bool = np.zeros(room, np.bool_)
+        self.standby: Bool = np.zeros(room, np.bool_)
+        """Left from an earlier replica: it carries load, does not move, and a new replica may take its place."""
+        self.vacant: Bool = np.zeros(room, np.bool_)
+        """A standby's place without the standby: it carries nothing."""
+        self.moving: Bool = np.zeros(room, np.bool_)
+        """Departing end of a move under way: the first to be dropped where there are too many replicas."""
+        self.still: Bool = np.zeros(room, np.bool_)
+        """Not ready, so it does not move."""
+        self.building: Bool = np.zeros(room, np.bool_)
+        """In build."""
+        self.swaps_out: Bool = np.zeros(room, np.bool_)
+        """A primary that is to hand over its role, as its node is about to be upgraded."""
+        self.regains: Bool = np.zeros(room, np.bool_)
+        """A secondary that is to become the primary again, as its node has been upgraded."""
+        self.upgrading: Bool = np.zeros(room, np.bool_)
+        """Of a partition with a replica that an upgrade has marked: no phase but the upgrade's own moves it."""
+        self.arriving: Int = np.full(room, NOWHERE, np.int64)
+        """Row of the departing end while a move of the row is under way, else NOWHERE; such a row does not move."""
+        self.used: Bool = np.zeros(room, np.bool_)
+        self.service: Int = np.zeros(room, np.int64)
+        self.created: Float = np.zeros(room)
+        self.key = np.zeros(room, np.uint64)
+        self.generation: Int = np.zeros(room, np.int64)
+        """Rises each time the row is taken, so that nobody takes a new replica for the one before it."""
+        self.largest_demand: Float = np.zeros((room, metrics))
+        self.reported: Bool = np.zeros(room, np.bool_)
+        self.samples: Int32 = np.zeros((room, metrics, 0), np.int32)
+        """The newest loads that each row has shown, steps, in a ring; how many are kept says `keep_samples`."""
+        self.seen: Int = np.zeros(room, np.int64)
+        """Samples that each row has shown since samples are kept as they are now."""
+        self._free: list[int] = list(range(room - 1, -1, -1))
+
+    @property
+    def room(self) -> int:
+        """Rows that the arrays can hold."""
+        return len(self.node)
+
+    def take(self) -> int:
+        """Return a free row."""
+        if not self._free:
+            self._grow()
+        row = self._free.pop()
+        self.used[row] = True
+        self.generation[row] += 1
+        return row
+
+    def release(self, row: int) -> None:
+        """Give a row back; it becomes as if never used."""
+        self.load[row] = 0
+        self.largest_demand[row] = 0.0
+        self.seen[row] = 0
+        self.node[row] = NOWHERE
+        self.arriving[row] = NOWHERE
+        self.sibling[row] = row
+        for name in FLAGS:
+            getattr(self, name)[row] = False
+        self._free.append(row)
+
+    def keep_samples(self, count: int) -> None:
+        """Keep so many samples of each row from now on; those of another number are forgotten."""
+        if count != self.samples.shape[2]:
+            self.samples = np.zeros((self.room, self.load.shape[1], count), np.int32)
+            self.seen[:] = 0
+
+    def note_samples(self, rows: Int) -> None:
+        """Take what rows carry now as a sample of each."""
+        kept = self.samples.shape[2]
+        if kept:
+            self.samples[rows, :, self.seen[rows] % kept] = np.minimum(self.load[rows], LARGEST_SAMPLE)
+        self.seen[rows] += 1
+
+    def shown(self, rows: Int) -> tuple[Int32, Int]:
+        """Return the samples of rows, (m, R, H) steps, the newest first, and how many there have been, (m,)."""
+        seen, kept = self.seen[rows], self.samples.shape[2]
+        newest_first = (seen[:, np.newaxis] - 1 - np.arange(kept)) % max(1, kept)
+        return np.take_along_axis(self.samples[rows], newest_first[:, np.newaxis, :], axis=2), seen
+
+    def _grow(self) -> None:
+        old, new = self.room, 2 * self.room
+        self.load = np.vstack([self.load[:-1], np.zeros((old + 1, self.load.shape[1]), np.int64)])
+        self.node = np.concatenate([self.node, np.full(old, NOWHERE, np.int64)])
+        self.arriving = np.concatenate([self.arriving, np.full(old, NOWHERE, np.int64)])
+        self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int64)])
+        self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
+        for name in (*FLAGS, "role", "service", "created", "key", "generation", "samples", "seen"):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+        self._free = list(range(new - 1, old - 1, -1))

@@ -1,0 +1,225 @@
+"""The role slots of a partition: made, given back, and kept in step with the number that its service asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.model import Role, Service
+from plb.model.resolution import MetricSteps
+from plb.risk.counter import replica_key
+from plb.state.cluster import ClusterState, PartitionRecord
+
+if TYPE_CHECKING:
+    from plb.state.topology import Topology
+
+
+def roles_of(service: Service) -> tuple[Role, ...]:
+    """Return the roles that replicas of a service can have."""
+    return (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE,)
+
+
+def default_loads(steps: MetricSteps, service: Service) -> dict[Role, Int]:
+    """Return, for each role of a service, what a replica carries until its first report: (R,) steps.
+
+    Parameters
+    ----------
+    steps
+        Takes note of the first value of a metric.
+    """
+    loads = {role: service.default_load.get(role, {}) for role in roles_of(service)}
+    item = f"service {service.name}"
+    return {role: steps.loads(item, f"default_load[{role.name}]", load) for role, load in loads.items()}
+
+
+def next_role(state: ClusterState, record: PartitionRecord) -> Role:
+    """Return the role of the next replica to be added: a primary first if a stateful partition is to have none yet."""
+    if not state.services[record.service].stateful:
+        return Role.INSTANCE
+    has_primary = any(state.rows.role[row] == Role.PRIMARY for row in slots_of(state, record))
+    return Role.SECONDARY if has_primary else Role.PRIMARY
+
+
+def slots_of(state: ClusterState, record: PartitionRecord) -> list[int]:
+    """Return the rows of replicas that the partition should have: all but departing ends and standbys."""
+    table = state.rows
+    return [row for row in record.rows if not (table.leaving[row] or table.standby[row])]
+
+
+def may_change_role(state: ClusterState, rows: Sequence[int] | slice = slice(None)) -> Bool:
+    """Return which of `rows` are ready replicas that no move under way and no pin holds, of their shape."""
+    table = state.rows
+    free: Bool = table.used & ~(table.leaving | table.standby | table.still | table.pinned)
+    free &= table.arriving == NOWHERE
+    return free[rows]
+
+
+def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> int:
+    """Add an empty slot and return its row.
+
+    Parameters
+    ----------
+    default
+        (R,) steps that it carries of what was not reported for its role.
+    """
+    table = state.rows
+    row = table.take()
+    table.role[row] = role
+    table.load[row] = expected_load(state, record, role, default)
+    table.service[row] = record.service
+    table.created[row] = record.created
+    table.key[row] = _free_key(state, record)
+    table.still[row], table.upgrading[row] = record.still, record.upgrading
+    record.rows.append(row)
+    state.row_partition[row] = record.name
+    return row
+
+
+def expected_load(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> Int:
+    """Return the load of a replica without a report of its own: that of its role."""
+    load = default.copy()
+    for name, value in record.role_load.get(role, {}).items():
+        load[state.steps.index[name]] = state.steps.loads("", "", {name: value})[state.steps.index[name]]
+    return load if state.services[record.service].metrics is None else load * state.carries()[record.service]
+
+
+def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
+    """Return what a partition without a primary lets its next one carry, (R,): the load of the slot that waits for it.
+
+    Where none waits, it is that of a new slot.
+    """
+    table = state.rows
+    for row in slots_of(state, record):
+        if table.role[row] == Role.PRIMARY and table.node[row] == NOWHERE:
+            load: Int = table.load[row]
+            return load
+    service = state.services[record.service]
+    return expected_load(state, record, Role.PRIMARY, default_loads(state.steps, service)[Role.PRIMARY])
+
+
+def slot_key(record: PartitionRecord, slot: int) -> int:
+    """Return the key by which the slot of this number draws its traces; another one after each promotion."""
+    return _key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
+
+
+@lru_cache(maxsize=1024)
+def _key(name: str, slot: int) -> int:
+    """Return a `replica_key`; those of a partition's first slots are asked for again with every further slot."""
+    return replica_key(name, slot)
+
+
+def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> None:
+    """Let the primary's slot draw its traces anew, as another replica has become the primary."""
+    record.promotions += 1
+    state.rows.key[row] = slot_key(record, record.rows.index(row))
+
+
+def _free_key(state: ClusterState, record: PartitionRecord) -> int:
+    """Return the key of the first slot number that no row of the partition has: no two rows share their draws."""
+    taken = {int(state.rows.key[row]) for row in record.rows}
+    return next(key for slot in count() if (key := slot_key(record, slot)) not in taken)
+
+
+def release(state: ClusterState, row: int) -> None:
+    """Give the row of a slot back; the list of its partition's rows is the caller's to mend."""
+    for other in state.partitions[state.row_partition[row]].rows:
+        if state.rows.arriving[other] == row:
+            state.rows.arriving[other] = NOWHERE
+    del state.row_partition[row]
+    state.rows.release(row)
+
+
+def remove_slot(state: ClusterState, record: PartitionRecord, row: int) -> None:
+    """Take a slot from a partition; `link` closes the ring again."""
+    release(state, row)
+    record.rows.remove(row)
+
+
+def link(state: ClusterState, record: PartitionRecord) -> None:
+    """Make the rows of a partition one ring of siblings."""
+    for row, following in zip(record.rows, record.rows[1:] + record.rows[:1], strict=True):
+        state.rows.sibling[row] = following
+
+
+def _target(state: ClusterState, record: PartitionRecord, standing: int) -> int:
+    """Return how many replicas a partition should have of which `standing` are there."""
+    service = state.services[record.service]
+    if service.on_every_node:
+        return 0
+    return service.target_replicas if record.missing is None else standing + max(0, record.missing)
+
+
+def trim(state: ClusterState, record: PartitionRecord, role: Role, free: list[int], standing: int) -> None:
+    """Let go of empty slots beyond the target of the service.
+
+    Parameters
+    ----------
+    free
+        Rows of empty slots of this role.
+    standing
+        Replicas of the partition that have a node.
+    """
+    waiting = sum(1 for row in record.rows if state.rows.node[row] == NOWHERE)
+    surplus = standing + waiting - _target(state, record, standing)
+    for row in reversed(free):
+        if surplus <= 0 or role == Role.PRIMARY:
+            return
+        remove_slot(state, record, row)
+        surplus -= 1
+
+
+def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
+    """Let go of the slots that a lower target leaves without a use."""
+    table = state.rows
+    waiting = [row for row in record.rows if table.node[row] == NOWHERE and table.role[row] != Role.PRIMARY]
+    standing = sum(1 for row in slots_of(state, record) if table.node[row] != NOWHERE)
+    for role in {Role(table.role[row]) for row in waiting}:
+        trim(state, record, role, [row for row in waiting if table.role[row] == role], standing)
+    link(state, record)
+
+
+def fill_up(state: ClusterState, record: PartitionRecord, defaults: dict[Role, Int]) -> None:
+    """Add empty slots up to the target: a primary first if a stateful partition has none."""
+    held = slots_of(state, record)
+    standing = sum(1 for row in held if state.rows.node[row] != NOWHERE)
+    for _ in range(_target(state, record, standing) - len(held)):
+        role = next_role(state, record)
+        new_slot(state, record, role, defaults[role])
+
+
+def fill_every_node(state: ClusterState, topology: Topology) -> None:
+    """Give every partition that is on every node as many slots as there are nodes without one of its replicas."""
+    for record in state.partitions.values():
+        if state.services[record.service].on_every_node:
+            _fill_nodes_of(state, topology, record)
+
+
+def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRecord) -> None:
+    service, table = state.services[record.service], state.rows
+    suits = topology.suits[state.service_suit[record.service]]
+    taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE and not table.vacant[row]}
+    wanted = sum(1 for node in np.flatnonzero(topology.receives[0] & suits).tolist() if node not in taken)
+    waiting = [row for row in record.rows if table.node[row] == NOWHERE]
+    for row in waiting[wanted:]:
+        remove_slot(state, record, row)
+    defaults = default_loads(state.steps, service)
+    for _ in range(wanted - len(waiting)):
+        role = next_role(state, record)
+        new_slot(state, record, role, defaults[role])
+    record.misplaced = 0 if wanted else sum(1 for node in taken if not suits[node])
+    link(state, record)
+
+
+def surplus_of(state: ClusterState, record: PartitionRecord) -> int:
+    """Return how many replicas a partition has too many."""
+    service = state.services[record.service]
+    if service.on_every_node:
+        return record.misplaced
+    if record.missing is not None:
+        return max(0, -record.missing)
+    return max(0, len(slots_of(state, record)) - service.target_replicas) if service.target_replicas else 0

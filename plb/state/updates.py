@@ -1,0 +1,189 @@
+"""What the host says of nodes, services and partitions, entered in the state; what is refused leaves it as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from plb.array_types import Int
+from plb.errors import ConflictError, InvalidValueError
+from plb.model import Node, Partition, Replica, Role, Service, UpgradeMark
+from plb.model.expressions import parse_expression
+from plb.phrasing import listed
+from plb.state.cluster import ClusterState, PartitionRecord, Suit
+from plb.state.partition_matching import match_slots
+from plb.state.role_slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
+from plb.validation import check_metrics, check_names
+
+
+def put_node(state: ClusterState, node: Node) -> Node | None:
+    """Add a node, or replace the one of this name; return what was known of it, or None."""
+    steps = state.steps.copy()
+    capacity = steps.capacities(f"node {node.name}", node.capacities)
+    state.steps = steps
+    state.node_version += 1
+    index = state.node_index.get(node.name)
+    if index is None:
+        state.node_index[node.name] = len(state.nodes)
+        state.nodes.append(node)
+        state.capacity = np.vstack([state.capacity, capacity])
+        return None
+    before, state.nodes[index] = state.nodes[index], node
+    state.capacity[index] = capacity
+    return before
+
+
+def remove_node(state: ClusterState, name: str) -> Node:
+    """Remove a node on which no replica stands, and return it; the nodes after it move up by one index."""
+    index, table = state.node(name), state.rows
+    rows = np.flatnonzero(table.used & (table.node == index)).tolist()
+    if rows:
+        partitions = listed(list(dict.fromkeys(state.row_partition[row] for row in rows)))
+        raise ConflictError(f"node {name}: holds replicas of {partitions}; move or remove them first")
+    node = state.nodes.pop(index)
+    state.node_index = {other.name: position for position, other in enumerate(state.nodes)}
+    state.capacity = np.delete(state.capacity, index, axis=0)
+    table.node[table.node > index] -= 1
+    state.node_version += 1
+    return node
+
+
+def put_service(state: ClusterState, service: Service) -> None:
+    """Add a service, or replace the one of this name; partitions that exist keep their replicas."""
+    item = f"service {service.name}"
+    index = state.service_index.get(service.name)
+    if index is not None and service.stateful != state.services[index].stateful:
+        raise ConflictError(f"{item}: stateful cannot change")
+    for role, load in service.default_load.items():
+        state.steps.copy().loads(item, f"default_load[{role.name}]", load)
+    state.steps.copy().loads(item, "limits", service.limits)
+    check_metrics(item, "metrics", service.metrics or (), state.steps.index)
+    if index is not None:
+        _replace_service(state, index, service)
+        return
+    suit = _suit(state, service)
+    state.service_index[service.name] = len(state.services)
+    state.services.append(service)
+    state.service_suit.append(suit)
+    state.service_version.append(0)
+    state.load_version.append(0)
+    state.services_version += 1
+
+
+def _replace_service(state: ClusterState, index: int, service: Service) -> None:
+    """Replace a service whose default loads, each by itself, fit the steps; where replicas carry them, all have to."""
+    records = [record for record in state.partitions.values() if record.service == index]
+    steps = state.steps.copy()
+    defaults = default_loads(steps, service) if records else {}
+    suit = _suit(state, service)
+    state.steps = steps
+    state.services[index] = service
+    state.service_suit[index] = suit
+    state.service_version[index] += 1
+    state.services_version += 1
+    for record in records:
+        record.version += 1
+        trim_waiting(state, record)
+        _follow_service(state, record, service, defaults)
+    if service.metrics is not None:
+        rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
+        state.rows.load[rows] *= state.carries()[index]
+
+
+def _follow_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
+    """Give a partition the slots that a higher target asks for, and replicas without a report their default loads."""
+    for row in record.rows:
+        role = Role(state.rows.role[row])
+        keeps = state.rows.reported[row] or state.rows.leaving[row]
+        if not keeps and not (role is Role.SECONDARY and record.secondary_load):
+            state.rows.load[row] = expected_load(state, record, role, defaults[role])
+    if not service.on_every_node:
+        fill_up(state, record, defaults)
+        link(state, record)
+
+
+def _suit(state: ClusterState, service: Service) -> int:
+    """Return the index of what a service asks of nodes; services that ask for the same share it."""
+    key = (service.placement_constraint, service.blocked_nodes)
+    index = state.suit_index.get(key)
+    if index is None:
+        suit = Suit(parse_expression(service.placement_constraint, f"service {service.name}"), service.blocked_nodes)
+        index = state.suit_index[key] = len(state.suits)
+        state.suits.append(suit)
+    return index
+
+
+def remove_service(state: ClusterState, name: str) -> None:
+    """Remove a service that has no partitions."""
+    index = state.service(name)
+    holders = [record.name for record in state.partitions.values() if record.service == index]
+    if holders:
+        raise ConflictError(f"service {name}: still has partition {holders[0]}; remove its partitions first")
+    del state.service_index[name]
+    state.services_version += 1
+
+
+def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:
+    """Note which upgrade domains are done."""
+    state.upgraded_domains = frozenset(check_names("engine", "upgraded domains", domains))
+    state.node_version += 1
+
+
+def put_partition(state: ClusterState, partition: Partition) -> None:
+    """Add a partition, or bring the known one to the replicas given; slots keep age and demand where they can."""
+    item = f"partition {partition.name}"
+    service = state.service(partition.service, item)
+    described = state.services[service]
+    placed = _on_nodes(state, item, partition, described)
+    steps = state.steps.copy()
+    defaults = default_loads(steps, described)
+    record = state.partitions.get(partition.name)
+    if record is not None and record.service != service:
+        raise ConflictError(f"{item}: belongs to service {state.services[record.service].name}; it cannot change")
+    if record is not None and _says_nothing_new(record, partition):
+        record.version += 1
+        return
+    state.steps = steps
+    if record is None:
+        record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
+        state.partitions[partition.name] = record
+        state.partitions_made += 1
+    record.missing, record.described = partition.missing, (partition.version, partition.missing)
+    if (partition.missing or 0) < 0:
+        state.told_of_surplus.add(partition.name)
+    else:
+        state.told_of_surplus.discard(partition.name)
+    record.version += 1
+    record.still = partition.in_transition or partition.in_quorum_loss
+    record.upgrading = any(replica.upgrade is not UpgradeMark.NONE for replica in partition.replicas)
+    match_slots(state, record, placed, defaults)
+    state.service_version[service] += 1
+
+
+def _on_nodes(state: ClusterState, item: str, partition: Partition, service: Service) -> list[tuple[Replica, int]]:
+    """Return replicas with the indices of their nodes, refusing roles that do not suit the service."""
+    allowed = roles_of(service)
+    placed = []
+    for replica in partition.replicas:
+        if replica.role not in allowed:
+            names = " or ".join(role.name for role in allowed)
+            raise InvalidValueError(item, "replicas", replica.role, f"{names} for service {service.name}")
+        placed.append((replica, state.node(replica.node, item)))
+    return placed
+
+
+def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
+    """Return whether a description repeats the known one (semantics.md section 1)."""
+    return partition.version is not None and (partition.version, partition.missing) == record.described
+
+
+def remove_partition(state: ClusterState, name: str) -> None:
+    """Remove a partition and its replicas."""
+    record = state.partition(name)
+    for row in record.rows:
+        del state.row_partition[row]
+        state.rows.release(row)
+    del state.partitions[name]
+    state.told_of_surplus.discard(name)
+    state.service_version[record.service] += 1
