@@ -45,14 +45,14 @@ class FittingConsole(Console):
         """Return a table that is no wider than the console, where that can be."""
         if self._measured(table).maximum <= self.width:
             return table
-        fitted = self._narrowed(table)
+        fitted = self._filtered(table)
         if self._measured(fitted).maximum > self.width:
             table = copy.copy(table)
             table.padding = 0
-            fitted = self._narrowed(table)
+            fitted = self._filtered(table)
         return fitted
 
-    def _narrowed(self, table: Table) -> Table:
+    def _filtered(self, table: Table) -> Table:
         """Return a table of which the widest columns are narrower, one after the other, until it fits."""
         own = [max(self._of_cells(column), self._measured(column.header).maximum) for column in table.columns]
         least = [self._least(column) for column in table.columns]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plb import Role
-from plb.risk import DemandHistory, Evaluation, MonteCarloRisk, ObservedRisk, ReplicaOutlook, eligible_traces
+from plb.risk import DemandHistory, Evaluation, MonteCarloRisk, ObservedRisk, ReplicaForecast, eligible_traces
 from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
 
 PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "oracle")
@@ -26,14 +26,14 @@ def replay_past_tenants() -> None:
     )
     eligible_traces(history, tenant_class="a", role=Role.INSTANCE, age=0.0, largest_demand=[1.0])
     model = MonteCarloRisk(history, repetitions=2, steps={"cpu": 1.0})
-    replicas = [ReplicaOutlook("a", Role.INSTANCE, 0.0, {}, 0)]
+    replicas = [ReplicaForecast("a", Role.INSTANCE, 0.0, {}, 0)]
     for evaluation in Evaluation:
         model.probability_of_violation(replicas, thresholds={"cpu": 4.0}, now=1.0, evaluation=evaluation)
 
 
 def go_by_samples() -> None:
     """Ask risk models that go by samples."""
-    replica = ReplicaOutlook(None, Role.INSTANCE, 0.0, {}, 0, samples={"cpu": [1.0] * 3})
+    replica = ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 0, samples={"cpu": [1.0] * 3})
     ObservedRisk("rc-like:warmup=2", steps={"cpu": 1.0}).predicted_peaks([replica])
 
 

@@ -25,7 +25,7 @@ def breaks_spread(problem: Problem, solution: Solution, level: int, row: int, ta
         return spreads_badly(
             domain,
             problem.parent[:, level],
-            problem.siblings[problem.suit[row], :, level],
+            problem.siblings[problem.feasibility_class[row], :, level],
             solution.node,
             problem.sibling,
             problem.unspread,
@@ -46,7 +46,7 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
     at = solution.node[row]
     if most == ANY or at == NOWHERE or problem.unspread[row]:
         return 0
-    siblings = problem.siblings[problem.suit[row], :, level]
+    siblings = problem.siblings[problem.feasibility_class[row], :, level]
     if most == EVEN:
         return misses_of_spread(
             problem.domain[:, level],
@@ -75,7 +75,7 @@ def stands_wrongly(problem: Problem, solution: Solution, level: int, row: int) -
 def starves_another(problem: Problem, solution: Solution, level: int, row: int) -> bool:
     """Tell whether the domain of `row` has more than the rounded-down share of its partition while another has less."""
     at = solution.node[row]
-    siblings = problem.siblings[problem.suit[row], :, level]
+    siblings = problem.siblings[problem.feasibility_class[row], :, level]
     even = problem.most_in_domain[problem.service[row], level] == EVEN
     if not even or at == NOWHERE or problem.unspread[row] or siblings[at] == 0:
         return False

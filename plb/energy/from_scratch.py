@@ -32,7 +32,7 @@ _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)
 
 
-def fresh_solution(problem: Problem, node: Int, sums: PeakSums | None = None) -> Solution:
+def solution_from_scratch(problem: Problem, node: Int, sums: PeakSums | None = None) -> Solution:
     """Return the solution in which row i stands on ``node[i]``, every sum formed anew.
 
     Parameters

@@ -52,7 +52,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
         return _NODE
     if is_excluded(problem, solution, row, target):
         return _EXCLUSION
-    if enforced >> _PLACEMENT & 1 and not problem.suits[problem.suit[row], target]:
+    if enforced >> _PLACEMENT & 1 and not problem.feasibility_classes[problem.feasibility_class[row], target]:
         return _PLACEMENT
     prefers = problem.preferring and enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]
     if prefers and not problem.upgraded[target] and standby_on(problem, solution, row, target) == NOWHERE:
@@ -94,7 +94,8 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
     elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
         return _EXCLUSION
     elif enforced >> _PLACEMENT & 1 and not (
-        problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]
+        problem.feasibility_classes[problem.feasibility_class[row], there]
+        and problem.feasibility_classes[problem.feasibility_class[partner], here]
     ):
         return _PLACEMENT
     elif (

@@ -64,7 +64,7 @@ def refusal_in_place(problem: Problem, solution: Solution, enforced: int, row: i
 
 
 @kernel(shared=True)
-def judge(
+def evaluate(
     problem: Problem,
     solution: Solution,
     highest: float,
@@ -73,12 +73,12 @@ def judge(
     partner: int,
     tally: Int,
 ) -> float:
-    """Return what `judge_in_place` does; for callers outside the innermost loop."""
-    return judge_in_place(problem, solution, highest, row, target, partner, tally)
+    """Return what `evaluate_in_place` does; for callers outside the innermost loop."""
+    return evaluate_in_place(problem, solution, highest, row, target, partner, tally)
 
 
 @kernel
-def judge_in_place(
+def evaluate_in_place(
     problem: Problem,
     solution: Solution,
     highest: float,

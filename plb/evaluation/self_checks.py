@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.errors import CheckFailedError
 from plb.state.arrays import DISPLACED, SCRATCH, Problem, Solution
 
 
-def compare_with_fresh(problem: Problem, solution: Solution, moment: str) -> None:
+def compare_with_scratch(problem: Problem, solution: Solution, moment: str) -> None:
     """Raise `CheckFailedError` if an accumulator of `solution` differs from one computed from scratch.
 
     Parameters
@@ -17,7 +17,7 @@ def compare_with_fresh(problem: Problem, solution: Solution, moment: str) -> Non
     moment
         When the check runs, for the message.
     """
-    fresh = fresh_solution(problem, solution.node)
+    fresh = solution_from_scratch(problem, solution.node)
     for name in Solution._fields:
         if name in SCRATCH:
             continue

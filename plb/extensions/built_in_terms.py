@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
-from plb.energy.from_scratch import fresh_solution, total_movement
+from plb.energy.from_scratch import solution_from_scratch, total_movement
 from plb.energy.overload import MOST, UNITS
 from plb.energy.score import PLAIN_SPREAD, REPETITIONS, W_OVERLOAD
 from plb.evaluation.delta import (
@@ -66,7 +66,7 @@ class Imbalance(_WithoutSums):
         """Return I as standard deviation over mean of the node loads, or what stands for it (`plb.energy.spread`)."""
         problem = configuration.problem
         if not problem.weights[PLAIN_SPREAD]:
-            return float(fresh_solution(problem, configuration.solution.node.copy()).terms[IMBALANCE])
+            return float(solution_from_scratch(problem, configuration.solution.node.copy()).terms[IMBALANCE])
         load, weight = _node_load(configuration), problem.metric_weight
         weighted = 0.0
         for metric in range(len(weight)):
@@ -115,7 +115,7 @@ class ExpectedFailovers(_WithoutSums):
         """Return V by adding up the peaks of every node's replicas in every repetition, or by testing departures."""
         problem = configuration.problem
         if problem.timeline:
-            fresh = fresh_solution(problem, configuration.solution.node.copy())
+            fresh = solution_from_scratch(problem, configuration.solution.node.copy())
             return float(fresh.counts[VIOLATIONS] / problem.weights[REPETITIONS])
         reached = 0
         for node in np.flatnonzero(problem.counted):

@@ -13,13 +13,13 @@ from plb.errors import ConflictError
 from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import refusal
 from plb.evaluation.refusals import find_refusals
-from plb.evaluation.self_checks import compare_with_fresh
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.evaluation.with_replica import count_violations_with
 from plb.model import Node, Role, Service
 from plb.model.resolution import UNLIMITED
 from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
 from plb.risk.demand import DemandHistory
-from plb.risk.interface import ReplicaOutlook
+from plb.risk.interface import ReplicaForecast
 from plb.state.arrays import Problem, Solution
 from plb.state.description import Description
 
@@ -143,7 +143,7 @@ class Configuration:
         """Return the name of the partition of a replica."""
         return self.description.partitions[row]
 
-    def outlook_of(self, row: int) -> ReplicaOutlook:
+    def forecast_of(self, row: int) -> ReplicaForecast:
         """Return what is known of a replica's future, as risk models want it (`plb.risk.RiskModel`).
 
         A metric that it does not carry has nothing but zeros. Where no limit is promised, that is the most that it has
@@ -165,7 +165,7 @@ class Configuration:
         demanded = table.largest_demand[row] * carried
         most = np.maximum(demanded, table.load[row] * steps * carried)
         promised = zip(names, most.tolist(), carried.tolist(), strict=True)
-        return ReplicaOutlook(
+        return ReplicaForecast(
             service.tenant_class,
             Role(int(self.problem.role[row])),
             float(table.created[row]),
@@ -232,4 +232,4 @@ class Configuration:
 
     def check(self) -> None:
         """Raise `CheckFailedError` if a sum differs from one computed from scratch."""
-        compare_with_fresh(self.problem, self.solution, "check")
+        compare_with_scratch(self.problem, self.solution, "check")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from plb.model.clauses import UnmetClause
-from plb.model.outcome import Held
+from plb.model.outcome import Immovable
 from plb.model.plan import Energy
 from plb.model.role import Role
 from plb.model.unplaced import (
@@ -132,7 +132,7 @@ class Alternatives:
     eliminated: tuple[Elimination, ...] = ()
     closed: tuple[ClosedNode, ...] = ()
     given_up: tuple[str, ...] = ()
-    held: Held | None = None
+    held: Immovable | None = None
 
     @property
     def nodes(self) -> int:

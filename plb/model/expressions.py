@@ -66,7 +66,7 @@ class Expression:
         What was parsed.
     fault_domain_policy
         Said by ``FDPolicy ~ …``.
-    places_wholly
+    places_all_or_nothing
         Whether ``PlacePolicy ~ NonPartially`` is said: a partition is placed wholly or not at all.
     binds_primary_only
         Whether a ``^P`` or ``!^P`` occurs, so that `holds` may differ by role.
@@ -77,7 +77,7 @@ class Expression:
     text: str
     _test: Test
     fault_domain_policy: FaultDomainPolicy = FaultDomainPolicy.PACKING
-    places_wholly: bool = False
+    places_all_or_nothing: bool = False
     binds_primary_only: bool = False
     properties: tuple[str, ...] = ()
 

@@ -69,7 +69,7 @@ class Idle(Enum):
     UNCHANGED = "nothing has changed since it last found no move"
 
 
-class Held(Enum):
+class Immovable(Enum):
     """Why a replica that stands may not move; the value completes the sentence "2 of its replicas …"."""
 
     PINNED = "pinned"
@@ -108,7 +108,7 @@ class DomainOutcome:
     partitions: tuple[str, ...]
     phases: tuple[Phase, ...]
     idle: Mapping[Phase, Idle]
-    held: Mapping[str, Mapping[Held, int]]
+    held: Mapping[str, Mapping[Immovable, int]]
     end_reason: str
     proposals: Proposals
     bound_by: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ def _counts(counts: Mapping[str, int]) -> str:
     return listed([f"{count} by {rule_in_words(name)}" for name, count in ordered])
 
 
-def _what_is_held(held: Mapping[Held, int]) -> str:
+def _what_is_held(held: Mapping[Immovable, int]) -> str:
     """Say how many replicas may not move, and why."""
     parts = ", ".join(f"{count} {why.value}" for why, count in held.items())
     total = sum(held.values())

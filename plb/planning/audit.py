@@ -25,7 +25,7 @@ from plb.state.cluster import ClusterState
 from plb.state.siblings import siblings_of
 
 
-class Inspection:
+class Audit:
     """Looks a solution over for what is wrong with it.
 
     Parameters
@@ -85,13 +85,13 @@ class Inspection:
         """Return the verdict on a replica whose service does not want its node."""
         node = self.state.nodes[int(self.solution.node[row])].name
         service = int(self.problem.service[row])
-        suit = self.state.suits[self.state.service_suit[service]]
+        feasibility_class = self.state.feasibility_classes[self.state.service_feasibility_class[service]]
         return Misplaced(
             partition=self.state.row_partition[row],
             role=Role(int(self.problem.role[row])),
             node=node,
             service=self.state.services[service].name,
-            constraint=None if node in suit.blocked else suit.expression.text,
+            constraint=None if node in feasibility_class.blocked else feasibility_class.expression.text,
             priority=self.priorities[Rule.PLACEMENT],
         )
 
@@ -153,7 +153,7 @@ class Inspection:
         problem = self.problem
         at = int(self.solution.node[row])
         held = self.replicas_by_domain(level, row)
-        beside = self._domains_beside(level, int(problem.suit[row]), int(problem.parent[at, level]))
+        beside = self._domains_beside(level, int(problem.feasibility_class[row]), int(problem.parent[at, level]))
         replicas = {node: held[domain] for node, domain in beside}
         allowed = int(problem.most_in_domain[problem.service[row], level])
         if allowed != EVEN:
@@ -161,12 +161,14 @@ class Inspection:
         floor, rest = divmod(sum(replicas.values()), len(replicas))
         return floor, floor + (rest > 0), replicas
 
-    def _domains_beside(self, level: int, suit: int, parent: int) -> list[tuple[int, int]]:
+    def _domains_beside(self, level: int, feasibility_class: int, parent: int) -> list[tuple[int, int]]:
         """Return a node of each usable domain under a parent, and the domain; computed once for all partitions."""
-        key = (level, suit, parent)
+        key = (level, feasibility_class, parent)
         if key not in self._beside:
             problem = self.problem
-            inside = np.flatnonzero((problem.parent[:, level] == parent) & (problem.siblings[suit, :, level] > 0))
+            inside = np.flatnonzero(
+                (problem.parent[:, level] == parent) & (problem.siblings[feasibility_class, :, level] > 0)
+            )
             domain, first = np.unique(problem.domain[inside, level], return_index=True)
             self._beside[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
         return self._beside[key]
@@ -174,7 +176,7 @@ class Inspection:
     def replicas_by_domain(self, level: int, row: int) -> Counter[int]:
         """Return how many replicas of the partition of `row` count in each domain of a level."""
         problem, node = self.problem, self.solution.node
-        siblings = problem.siblings[problem.suit[row], :, level]
+        siblings = problem.siblings[problem.feasibility_class[row], :, level]
         standing = [one for one in siblings_of(self.problem, row) if node[one] != NOWHERE and not problem.unspread[one]]
         return Counter(int(problem.domain[node[one], level]) for one in standing if siblings[node[one]] > 0)
 
@@ -206,13 +208,15 @@ class Inspection:
     def _misplaced_rows(self) -> Bool:
         """Return which rows stand where their service does not want them, (M,)."""
         problem, node = self.problem, self.solution.node
-        wrong: Bool = (node != NOWHERE) & ~problem.unspread & ~problem.suits[problem.suit, node]
+        wrong: Bool = (
+            (node != NOWHERE) & ~problem.unspread & ~problem.feasibility_classes[problem.feasibility_class, node]
+        )
         return wrong
 
     def _rows_of_uneven_groups(self, level: int) -> list[int]:
         """Return a row of each partition and parent domain whose replicas are unevenly spread below it."""
         problem, node = self.problem, self.solution.node
-        siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.suit, node, level])
+        siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.feasibility_class, node, level])
         allowed = problem.most_in_domain[problem.service, level]
         rows = np.flatnonzero((siblings > 0) & ~problem.unspread & (allowed != ANY))
         partition, at = self._partition_of_row[rows], node[rows]

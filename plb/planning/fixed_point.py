@@ -51,7 +51,7 @@ class Occasion:
         return self._arrays
 
 
-class Rest:
+class FixedPoint:
     """Remembers the end of the last search of each phase and domain that no budget of moves cut short."""
 
     def __init__(self) -> None:
@@ -86,6 +86,14 @@ def _arrays_of(problem: Problem, node: Int, services: Sequence[int] | None) -> A
     if services is not None:
         rows = rows & np.isin(problem.service, services)
     chosen = np.flatnonzero(rows)
-    of_rows = (node, problem.load, problem.role, problem.mendable, problem.leaving, problem.move_cost, problem.affinity)
+    of_rows = (
+        node,
+        problem.load,
+        problem.role,
+        problem.repairable,
+        problem.leaving,
+        problem.move_cost,
+        problem.affinity,
+    )
     ages = problem.age[chosen] if problem.timeline else problem.age  # only departures follow time by themselves
     return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen], ages)

@@ -20,15 +20,15 @@ from plb.energy.score import (
 from plb.model.move import Phase, Reason
 from plb.model.plan import Energy
 from plb.model.violations import Breach
-from plb.planning.audit import Inspection
+from plb.planning.audit import Audit
 from plb.search.breaches import Breaches
-from plb.search.extended.extensions import Additions, energy_with
+from plb.search.extended.extensions import Extensions, energy_with
 from plb.settings.extensions import ANNEALING
 from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution
 from plb.state.siblings import siblings_of
 
 
-class Motives:
+class MoveReasons:
     """The reasons of one phase.
 
     Parameters
@@ -39,20 +39,20 @@ class Motives:
         The one at its end.
     breaches
         What repair set out to mend; None for the other phases.
-    additions
+    extensions
         Terms and constraints of the user's own.
     """
 
     def __init__(
         self,
         phase: Phase,
-        before: Inspection,
+        before: Audit,
         after: Solution,
         breaches: Breaches | None,
-        additions: Additions | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         self.phase, self.before, self.after, self.breaches = phase, before, after, breaches
-        self._additions = additions
+        self._extensions = extensions
         self.problem, self.state = before.problem, before.state
 
     def of(self, row: int) -> Reason:
@@ -81,7 +81,7 @@ class Motives:
         if self.breaches.overloaded[origin].any():
             return self._overload(origin)
         if self.breaches.astray[row]:
-            suited = self.problem.suits[self.problem.suit[row], origin]
+            suited = self.problem.feasibility_classes[self.problem.feasibility_class[row], origin]
             return self._breach(self.before.apart(row) if suited else self.before.misplaced(row), origin)
         for level in np.flatnonzero(self.breaches.misplaced[:, row]).tolist():
             name = self.before.domain_name(level, origin)
@@ -125,7 +125,7 @@ class Motives:
     def _lower_energy(self) -> Reason:
         """The reason of a move that mends nothing: the term that lowered the energy most in this phase."""
         solutions = (self.before.solution, self.after)
-        energies = [energy_with(self._additions, self.problem, solution) for solution in solutions]
+        energies = [energy_with(self._extensions, self.problem, solution) for solution in solutions]
         term = self._driving_term(*energies)
         if term is None:
             return Reason(self.phase, "energy")
@@ -146,7 +146,7 @@ class Motives:
             TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, spread, held, risk[0], old_risk[1]),
         }
         present = energy_of(weights, movement, spread, held, *risk)
-        own = {} if self._additions is None else self._additions.weights
+        own = {} if self._extensions is None else self._extensions.weights
         for name, weight in own.items():
             without[name] = present + weight * (before.own[name] - after.own[name])
         term = max(without, key=lambda one: without[one])

@@ -11,7 +11,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.constraints.range import LARGEST_SUM
 from plb.energy.aggregates import PeakSums
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.planning.load_counting import counting, load_by_node, standing_load
@@ -19,9 +19,9 @@ from plb.planning.replica_arrays import affinities, arrays_of_replicas, costs_of
 from plb.planning.service_tables import ServiceTables
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster import ClusterState
-from plb.state.demand_forecast import Outlook
+from plb.state.demand_forecast import DemandForecast
 from plb.state.in_build import replicas_in_build
-from plb.state.observed_forecast import ObservedOutlook
+from plb.state.observed_forecast import ObservedDemandForecast
 from plb.state.packing import gathers
 from plb.state.topology import Topology
 
@@ -30,7 +30,10 @@ NO_BUDGET = 2**31
 
 
 def build_problem(
-    state: ClusterState, topology: Topology, outlook: Outlook | ObservedOutlook, tables: ServiceTables
+    state: ClusterState,
+    topology: Topology,
+    demand_forecast: DemandForecast | ObservedDemandForecast,
+    tables: ServiceTables,
 ) -> Problem:
     """Return the arrays of a search over the present state; most are views of the state's own.
 
@@ -38,7 +41,7 @@ def build_problem(
     ----------
     topology
         What follows from the nodes.
-    outlook
+    demand_forecast
         What every row is expected to demand.
     tables
         What follows from the services that are searched.
@@ -51,15 +54,15 @@ def build_problem(
         **_nodes(state, topology, tables),
         **arrays_of_replicas(state, topology, tables.each, member),
         **affinities(state, tables.each),
-        peak=outlook.peak,
-        peak_ceiling=outlook.peak_ceiling,
-        judges=outlook.judges,
-        variance_unit=outlook.variance_unit,
-        **outlook.futures(state),
-        **_energy(state, topology, outlook, int(np.count_nonzero(member & ~table.leaving))),
+        peak=demand_forecast.peak,
+        peak_ceiling=demand_forecast.peak_ceiling,
+        judges=demand_forecast.judges,
+        variance_unit=demand_forecast.variance_unit,
+        **demand_forecast.futures(state),
+        **_energy(state, topology, demand_forecast, int(np.count_nonzero(member & ~table.leaving))),
         metric_weight=tables.metric_weight,
         **local_domains(state, topology, tables.services),
-        guided=False,
+        biased=False,
         **tables.groups,
         **costs_of_moves(state, tables.each),
         **_budgets(state),
@@ -100,14 +103,14 @@ def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> di
         "siblings": topology.siblings,
         "most_in_domain": tables.most_in_domain,
         "domain_rule": topology.domain_rule,
-        "suits": topology.suits,
+        "feasibility_classes": topology.feasibility_classes,
         "upgraded": topology.upgraded,
         "chains": state.config.allow_chained_moves,
     }
 
 
 def _energy(
-    state: ClusterState, topology: Topology, outlook: Outlook | ObservedOutlook, replicas: int
+    state: ClusterState, topology: Topology, demand_forecast: DemandForecast | ObservedDemandForecast, replicas: int
 ) -> dict[str, Any]:
     """Return what `Problem` says of the energy, for so many replicas: weights, and how loads are counted."""
     config = state.config
@@ -121,9 +124,9 @@ def _energy(
         "weights": weights_of(
             config,
             replicas=replicas,
-            repetitions=outlook.units,
+            repetitions=demand_forecast.units,
             plain_spread=plain_spread,
-            sampled=not len(outlook.judges),
+            sampled=not len(demand_forecast.judges),
         ),
         "by_percentage": by_percentage,
         "coarseness": coarseness,
@@ -160,7 +163,7 @@ def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
     InvalidValueError
         If the peaks of a node could leave their 32 bits.
     """
-    solution = fresh_solution(problem, problem.origin.copy(), sums)
+    solution = solution_from_scratch(problem, problem.origin.copy(), sums)
     _check_range(solution)
     return solution
 
@@ -196,7 +199,9 @@ def local_domains(state: ClusterState, topology: Topology, services: Iterable[in
             if partitions[service] >= 2 and sum(own) > 0.0:
                 local_of[service] = len(weights)
                 weights.append(own)
-                counted.append(topology.counted & topology.suits[state.service_suit[service]])
+                counted.append(
+                    topology.counted & topology.feasibility_classes[state.service_feasibility_class[service]]
+                )
     nodes = np.array(counted, np.bool_).reshape(len(weights), len(topology.counted))
     return {
         "local_of": local_of,

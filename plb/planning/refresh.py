@@ -109,7 +109,7 @@ class Refresh:
         if self.scheduler.is_held_back(self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
         version = (self.state_version, self.load_version)
-        if self.record.at_rest == version:
+        if self.record.at_fixed_point == version:
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
         if not self.run.is_unbalanced:
             return self._idle(Stage.BALANCING, Idle.BALANCED)
@@ -119,7 +119,7 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
         slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=slow)
-        self.record.at_rest = None if self.run.changed else version
+        self.record.at_fixed_point = None if self.run.changed else version
         return Action.BALANCING
 
     def _are_too_many_throttled(self) -> bool:

@@ -28,18 +28,18 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachServic
         (M,) whether a replica is one of those that are searched.
     """
     table = state.rows
-    suit = each.suit[table.service]
+    feasibility_class = each.feasibility_class[table.service]
     held = table.leaving | table.standby | table.still | table.pinned | table.upgrading | (table.arriving != NOWHERE)
     free = member & ~held
     if each.blocked is not None:
-        free &= ~each.blocked[suit, table.node]
+        free &= ~each.blocked[feasibility_class, table.node]
     return {
         "load": table.load,
         "sibling": table.sibling,
         "role": table.role,
         "leaving": table.leaving,
         "service": table.service.astype(np.int32),
-        "suit": _suits_by_role(state, suit),
+        "feasibility_class": _feasibility_classes_by_role(state, feasibility_class),
         "kind": _kinds(state, each),
         "prefers_siblings": (prefers := _prefers_siblings(state, each)),
         "preferring": bool(prefers.any()),
@@ -48,7 +48,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachServic
         "standby": table.standby,
         "standbys": int(np.count_nonzero(table.standby)),
         "movable": free & _with_nowhere(topology.counted)[table.node],
-        "mendable": free & _with_nowhere(topology.watched)[table.node],
+        "repairable": free & _with_nowhere(topology.watched)[table.node],
         "origin": table.node.copy(),
     }
 
@@ -135,13 +135,15 @@ def _with_nowhere(nodes: Bool) -> Bool:
     return np.append(nodes, True)
 
 
-def _suits_by_role(state: ClusterState, suit: Int32) -> Int32:
-    """Return `Problem.suit`, (M,), from what each row's service asks: primaries may ask for more than the others."""
-    if not any(of.expression.binds_primary_only for of in state.suits):
-        return suit
-    binds = np.array([of.expression.binds_primary_only for of in state.suits], np.bool_)
-    above = np.int32(len(state.suits))
-    return np.where(binds[suit] & (state.rows.role == Role.PRIMARY), suit + above, suit)
+def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32) -> Int32:
+    """Return `Problem.feasibility_class`, (M,), from what each row's service asks; primaries may ask for more."""
+    if not any(of.expression.binds_primary_only for of in state.feasibility_classes):
+        return feasibility_class
+    binds = np.array([of.expression.binds_primary_only for of in state.feasibility_classes], np.bool_)
+    above = np.int32(len(state.feasibility_classes))
+    return np.where(
+        binds[feasibility_class] & (state.rows.role == Role.PRIMARY), feasibility_class + above, feasibility_class
+    )
 
 
 def _kinds(state: ClusterState, each: EachService) -> Int8:

@@ -55,8 +55,8 @@ def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
     variants = _unguided_variants(config)
     if not config.guide_balancing:
         return variants
-    guided = [attrs.evolve(variant, guided=True) for variant in variants]
-    return [*guided, *variants] if slow else guided
+    biased = [attrs.evolve(variant, biased=True) for variant in variants]
+    return [*biased, *variants] if slow else biased
 
 
 def _unguided_variants(config: PlbConfig) -> list[Variant]:

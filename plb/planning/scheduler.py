@@ -69,7 +69,7 @@ class DomainRecord:
     """How often the present variant of a stage was tried since something changed."""
     tried_at: dict[Stage, object] = attrs.field(factory=dict)
     """Version of the domain at the last try of a stage."""
-    at_rest: object = None
+    at_fixed_point: object = None
     """Version of the domain at which balancing found nothing to do."""
     under_way: dict[str, tuple[float, int]] = attrs.field(factory=dict)
     """For each partition with issued moves: when they were issued, and the partition's version then."""

@@ -43,7 +43,7 @@ class EachService:
 
     Parameters
     ----------
-    suit
+    feasibility_class
         What it asks of nodes.
     blocked
         (X, N+1) for each suit, whether a node is blocked; the last is no node. None where none is.
@@ -57,7 +57,7 @@ class EachService:
         Whether any service follows another.
     """
 
-    suit: Int32
+    feasibility_class: Int32
     blocked: Bool | None
     particular: Bool
     everywhere: Bool
@@ -92,10 +92,15 @@ def each_service(state: ClusterState) -> EachService:
     singletons = config.is_singleton_replica_move_allowed_during_upgrade
     costs = move_cost_values(config)
     blocked = None
-    if any(suit.blocked for suit in state.suits):
-        blocked = np.array([[node.name in suit.blocked for node in state.nodes] + [False] for suit in state.suits])
+    if any(feasibility_class.blocked for feasibility_class in state.feasibility_classes):
+        blocked = np.array(
+            [
+                [node.name in feasibility_class.blocked for node in state.nodes] + [False]
+                for feasibility_class in state.feasibility_classes
+            ]
+        )
     return EachService(
-        suit=np.array(state.service_suit or [0], np.int32),
+        feasibility_class=np.array(state.service_feasibility_class or [0], np.int32),
         blocked=blocked,
         particular=np.array([singletons and one.target_replicas == 1 for one in services] or [False], np.bool_),
         everywhere=np.array([one.on_every_node for one in services] or [False], np.bool_),
@@ -122,13 +127,13 @@ def most_in_domain(state: ClusterState, topology: Topology) -> Int:
     """Return `Problem.most_in_domain`, (S, D) (semantics.md section 4, FD / UD)."""
     most = np.zeros((max(1, len(state.services)), len(topology.domain_rule)), np.int64)
     for index, service in enumerate(state.services):
-        suit = state.service_suit[index]
-        policy = state.suits[suit].expression.fault_domain_policy
+        feasibility_class = state.service_feasibility_class[index]
+        policy = state.feasibility_classes[feasibility_class].expression.fault_domain_policy
         fault = topology.domain_rule == Rule.FAULT_DOMAIN
-        for rule, enabled in _quorum_rules(state, topology, suit, service).items():
+        for rule, enabled in _quorum_rules(state, topology, feasibility_class, service).items():
             if enabled:
                 most[index, topology.domain_rule == rule] = ANY
-                _limit_to_quorum(most[index], topology, suit, rule, service.target_replicas)
+                _limit_to_quorum(most[index], topology, feasibility_class, rule, service.target_replicas)
         if policy is FaultDomainPolicy.IGNORE:
             most[index, fault] = ANY
         if policy is FaultDomainPolicy.NONPACKING:
@@ -139,15 +144,17 @@ def most_in_domain(state: ClusterState, topology: Topology) -> Int:
     return most
 
 
-def _quorum_rules(state: ClusterState, topology: Topology, suit: int, service: Service) -> dict[Rule, bool]:
+def _quorum_rules(
+    state: ClusterState, topology: Topology, feasibility_class: int, service: Service
+) -> dict[Rule, bool]:
     """Return for which kinds of domains a service keeps a quorum instead of an even spread."""
     config, target = state.config, service.target_replicas
     counts = {}
     for rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
         levels = np.flatnonzero(topology.domain_rule == rule)
-        usable = topology.siblings[suit, :, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
+        usable = topology.siblings[feasibility_class, :, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
         counts[rule] = len(np.unique(topology.domain[usable, levels[-1]])) if len(levels) else 0
-    nodes = int((topology.counted & topology.suits[suit]).sum())
+    nodes = int((topology.counted & topology.feasibility_classes[feasibility_class]).sum())
     even = all(count > 0 and target % count == 0 for count in counts.values())
     auto = config.quorum_based_logic_auto_switch and target > 0 and even and nodes <= math.prod(counts.values())
     return {
@@ -156,10 +163,10 @@ def _quorum_rules(state: ClusterState, topology: Topology, suit: int, service: S
     }
 
 
-def _limit_to_quorum(most: Int, topology: Topology, suit: int, rule: Rule, target: int) -> None:
+def _limit_to_quorum(most: Int, topology: Topology, feasibility_class: int, rule: Rule, target: int) -> None:
     """Set the most replicas at the first level that has two usable domains, so that losing one keeps a quorum."""
     for level in np.flatnonzero(topology.domain_rule == rule):
-        domains = len(np.unique(topology.domain[topology.siblings[suit, :, level] > 0, level]))
+        domains = len(np.unique(topology.domain[topology.siblings[feasibility_class, :, level] > 0, level]))
         if domains >= 2:
             limit = max(target - (target // 2 + 1), 1)
             most[level] = limit + 1 if domains * limit < target else limit
@@ -194,7 +201,7 @@ def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int
         described = state.services[service]
         if not described.on_every_node:
             has = [described.metrics is None or name in described.metrics for name in names]
-            suited[:, has] |= topology.suits[state.service_suit[service]][:, None]
+            suited[:, has] |= topology.feasibility_classes[state.service_feasibility_class[service]][:, None]
             spoken[has] = True
     counted: Bool = topology.counted[:, None] & (suited | ~spoken)
     return counted

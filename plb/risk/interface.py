@@ -18,7 +18,7 @@ LISTS = "a list of numbers for each metric"
 
 
 @attrs.frozen
-class ReplicaOutlook:
+class ReplicaForecast:
     """What is known of a replica when its future is estimated.
 
     Parameters
@@ -89,7 +89,7 @@ class RiskModel(Protocol):
     """Estimates the risk that a node is in violation at some time from now on."""
 
     def probability_of_violation(
-        self, replicas: Sequence[ReplicaOutlook], *, thresholds: Mapping[str, float], now: float
+        self, replicas: Sequence[ReplicaForecast], *, thresholds: Mapping[str, float], now: float
     ) -> float:
         """Return the probability, in [0, 1], that the replicas' summed demand ever reaches a threshold.
 

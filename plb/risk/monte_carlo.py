@@ -19,7 +19,7 @@ from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError
 from plb.risk.demand import DemandHistory
-from plb.risk.interface import ReplicaOutlook
+from plb.risk.interface import ReplicaForecast
 from plb.risk.sampling import TraceDraws, TraceSampler
 from plb.risk.thresholds import checked_steps, thresholds_in_steps
 from plb.validation import check_member, check_metrics, check_number
@@ -99,7 +99,7 @@ class MonteCarloRisk:
 
     def probability_of_violation(
         self,
-        replicas: Sequence[ReplicaOutlook],
+        replicas: Sequence[ReplicaForecast],
         *,
         thresholds: Mapping[str, float],
         now: float,
@@ -139,7 +139,7 @@ class MonteCarloRisk:
             count = repetitions_in_violation_timeline(self._curves, draws.trace, created, departure, now, limits)
         return count / self.sampler.repetitions
 
-    def draws(self, replicas: Sequence[ReplicaOutlook], *, now: float) -> TraceDraws:
+    def draws(self, replicas: Sequence[ReplicaForecast], *, now: float) -> TraceDraws:
         """Return the sampled traces of replicas at a time, in seconds."""
         metrics = self.history.metrics
         for replica in replicas:

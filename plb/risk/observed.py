@@ -18,7 +18,7 @@ from plb.model.resolution import LARGEST_VALUE
 from plb.risk.columns import Shown, columns_of, judges_of, variance_units
 from plb.risk.estimates import CERTAIN, judge_sums, predicted_peaks
 from plb.risk.estimators import Gaussian, estimator_of, samples_kept, samples_needed
-from plb.risk.interface import ReplicaOutlook
+from plb.risk.interface import ReplicaForecast
 from plb.risk.peaks import Predictor
 from plb.risk.thresholds import checked_steps, thresholds_in_steps
 from plb.validation import check_items, check_metrics, check_number
@@ -64,7 +64,7 @@ class ObservedRisk:
         self._judges: Float = np.array(judges_of(found), np.float64)
 
     def probability_of_violation(
-        self, replicas: Sequence[ReplicaOutlook], *, thresholds: Mapping[str, float], now: float
+        self, replicas: Sequence[ReplicaForecast], *, thresholds: Mapping[str, float], now: float
     ) -> float:
         """Return the probability that the summed demand of the replicas reaches a threshold; of predictors, 0 or 1.
 
@@ -88,12 +88,12 @@ class ObservedRisk:
         """
         limits = thresholds_in_steps(ITEM, thresholds, self.metrics, self.steps)
         check_number(ITEM, "now", now, low=-math.inf)
-        given = check_items(ITEM, "replicas", replicas, ReplicaOutlook)
+        given = check_items(ITEM, "replicas", replicas, ReplicaForecast)
         sums, variance_unit = self._sums(given)
         violations = judge_sums(self._judges, variance_unit, sums, limits) if given else 0
         return violations / CERTAIN if isinstance(self.estimator, Gaussian) else float(violations)
 
-    def predicted_peaks(self, replicas: Sequence[ReplicaOutlook]) -> dict[str, float]:
+    def predicted_peaks(self, replicas: Sequence[ReplicaForecast]) -> dict[str, float]:
         """Return the predicted peak of the summed demand of the replicas, by metric in user units.
 
         Raises
@@ -107,18 +107,18 @@ class ObservedRisk:
         """
         if isinstance(self.estimator, Gaussian):
             raise InvalidValueError(ITEM, "estimator", self.estimator, "a peak predictor")
-        sums, _ = self._sums(check_items(ITEM, "replicas", replicas, ReplicaOutlook))
+        sums, _ = self._sums(check_items(ITEM, "replicas", replicas, ReplicaForecast))
         peaks = predicted_peaks(self._judges, sums) * self.steps
         return dict(zip(self.metrics, peaks.tolist(), strict=True))
 
-    def _sums(self, replicas: Sequence[ReplicaOutlook]) -> tuple[Int, Float]:
+    def _sums(self, replicas: Sequence[ReplicaForecast]) -> tuple[Int, Float]:
         """Return the sums of the columns, (R, C), and the unit of variances, (R,) squared steps."""
         shown = self._shown(replicas)
         known = shown.samples[shown.seen >= samples_needed(self.estimator)]
         variance_unit = variance_units(known.max(axis=(0, 2), initial=1), VARIANCE_DIGITS)
         return columns_of(self.estimator, shown, variance_unit).sum(axis=0), variance_unit
 
-    def _shown(self, replicas: Sequence[ReplicaOutlook]) -> Shown:
+    def _shown(self, replicas: Sequence[ReplicaForecast]) -> Shown:
         """Return what the replicas have shown, in steps."""
         kept = samples_kept(self.estimator)
         samples = np.zeros((len(replicas), len(self.metrics), kept), np.int64)
@@ -145,7 +145,7 @@ class ObservedRisk:
         return np.ceil(np.array(values) / step).astype(np.int64)
 
 
-def _check_enough(replica: ReplicaOutlook, kept: int) -> None:
+def _check_enough(replica: ReplicaForecast, kept: int) -> None:
     """Refuse a replica of which more is known than it shows."""
     given = max(map(len, replica.samples.values()), default=0)
     wanted = min(replica.seen or 0, kept)

@@ -14,7 +14,7 @@ from plb.model.resolution import MetricSteps
 from plb.search.annealed import Annealed
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
-from plb.search.extended.extensions import Additions
+from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
 from plb.settings.config import PlbConfig
 from plb.state.arrays import MOVEMENT, Problem, Solution
@@ -152,7 +152,7 @@ class Variant:
         See `plb.search.move_generation.Choice`.
     only_empties
         Whether replicas move from the less loaded nodes to the fuller ones only (`RestrictedDefragmentationHeuristic`).
-    guided
+    biased
         Whether only moves are proposed that may even out a metric that calls for it (`plb.search.biased_sampling`).
     """
 
@@ -160,7 +160,7 @@ class Variant:
     swap_probability: float
     exchange_probability: float
     only_empties: bool = False
-    guided: bool = False
+    biased: bool = False
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
@@ -177,7 +177,7 @@ def balance(
     seed: np.random.SeedSequence,
     budget: Budget,
     services: Collection[int] | None = None,
-    additions: Additions | None = None,
+    extensions: Extensions | None = None,
 ) -> Annealed:
     """Return the configuration of lowest energy that the variants find; `start` is not changed.
 
@@ -185,7 +185,7 @@ def balance(
     ----------
     services
         Services whose replicas are moved for their own sake; those of others may only follow. None: all.
-    additions
+    extensions
         Terms and constraints of the user's own.
     """
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
@@ -196,7 +196,7 @@ def balance(
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
     for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):
         seen, rows = _emptying(problem, start, config, movable) if variant.only_empties else (problem, movable)
-        seen = seen._replace(guided=variant.guided)
+        seen = seen._replace(biased=variant.biased)
         choice = Choice(
             movable[:0],
             rows,
@@ -207,7 +207,7 @@ def balance(
             config.correct_spread,
         )
         share = budget.share(len(variants) - index)
-        found.append(anneal_chains(seen, start, choice, config, stream, share, additions))
+        found.append(anneal_chains(seen, start, choice, config, stream, share, extensions))
     best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))
     tally = np.sum([result.tally for result in found], axis=0)
     return attrs.evolve(best, tally=tally)

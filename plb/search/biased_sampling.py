@@ -14,7 +14,7 @@ from plb.energy.spread import counted_as
 from plb.model import Role
 from plb.state.arrays import Problem, Solution
 
-GUIDED_DRAWS = 16
+BIASED_SAMPLES = 16
 """Draws of a replica or a node after which a guided step gives up."""
 
 _PRIMARY = int(Role.PRIMARY)
@@ -23,7 +23,7 @@ _PRIMARY = int(Role.PRIMARY)
 @kernel
 def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: int, rng: Stream) -> int:
     """Return `row`, or one of `movable` drawn in its place, that is worth moving; NOWHERE if none was met."""
-    for _ in range(GUIDED_DRAWS):
+    for _ in range(BIASED_SAMPLES):
         if _is_worth(problem, solution, row, solution.node[row], 1):
             return row
         row = movable[int(uniform(rng) * movable.shape[0])]
@@ -34,7 +34,7 @@ def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: i
 def draw_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
     """Return a random target that is worth reaching for `row`; its own node if none was met."""
     targets = problem.targets
-    for _ in range(GUIDED_DRAWS):
+    for _ in range(BIASED_SAMPLES):
         target = targets[int(uniform(rng) * targets.shape[0])]
         if _is_worth(problem, solution, row, target, -1):
             return int(target)

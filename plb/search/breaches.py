@@ -69,7 +69,7 @@ def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> 
     at = solution.node[row]
     if at == NOWHERE or not problem.movable[row]:
         return False
-    if enforced >> _PLACEMENT & 1 and not problem.suits[problem.suit[row], at]:
+    if enforced >> _PLACEMENT & 1 and not problem.feasibility_classes[problem.feasibility_class[row], at]:
         return True
     return bool(enforced >> _AFFINITY & 1 and parts_from_parent(problem, solution, row, at))
 

@@ -15,13 +15,13 @@ from plb.state.packing import packs
 from plb.state.siblings import siblings_of
 
 
-def narrowed(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:
+def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:
     """Return the problem with fewer nodes to choose from for new `rows`; None where nothing narrows them.
 
     A node is kept if some metric that is packed and narrowed keeps it.
     """
     kept = np.zeros(len(problem.limit), np.bool_)
-    any_narrowed = False
+    any_filtered = False
     for index, metric in enumerate(config.metrics):
         factor, share = _settings(metric)
         incoming = float(problem.load[rows, index].sum())
@@ -29,9 +29,9 @@ def narrowed(problem: Problem, solution: Solution, config: PlbConfig, rows: Int)
             free = _free_room(problem, solution, index)
             goal = max(factor * incoming, share * free.sum()) if share > 0.0 else factor * incoming
             kept |= _fullest(solution, index, free, goal, _most(problem, rows))
-            any_narrowed = True
+            any_filtered = True
     targets = problem.targets[kept[problem.targets]]
-    return problem._replace(targets=targets) if any_narrowed and len(targets) < len(problem.targets) else None
+    return problem._replace(targets=targets) if any_filtered and len(targets) < len(problem.targets) else None
 
 
 def _settings(metric: Metric) -> tuple[float, float]:

@@ -20,8 +20,8 @@ from plb.evaluation.proposals import (
     FIRST_TERM,
     REJECTED,
     SCORED,
-    judge,
-    judge_in_place,
+    evaluate,
+    evaluate_in_place,
     refusal,
     refusal_in_place,
 )
@@ -47,7 +47,7 @@ from plb.search.cooling_schedule import (
 from plb.search.extended.compiled import (
     ALLOWED,
     NO_KERNEL,
-    Carried,
+    ExtensionState,
     carry_out,
     copy_values,
     foresee,
@@ -55,10 +55,10 @@ from plb.search.extended.compiled import (
     weighed,
     worst_of,
 )
-from plb.search.move_generation import Choice, draw_proposal
+from plb.search.move_generation import Choice, generate_proposal
 from plb.search.spread_moves import SPREADING, siblings_correct
-from plb.search.transactions import Attempt, try_move, undo_attempt
-from plb.search.undo_log import Journal, note_accepted, return_to_best
+from plb.search.transactions import Transaction, try_move, undo_transaction
+from plb.search.undo_log import UndoLog, note_accepted, return_to_best
 from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
 
 _AFFINITY = int(Rule.AFFINITY)
@@ -70,16 +70,16 @@ _call_compound_step = CallByAddress(None)
 _call_extended_step = CallByAddress(None)
 
 
-class Course(NamedTuple):
+class ChainState(NamedTuple):
     """Where a chain stands, and what it writes down by the way."""
 
     schedule: Float
     """(SCHEDULE_SIZE,) state of the chain; TEMPERATURE = NOT_STARTED at first, END tells if it has ended."""
-    journal: Journal
+    undo_log: UndoLog
     """Where it is full, the chain goes on from its best solution."""
     tally: Int
     """(TALLY_SIZE,) what became of the proposals."""
-    attempt: Attempt
+    transaction: Transaction
     """Scratch for steps of several moves; without room where there are none."""
     compound: int = NO_KERNEL
     """Address of `compound_step` where steps of several moves are possible; it is only compiled for these."""
@@ -105,19 +105,19 @@ def anneal(
     solution: Solution,
     choice: Choice,
     settings: Settings,
-    course: Course,
-    carried: Carried,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
     rng: Stream,
     proposals: int,
 ) -> None:
     """Run a chain for at most `proposals` further proposals, with the terms and constraints of users."""
-    schedule = course.schedule
+    schedule = chain_state.schedule
     if schedule[TEMPERATURE] == NOT_STARTED:
-        _start(problem, solution, choice, settings, schedule, carried, rng, course.tally)
+        _start(problem, solution, choice, settings, schedule, extension_state, rng, chain_state.tally)
     for _ in range(proposals):
         if schedule[END] != RUNNING:
             return
-        _step(problem, solution, choice, course, carried, rng)
+        _step(problem, solution, choice, chain_state, extension_state, rng)
         schedule[STEP] += 1.0
         if schedule[STEP] >= settings.simulated_annealing_iterations_per_round:
             end_round(settings, schedule)
@@ -130,25 +130,25 @@ def _start(
     choice: Choice,
     settings: Settings,
     schedule: Float,
-    carried: Carried,
+    extension_state: ExtensionState,
     rng: Stream,
     tally: Int,
 ) -> None:
     """Set the first temperature from the largest energy change that a few random proposals would make."""
     base = present_energy(problem, solution)
-    own = weighed(carried, carried.value)
+    own = weighed(extension_state, extension_state.value)
     largest = 0.0
     for _ in range(settings.probes):
-        row, target, partner = draw_proposal(problem, solution, choice, rng)
+        row, target, partner = generate_proposal(problem, solution, choice, rng)
         if row == NOWHERE or target == solution.node[row]:
             continue
         refused = refusal(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL
-        if refused or refusing(problem, solution, carried, row, target, partner) != ALLOWED:
+        if refused or refusing(problem, solution, extension_state, row, target, partner) != ALLOWED:
             continue
-        copy_values(carried.value, carried.after)
-        foresee(problem, solution, carried, row, target, partner)
-        after = judge(problem, solution, REJECTED, row, target, partner, tally)
-        largest = max(largest, abs(after - base + (weighed(carried, carried.after) - own)))
+        copy_values(extension_state.value, extension_state.after)
+        foresee(problem, solution, extension_state, row, target, partner)
+        after = evaluate(problem, solution, REJECTED, row, target, partner, tally)
+        largest = max(largest, abs(after - base + (weighed(extension_state, extension_state.after) - own)))
     for position in range(schedule.shape[0]):
         schedule[position] = 0.0
     slots = choice.creation.shape[0] + choice.migrations
@@ -156,18 +156,25 @@ def _start(
     schedule[ENERGY] = base + own
     schedule[ROUND_ENERGY] = base + own
     schedule[BEST_ENERGY] = base + own
-    copy_values(carried.value, carried.best)
+    copy_values(extension_state.value, extension_state.best)
     schedule[BEST_MOVEMENT] = solution.counts[MOVEMENT]
     schedule[END] = SPENT if settings.rounds == 0 else RUNNING
 
 
 @kernel
-def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, carried: Carried, rng: Stream) -> None:
+def _step(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
+    rng: Stream,
+) -> None:
     """Draw one proposal and take it or leave it."""
-    schedule, journal, tally = course.schedule, course.journal, course.tally
-    if schedule[JOURNAL] + course.attempt.row.shape[0] >= journal.row.shape[0]:
-        return_to_best(problem, solution, schedule, journal, carried)
-    row, target, partner = draw_proposal(problem, solution, choice, rng)
+    schedule, undo_log, tally = chain_state.schedule, chain_state.undo_log, chain_state.tally
+    if schedule[JOURNAL] + chain_state.transaction.row.shape[0] >= undo_log.row.shape[0]:
+        return_to_best(problem, solution, schedule, undo_log, extension_state)
+    row, target, partner = generate_proposal(problem, solution, choice, rng)
     tally[DRAWN] += 1
     if row == NOWHERE or target == solution.node[row]:
         return
@@ -182,14 +189,14 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - uniform(rng))
     if corrects or (problem.related and _has_children(problem, row, partner)):
         step = Step(row, target, partner, corrects, highest)
-        _call_compound_step(course.compound, problem, solution, choice, course, carried, rng, step)
+        _call_compound_step(chain_state.compound, problem, solution, choice, chain_state, extension_state, rng, step)
         return
-    if carried.change.shape[0] + carried.test.shape[0] > 0:
+    if extension_state.change.shape[0] + extension_state.test.shape[0] > 0:
         step = Step(row, target, partner, corrects, highest)
-        _call_extended_step(course.extended, problem, solution, course, carried, step)
+        _call_extended_step(chain_state.extended, problem, solution, chain_state, extension_state, step)
         return
     movement = solution.counts[MOVEMENT]
-    after = judge_in_place(problem, solution, highest, row, target, partner, tally)
+    after = evaluate_in_place(problem, solution, highest, row, target, partner, tally)
     if after == REJECTED:
         return
     source = solution.node[row]
@@ -198,8 +205,8 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
         apply_proposal(problem, solution, row, source, partner)
         return
     tally[ACCEPTED] += 1
-    note_accepted(schedule, journal, row, source, partner)
-    _remember(solution, schedule, carried, after)
+    note_accepted(schedule, undo_log, row, source, partner)
+    _remember(solution, schedule, extension_state, after)
 
 
 @kernel
@@ -209,38 +216,40 @@ def _has_children(problem: Problem, row: int, partner: int) -> bool:
 
 
 @kernel
-def extended_step(problem: Problem, solution: Solution, course: Course, carried: Carried, step: Step) -> None:
+def extended_step(
+    problem: Problem, solution: Solution, chain_state: ChainState, extension_state: ExtensionState, step: Step
+) -> None:
     """Take a proposal or leave it, by the constraints and terms of users besides the built-in ones."""
-    schedule, tally = course.schedule, course.tally
+    schedule, tally = chain_state.schedule, chain_state.tally
     row, target, partner = step.row, step.target, step.partner
-    refused = refusing(problem, solution, carried, row, target, partner)
+    refused = refusing(problem, solution, extension_state, row, target, partner)
     if refused != ALLOWED:
-        carried.refused[refused] += 1
+        extension_state.refused[refused] += 1
         return
-    copy_values(carried.value, carried.after)
-    foresee(problem, solution, carried, row, target, partner)
-    own = weighed(carried, carried.after)
-    carried.tally[:] = 0
-    base = judge(problem, solution, step.highest - own, row, target, partner, carried.tally)
-    worst = worst_of(carried) if base == REJECTED else NOWHERE
+    copy_values(extension_state.value, extension_state.after)
+    foresee(problem, solution, extension_state, row, target, partner)
+    own = weighed(extension_state, extension_state.after)
+    extension_state.tally[:] = 0
+    base = evaluate(problem, solution, step.highest - own, row, target, partner, extension_state.tally)
+    worst = worst_of(extension_state) if base == REJECTED else NOWHERE
     if worst != NOWHERE:
-        carried.rejected[worst] += 1
-        carried.tally[FIRST_TERM:] = 0
+        extension_state.rejected[worst] += 1
+        extension_state.tally[FIRST_TERM:] = 0
     for entry in range(tally.shape[0]):
-        tally[entry] += carried.tally[entry]
+        tally[entry] += extension_state.tally[entry]
     if base == REJECTED:
         return
     movement = solution.counts[MOVEMENT]
     source = solution.node[row]
-    carry_out(problem, solution, carried, row, target, partner)
+    carry_out(problem, solution, extension_state, row, target, partner)
     after = base + own
     if schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement:
-        carry_out(problem, solution, carried, row, source, partner)
+        carry_out(problem, solution, extension_state, row, source, partner)
         return
-    copy_values(carried.after, carried.value)
+    copy_values(extension_state.after, extension_state.value)
     tally[ACCEPTED] += 1
-    note_accepted(schedule, course.journal, row, source, partner)
-    _remember(solution, schedule, carried, present_energy(problem, solution) + own)
+    note_accepted(schedule, chain_state.undo_log, row, source, partner)
+    _remember(solution, schedule, extension_state, present_energy(problem, solution) + own)
 
 
 @kernel
@@ -248,64 +257,66 @@ def compound_step(
     problem: Problem,
     solution: Solution,
     choice: Choice,
-    course: Course,
-    carried: Carried,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
     rng: Stream,
     step: Step,
 ) -> None:
     """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, of children."""
-    schedule, tally, attempt = course.schedule, course.tally, course.attempt
+    schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
     row, partner = step.row, step.partner
     movement = solution.counts[MOVEMENT]
     displaced = solution.counts[DISPLACED]
     here = solution.node[row]
-    attempt.length[0] = 0
-    try_move(problem, solution, attempt, row, step.target)
+    transaction.length[0] = 0
+    try_move(problem, solution, transaction, row, step.target)
     if partner != NOWHERE:
-        try_move(problem, solution, attempt, partner, here)
-    if step.corrects and not siblings_correct(problem, solution, choice.enforced, row, rng, attempt):
+        try_move(problem, solution, transaction, partner, here)
+    if step.corrects and not siblings_correct(problem, solution, choice.enforced, row, rng, transaction):
         tally[FIRST_RULE + _FAULT_DOMAIN] += 1
-        undo_attempt(problem, solution, attempt, 0)
+        undo_transaction(problem, solution, transaction, 0)
         return
-    follow = children_follow(problem, solution, choice.enforced, row, 0, rng, attempt)
+    follow = children_follow(problem, solution, choice.enforced, row, 0, rng, transaction)
     if follow and partner != NOWHERE and not are_siblings(problem, row, partner):
-        follow = children_follow(problem, solution, choice.enforced, partner, 0, rng, attempt)
+        follow = children_follow(problem, solution, choice.enforced, partner, 0, rng, transaction)
     too_many = solution.counts[DISPLACED] > max(choice.migrations, displaced)
     if not follow or too_many:
         tally[FIRST_RULE + (_MOVES if follow else _AFFINITY)] += 1
-        undo_attempt(problem, solution, attempt, 0)
+        undo_transaction(problem, solution, transaction, 0)
         return
     tally[SCORED] += 1
-    copy_values(carried.value, carried.after)
-    if carried.change.shape[0] > 0:
-        _redo_with_terms(problem, solution, attempt, carried)
-    after = present_energy(problem, solution) + weighed(carried, carried.after)
+    copy_values(extension_state.value, extension_state.after)
+    if extension_state.change.shape[0] > 0:
+        _redo_with_terms(problem, solution, transaction, extension_state)
+    after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
     idle = schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement
     if after > step.highest or idle:
-        for entry in range(attempt.length[0] - 1, -1, -1):
-            carry_out(problem, solution, carried, attempt.row[entry], attempt.source[entry], NOWHERE)
+        for entry in range(transaction.length[0] - 1, -1, -1):
+            carry_out(problem, solution, extension_state, transaction.row[entry], transaction.source[entry], NOWHERE)
         return
     tally[ACCEPTED] += 1
-    copy_values(carried.after, carried.value)
-    for entry in range(attempt.length[0]):
-        note_accepted(schedule, course.journal, attempt.row[entry], attempt.source[entry], NOWHERE)
-    _remember(solution, schedule, carried, after)
+    copy_values(extension_state.after, extension_state.value)
+    for entry in range(transaction.length[0]):
+        note_accepted(schedule, chain_state.undo_log, transaction.row[entry], transaction.source[entry], NOWHERE)
+    _remember(solution, schedule, extension_state, after)
 
 
 @kernel
-def _redo_with_terms(problem: Problem, solution: Solution, attempt: Attempt, carried: Carried) -> None:
+def _redo_with_terms(
+    problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
+) -> None:
     """Take the moves of an attempt back and make them again, one by one, with the terms of users."""
-    length = attempt.length[0]
-    undo_attempt(problem, solution, attempt, 0)
-    attempt.length[0] = length
+    length = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    transaction.length[0] = length
     for entry in range(length):
-        row, target = attempt.row[entry], attempt.target[entry]
-        foresee(problem, solution, carried, row, target, NOWHERE)
-        carry_out(problem, solution, carried, row, target, NOWHERE)
+        row, target = transaction.row[entry], transaction.target[entry]
+        foresee(problem, solution, extension_state, row, target, NOWHERE)
+        carry_out(problem, solution, extension_state, row, target, NOWHERE)
 
 
 @kernel
-def _remember(solution: Solution, schedule: Float, carried: Carried, energy: float) -> None:
+def _remember(solution: Solution, schedule: Float, extension_state: ExtensionState, energy: float) -> None:
     """Note the energy of the solution, and whether it is the best so far; the journal then begins anew."""
     schedule[ENERGY] = energy
     movement = solution.counts[MOVEMENT]
@@ -315,4 +326,4 @@ def _remember(solution: Solution, schedule: Float, carried: Carried, energy: flo
         schedule[BEST_MOVEMENT] = movement
         schedule[ROUND_HAD_BEST] = 1.0
         schedule[JOURNAL] = 0.0
-        copy_values(carried.value, carried.best)
+        copy_values(extension_state.value, extension_state.best)

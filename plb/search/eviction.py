@@ -21,14 +21,14 @@ from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL
 from plb.search.affinity_moves import move_with_children
 from plb.search.transactions import (
-    Attempt,
+    Transaction,
     has_room,
-    keep_attempt,
-    new_attempt,
+    keep_transaction,
+    new_transaction,
     place_in_turn,
-    redo_attempt,
+    redo_transaction,
     try_move,
-    undo_attempt,
+    undo_transaction,
 )
 from plb.state.arrays import DISPLACED, Problem, Solution
 
@@ -40,7 +40,7 @@ def make_room(
     problem: Problem,
     solution: Solution,
     rows: Int,
-    wholly: Int,
+    all_or_nothing: Int,
     enforced: int,
     slots: int,
     tries: int,
@@ -52,7 +52,7 @@ def make_room(
     ----------
     solution
         Changed.
-    wholly
+    all_or_nothing
         See `plb.search.placement.place_rows`.
     enforced
         Bit mask over `Rule`.
@@ -65,15 +65,17 @@ def make_room(
     related = problem.affinity[rows] == FOLLOWS
     if related.any():
         most = MOST_SHIFTS * (2 * room + 2) + len(rows)
-        attempt, best = new_attempt(most), new_attempt(most)
-        _try_shifts(problem, solution, rows[related], wholly[related], enforced, slots, tries, rng, attempt, best)
-    attempt, best = new_attempt(8 * room + 8), new_attempt(8 * room + 8)
+        transaction, best = new_transaction(most), new_transaction(most)
+        _try_shifts(
+            problem, solution, rows[related], all_or_nothing[related], enforced, slots, tries, rng, transaction, best
+        )
+    transaction, best = new_transaction(8 * room + 8), new_transaction(8 * room + 8)
     waits = solution.node[rows] == NOWHERE
-    groups = zip(wholly[waits].tolist(), rows[waits].tolist(), strict=True)
+    groups = zip(all_or_nothing[waits].tolist(), rows[waits].tolist(), strict=True)
     for group, members in groupby(groups, key=itemgetter(0)):
         done: list[tuple[int, int]] = []
         for _, row in members:
-            _try_rooms(problem, solution, row, enforced, slots, tries * 5, rng, attempt, best)
+            _try_rooms(problem, solution, row, enforced, slots, tries * 5, rng, transaction, best)
             if solution.node[row] != NOWHERE:
                 moves = slice(best.length[0])
                 done += zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)
@@ -88,13 +90,13 @@ def _try_shifts(
     problem: Problem,
     solution: Solution,
     rows: Int,
-    wholly: Int,
+    all_or_nothing: Int,
     enforced: int,
     slots: int,
     tries: int,
     rng: Stream,
-    attempt: Attempt,
-    best: Attempt,
+    transaction: Transaction,
+    best: Transaction,
 ) -> None:
     """Move random relatives of `rows` and place these after every move; keep what places most at the least energy."""
     most = 0
@@ -104,23 +106,23 @@ def _try_shifts(
             row = _random_relative(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
             if row == NOWHERE:
                 continue
-            before = attempt.length[0]
-            if not move_with_children(problem, solution, enforced, row, rng, attempt):
+            before = transaction.length[0]
+            if not move_with_children(problem, solution, enforced, row, rng, transaction):
                 continue
             if solution.counts[DISPLACED] > slots:
-                undo_attempt(problem, solution, attempt, before)
+                undo_transaction(problem, solution, transaction, before)
                 continue
-            before = attempt.length[0]
-            placed = place_in_turn(problem, solution, rows, wholly, enforced, False, rng, attempt)
+            before = transaction.length[0]
+            placed = place_in_turn(problem, solution, rows, all_or_nothing, enforced, False, rng, transaction)
             energy = present_energy(problem, solution)
             if placed > most or (placed == most and most > 0 and energy < lowest):
                 most = placed
                 lowest = energy
-                keep_attempt(attempt, best)
-            undo_attempt(problem, solution, attempt, before)
-        undo_attempt(problem, solution, attempt, 0)
+                keep_transaction(transaction, best)
+            undo_transaction(problem, solution, transaction, before)
+        undo_transaction(problem, solution, transaction, 0)
     if most > 0:
-        redo_attempt(problem, solution, best)
+        redo_transaction(problem, solution, best)
 
 
 @kernel
@@ -147,30 +149,30 @@ def _try_rooms(
     row: int,
     enforced: int,
     slots: int,
-    attempts: int,
+    transactions: int,
     rng: Stream,
-    attempt: Attempt,
-    best: Attempt,
+    transaction: Transaction,
+    best: Transaction,
 ) -> None:
     """Place `row` on a random node that others have moved off; of several attempts keep that of least energy."""
     lowest = np.inf
     if problem.targets.shape[0] == 0:
         return
-    for _ in range(attempts):
+    for _ in range(transactions):
         target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
-        fits = _clear(problem, solution, row, target, enforced, rng, attempt)
+        fits = _clear(problem, solution, row, target, enforced, rng, transaction)
         fits = fits and solution.counts[DISPLACED] <= slots
         if fits and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
-            try_move(problem, solution, attempt, row, target)
+            try_move(problem, solution, transaction, row, target)
             energy = present_energy(problem, solution)
             if energy < lowest:
                 lowest = energy
-                keep_attempt(attempt, best)
-        undo_attempt(problem, solution, attempt, 0)
+                keep_transaction(transaction, best)
+        undo_transaction(problem, solution, transaction, 0)
     if lowest < np.inf:
-        redo_attempt(problem, solution, best)
+        redo_transaction(problem, solution, best)
 
 
 @kernel
@@ -181,15 +183,15 @@ def _clear(
     target: int,
     enforced: int,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> bool:
     """Move random replicas away from `target` until `row` fits there; tell whether it does."""
     none = problem.load[NOWHERE]
     while exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
         leaver = _random_on(problem, solution, target, rng)
-        if leaver == NOWHERE or not has_room(solution, attempt):
+        if leaver == NOWHERE or not has_room(solution, transaction):
             return False
-        if not move_with_children(problem, solution, enforced, leaver, rng, attempt):
+        if not move_with_children(problem, solution, enforced, leaver, rng, transaction):
             return False
     return True
 

@@ -6,14 +6,14 @@ import math
 from typing import NamedTuple
 
 from plb.array_types import NOWHERE, Int
-from plb.compiler import Coming, Stream, fetch, kernel, uniform
+from plb.compiler import Peek, Stream, fetch, kernel, uniform
 from plb.evaluation.constraint_chain import are_siblings
 from plb.search.biased_sampling import draw_worth_moving, draw_worth_reaching, is_worth_swapping
 from plb.state.arrays import DISPLACED, Problem, Solution
 
 ROWS_IN_CACHE = 10_000
 """Up to this many rows, the arrays of a search stay in the cache."""
-_coming_first, _coming_second, _coming_third = Coming(0), Coming(1), Coming(2)
+_peek_first, _peek_second, _peek_third = Peek(0), Peek(1), Peek(2)
 """A proposal that a rule refuses draws nothing more; one that is judged draws one number for its threshold."""
 RETARGET_PROBABILITY = 0.4
 """Share of the proposals on a displaced replica that try another target."""
@@ -46,7 +46,7 @@ def migration_slots(problem: Problem, start: Solution, share: float) -> int:
 
 
 @kernel
-def draw_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
+def generate_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
     """Draw a random proposal: row, target, partner. The row is NOWHERE if the draw came to nothing.
 
     In a large cluster the rows that the next proposal may be about are fetched meanwhile.
@@ -54,7 +54,7 @@ def draw_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Str
     drawn = _draw(problem, solution, choice, rng)
     if solution.node.shape[0] > ROWS_IN_CACHE:
         _fetch_for_energy(problem, drawn[0])
-        first, second, third = _coming_first(rng), _coming_second(rng), _coming_third(rng)
+        first, second, third = _peek_first(rng), _peek_second(rng), _peek_third(rng)
         _fetch_for_rules(problem, solution, _likely_row(solution, choice, first, second))
         _fetch_for_rules(problem, solution, _likely_row(solution, choice, second, third))
     return drawn
@@ -91,14 +91,14 @@ def _draw(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> 
     kind = uniform(rng)
     if kind < choice.swap_probability:
         partner = _swap_partner(problem, row, rng)
-        if problem.guided and partner != NOWHERE and not is_worth_swapping(problem, solution, row, partner):
+        if problem.biased and partner != NOWHERE and not is_worth_swapping(problem, solution, row, partner):
             partner = NOWHERE
     elif kind < choice.swap_probability + choice.exchange_probability:
         partner = _random_of(choice.movable, rng)
         too_many = solution.counts[DISPLACED] + 2 > choice.migrations
         if too_many or partner == row or are_siblings(problem, row, partner):
             partner = NOWHERE
-    elif problem.guided:
+    elif problem.biased:
         row = draw_worth_moving(problem, solution, choice.movable, row, rng)
         if row == NOWHERE:
             return NOWHERE, NOWHERE, NOWHERE
@@ -128,7 +128,7 @@ def _fetch_for_rules(problem: Problem, solution: Solution, row: int) -> None:
     fetch(problem.sibling, row)
     fetch(problem.origin, row)
     fetch(problem.kind, row)
-    fetch(problem.suit, row)
+    fetch(problem.feasibility_class, row)
     fetch(problem.service, row)
 
 

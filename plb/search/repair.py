@@ -18,12 +18,12 @@ from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
-from plb.search.extended.extensions import Additions
+from plb.search.extended.extensions import Extensions
 from plb.search.extended.policy_search import repair_by_policy
-from plb.search.extended.repair import mend
+from plb.search.extended.repair import repair_randomly
 from plb.search.move_generation import Choice
 from plb.search.repair_moves import Repairs, try_repairs
-from plb.search.transactions import new_attempt
+from plb.search.transactions import new_transaction
 from plb.settings.config import PlbConfig
 from plb.state.arrays import DISPLACED, MOVES, Problem, Solution
 from plb.state.siblings import siblings_of
@@ -37,7 +37,7 @@ def repair(
     seed: np.random.SeedSequence,
     budget: Budget,
     passed_over: int = 0,
-    additions: Additions | None = None,
+    extensions: Extensions | None = None,
 ) -> Annealed:
     """Mend what is broken, with as few moves as the search finds; `start` is not changed.
 
@@ -48,12 +48,12 @@ def repair(
         that a soft rule that could be mended never leaves a hard one broken.
     passed_over
         Bits of rules that bind the moves but are not mended themselves.
-    additions
+    extensions
         Terms and constraints of the user's own; these constraints are mended last, by moves that keep to all rules. A
         policy among them decides instead.
     """
-    if additions is not None and additions.policy is not None:
-        return repair_by_policy(additions, problem, start, masks, seed, passed_over)
+    if extensions is not None and extensions.policy is not None:
+        return repair_by_policy(extensions, problem, start, masks, seed, passed_over)
     result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         if budget.is_up:
@@ -61,21 +61,21 @@ def repair(
         breaches = find_breaches(problem, result.solution, mask & ~passed_over)
         if not breaches:
             continue
-        attempts, annealing = stream.spawn(2)
+        transactions, annealing = stream.spawn(2)
         solution = result.solution.copy()
-        rng = Stream(attempts)
+        rng = Stream(transactions)
         if not _repair_randomly(problem, solution, mask & ~passed_over, mask, config, rng):
             continue
         movable = _concerned(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
-        mended = anneal_chains(problem, solution, choice, config, annealing, budget, additions)
+        mended = anneal_chains(problem, solution, choice, config, annealing, budget, extensions)
         if mended.solution.counts[MOVES] > solution.counts[MOVES]:
             mended = attrs.evolve(mended, solution=solution, energy=present_energy(problem, solution))
         result = attrs.evolve(mended, tally=result.tally + mended.tally)
-    if additions is not None and additions.constraints:
+    if extensions is not None and extensions.constraints:
         rng = Stream(seed.spawn(1)[0])
-        return mend(additions, problem, start, result, masks[0], rng)
+        return repair_randomly(extensions, problem, start, result, masks[0], rng)
     return result
 
 
@@ -113,14 +113,14 @@ def _repair_randomly(
 ) -> bool:
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
     room = 8 * len(solution.node) + 8
-    attempt, best = new_attempt(room), new_attempt(room)
+    transaction, best = new_transaction(room), new_transaction(room)
     load = solution.node_load.copy()
     repairs = Repairs(
         mended,
         binding,
-        attempts=max(1, config.constraint_check_iterations_per_round),
+        transactions=max(1, config.constraint_check_iterations_per_round),
         swaps=config.enable_preferred_swap_solution_in_constraint_check,
         scores=config.use_score_in_constraint_check,
     )
-    try_repairs(problem, solution, repairs, load, rng, attempt, best)
+    try_repairs(problem, solution, repairs, load, rng, transaction, best)
     return bool(best.length[0] > 0)

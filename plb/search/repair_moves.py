@@ -14,7 +14,14 @@ from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.search.affinity_moves import bring_parent, children_follow, move_with_children, rejoin
 from plb.search.breaches import is_astray, remaining_breaches
-from plb.search.transactions import Attempt, has_room, keep_attempt, redo_attempt, try_move, undo_attempt
+from plb.search.transactions import (
+    Transaction,
+    has_room,
+    keep_transaction,
+    redo_transaction,
+    try_move,
+    undo_transaction,
+)
 from plb.state.arrays import Problem, Solution
 
 _CAPACITY = int(Rule.CAPACITY)
@@ -27,7 +34,7 @@ class Repairs(NamedTuple):
     """Rules that are mended."""
     binding: int
     """Rules that bind the moves."""
-    attempts: int
+    transactions: int
     """Repairs that are tried."""
     swaps: bool
     """Whether roles may be swapped where no replica can move."""
@@ -42,8 +49,8 @@ def try_repairs(
     repairs: Repairs,
     load: Int,
     rng: Stream,
-    attempt: Attempt,
-    best: Attempt,
+    transaction: Transaction,
+    best: Transaction,
 ) -> None:
     """Try random repairs and make the best one; none may overfill a node that was not, or fill one more than it was.
 
@@ -55,11 +62,11 @@ def try_repairs(
     mended, binding, swaps = repairs.mended, repairs.binding, repairs.swaps
     fewest, least = remaining_breaches(problem, solution, mended)
     lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
-    for index in range(repairs.attempts):
-        parents = index >= repairs.attempts * (1.0 - problem.parents_move)
+    for index in range(repairs.transactions):
+        parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         if index % 2 == 1:
-            _mend(problem, solution, mended, binding & ~(1 << _CAPACITY), swaps, parents, rng, attempt)
-        _mend(problem, solution, mended, binding, swaps, parents, rng, attempt)
+            _repair_randomly(problem, solution, mended, binding & ~(1 << _CAPACITY), swaps, parents, rng, transaction)
+        _repair_randomly(problem, solution, mended, binding, swaps, parents, rng, transaction)
         broken, overload = remaining_breaches(problem, solution, mended)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
@@ -68,9 +75,9 @@ def try_repairs(
             fewest = broken
             least = overload
             lowest = energy
-            keep_attempt(attempt, best)
-        undo_attempt(problem, solution, attempt, 0)
-    redo_attempt(problem, solution, best)
+            keep_transaction(transaction, best)
+        undo_transaction(problem, solution, transaction, 0)
+    redo_transaction(problem, solution, best)
 
 
 @kernel
@@ -85,7 +92,7 @@ def _fills_further(problem: Problem, solution: Solution, load: Int) -> bool:
 
 
 @kernel
-def _mend(
+def _repair_randomly(
     problem: Problem,
     solution: Solution,
     mended: int,
@@ -93,7 +100,7 @@ def _mend(
     swaps: bool,
     parents: bool,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> None:
     """Mend one rule after the other.
 
@@ -107,13 +114,15 @@ def _mend(
         Whether parents may move to their children.
     """
     if mended >> _CAPACITY & 1:
-        _unload(problem, solution, binding, swaps, rng, attempt)
-    _spread(problem, solution, mended, binding, rng, attempt)
-    _gather(problem, solution, binding, parents, rng, attempt)
+        _unload(problem, solution, binding, swaps, rng, transaction)
+    _spread(problem, solution, mended, binding, rng, transaction)
+    _gather(problem, solution, binding, parents, rng, transaction)
 
 
 @kernel
-def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, attempt: Attempt) -> None:
+def _unload(
+    problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, transaction: Transaction
+) -> None:
     """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
     for node in range(problem.limit.shape[0]):
         if not problem.watched[node]:
@@ -121,13 +130,13 @@ def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rn
         for metric in range(problem.limit.shape[1]):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
                 row = _random_leaver(problem, solution, enforced, node, metric, rng)
-                if row == NOWHERE or not has_room(solution, attempt):
+                if row == NOWHERE or not has_room(solution, transaction):
                     break
-                if move_with_children(problem, solution, enforced, row, rng, attempt):
+                if move_with_children(problem, solution, enforced, row, rng, transaction):
                     continue
-                if _relieve(problem, solution, enforced, node, metric, False, rng, attempt):
+                if _relieve(problem, solution, enforced, node, metric, False, rng, transaction):
                     continue
-                if not swaps or not _relieve(problem, solution, enforced, node, metric, True, rng, attempt):
+                if not swaps or not _relieve(problem, solution, enforced, node, metric, True, rng, transaction):
                     break
 
 
@@ -163,7 +172,7 @@ def _relieve(
     metric: int,
     swaps: bool,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> bool:
     """Relieve `node` of some load, where a random replica fitted nowhere, by any that can; tell whether one could.
 
@@ -179,10 +188,10 @@ def _relieve(
         if solution.node[row] != node:
             continue
         if swaps:
-            relieved = _swap_with_lighter(problem, solution, enforced, row, metric, rng, attempt)
+            relieved = _swap_with_lighter(problem, solution, enforced, row, metric, rng, transaction)
         else:
             relieved = _may_leave(problem, solution, enforced, row, metric) and move_with_children(
-                problem, solution, enforced, row, rng, attempt
+                problem, solution, enforced, row, rng, transaction
             )
         if relieved:
             return True
@@ -197,7 +206,7 @@ def _swap_with_lighter(
     row: int,
     metric: int,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> bool:
     """Swap `row` with a sibling of another role that carries less of `metric`; tell whether that was possible."""
     if not problem.movable[row]:
@@ -209,18 +218,20 @@ def _swap_with_lighter(
         lighter = problem.load[other, metric] < problem.load[row, metric]
         swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
         if lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL:
-            before = attempt.length[0]
-            try_move(problem, solution, attempt, row, place)
-            try_move(problem, solution, attempt, other, node)
-            if children_follow(problem, solution, enforced, row, before, rng, attempt):
+            before = transaction.length[0]
+            try_move(problem, solution, transaction, row, place)
+            try_move(problem, solution, transaction, other, node)
+            if children_follow(problem, solution, enforced, row, before, rng, transaction):
                 return True
-            undo_attempt(problem, solution, attempt, before)
+            undo_transaction(problem, solution, transaction, before)
         other = problem.sibling[other]
     return False
 
 
 @kernel
-def _gather(problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, attempt: Attempt) -> None:
+def _gather(
+    problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, transaction: Transaction
+) -> None:
     """Move replicas that are astray to where they may stand, and their children after them.
 
     Parameters
@@ -229,19 +240,21 @@ def _gather(problem: Problem, solution: Solution, enforced: int, parents: bool, 
         Whether a parent may move where its child cannot.
     """
     for row in range(solution.node.shape[0]):
-        if is_astray(problem, solution, enforced, row) and has_room(solution, attempt):
-            before = attempt.length[0]
+        if is_astray(problem, solution, enforced, row) and has_room(solution, transaction):
+            before = transaction.length[0]
             head = row
-            moved = rejoin(problem, solution, enforced, row, rng, attempt)
+            moved = rejoin(problem, solution, enforced, row, rng, transaction)
             if not moved and parents and problem.parent_row[row] != NOWHERE:
                 head = problem.parent_row[row]
-                moved = bring_parent(problem, solution, enforced, row, rng, attempt)
-            if moved and not children_follow(problem, solution, enforced, head, before, rng, attempt):
-                undo_attempt(problem, solution, attempt, before)
+                moved = bring_parent(problem, solution, enforced, row, rng, transaction)
+            if moved and not children_follow(problem, solution, enforced, head, before, rng, transaction):
+                undo_transaction(problem, solution, transaction, before)
 
 
 @kernel
-def _spread(problem: Problem, solution: Solution, mended: int, binding: int, rng: Stream, attempt: Attempt) -> None:
+def _spread(
+    problem: Problem, solution: Solution, mended: int, binding: int, rng: Stream, transaction: Transaction
+) -> None:
     """Move replicas out of domains that hold too many of their partition."""
     for level in range(problem.domain.shape[1]):
         if not mended >> problem.domain_rule[level] & 1:
@@ -249,5 +262,5 @@ def _spread(problem: Problem, solution: Solution, mended: int, binding: int, rng
         for row in range(solution.node.shape[0]):
             if not problem.movable[row]:
                 continue
-            if stands_wrongly(problem, solution, level, row) and has_room(solution, attempt):
-                move_with_children(problem, solution, binding, row, rng, attempt)
+            if stands_wrongly(problem, solution, level, row) and has_room(solution, transaction):
+                move_with_children(problem, solution, binding, row, rng, transaction)

@@ -10,7 +10,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
 from plb.constraints.domains import excess_in_domain, stands_wrongly
 from plb.model.rules import Rule
-from plb.search.transactions import Attempt, random_target, try_move
+from plb.search.transactions import Transaction, random_target, try_move
 from plb.state.arrays import Problem, Solution
 
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
@@ -22,7 +22,7 @@ _WITHOUT_SPREADING = ~SPREADING
 
 @kernel
 def siblings_correct(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
     """Move siblings of `row`, which has moved, out of domains that hold too many; tell whether the spread holds then.
 
@@ -36,7 +36,7 @@ def siblings_correct(
         so_far |= enforced & (1 << rule)
         for level in range(problem.domain.shape[1]):
             binds = problem.domain_rule[level] == rule and enforced >> rule & 1
-            if binds and not _spread_siblings(problem, solution, so_far, level, row, rng, attempt):
+            if binds and not _spread_siblings(problem, solution, so_far, level, row, rng, transaction):
                 return False
     for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1 and _is_uneven(problem, solution, level, row):
@@ -46,27 +46,27 @@ def siblings_correct(
 
 @kernel
 def _spread_siblings(
-    problem: Problem, solution: Solution, so_far: int, level: int, row: int, rng: Stream, attempt: Attempt
+    problem: Problem, solution: Solution, so_far: int, level: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
     """Send siblings of `row` in crowded domains of one level elsewhere; tell whether each found a node."""
     other = problem.sibling[row]
     while other != row:
-        stays = not problem.movable[other] or _has_moved(attempt, other)
+        stays = not problem.movable[other] or _has_moved(transaction, other)
         if not stays and excess_in_domain(problem, solution, level, other) > 0:
             target = random_target(problem, solution, so_far, other, solution.node[other], rng)
             if target == NOWHERE:
                 return False
-            try_move(problem, solution, attempt, other, target)
+            try_move(problem, solution, transaction, other, target)
         other = problem.sibling[other]
     return True
 
 
 @kernel
-def _has_moved(attempt: Attempt, row: int) -> bool:
+def _has_moved(transaction: Transaction, row: int) -> bool:
     """Tell whether the attempt has a move of `row`."""
     found = False
-    for entry in range(attempt.length[0]):
-        found = found or attempt.row[entry] == row
+    for entry in range(transaction.length[0]):
+        found = found or transaction.row[entry] == row
     return bool(found)
 
 

@@ -17,7 +17,7 @@ QUICK_DRAWS = 8
 """Random targets tried before all are looked at."""
 
 
-class Attempt(NamedTuple):
+class Transaction(NamedTuple):
     """The moves of an attempt, in order."""
 
     row: Int
@@ -27,10 +27,10 @@ class Attempt(NamedTuple):
     """(1,) entries that are valid."""
 
 
-def new_attempt(room: int) -> Attempt:
+def new_transaction(room: int) -> Transaction:
     """Return an attempt without moves, with room for `room`."""
     row, source, target = (np.empty(room, np.int64) for _ in range(3))
-    return Attempt(row, source, target, np.zeros(1, np.int64))
+    return Transaction(row, source, target, np.zeros(1, np.int64))
 
 
 @kernel
@@ -70,45 +70,45 @@ def last_target(problem: Problem, solution: Solution, enforced: int, row: int) -
 
 
 @kernel
-def try_move(problem: Problem, solution: Solution, attempt: Attempt, row: int, target: int) -> None:
+def try_move(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> None:
     """Move `row` to `target` and note it in the attempt."""
-    entry = attempt.length[0]
-    attempt.row[entry] = row
-    attempt.source[entry] = solution.node[row]
-    attempt.target[entry] = target
-    attempt.length[0] += 1
+    entry = transaction.length[0]
+    transaction.row[entry] = row
+    transaction.source[entry] = solution.node[row]
+    transaction.target[entry] = target
+    transaction.length[0] += 1
     apply_proposal(problem, solution, row, target, NOWHERE)
 
 
 @kernel
-def undo_attempt(problem: Problem, solution: Solution, attempt: Attempt, length: int) -> None:
+def undo_transaction(problem: Problem, solution: Solution, transaction: Transaction, length: int) -> None:
     """Take the moves of the attempt back until `length` are left."""
-    for entry in range(attempt.length[0] - 1, length - 1, -1):
-        apply_proposal(problem, solution, attempt.row[entry], attempt.source[entry], NOWHERE)
-    attempt.length[0] = length
+    for entry in range(transaction.length[0] - 1, length - 1, -1):
+        apply_proposal(problem, solution, transaction.row[entry], transaction.source[entry], NOWHERE)
+    transaction.length[0] = length
 
 
 @kernel
-def keep_attempt(attempt: Attempt, best: Attempt) -> None:
+def keep_transaction(transaction: Transaction, best: Transaction) -> None:
     """Copy the attempt over the best one."""
-    for entry in range(attempt.length[0]):
-        best.row[entry] = attempt.row[entry]
-        best.source[entry] = attempt.source[entry]
-        best.target[entry] = attempt.target[entry]
-    best.length[0] = attempt.length[0]
+    for entry in range(transaction.length[0]):
+        best.row[entry] = transaction.row[entry]
+        best.source[entry] = transaction.source[entry]
+        best.target[entry] = transaction.target[entry]
+    best.length[0] = transaction.length[0]
 
 
 @kernel
-def redo_attempt(problem: Problem, solution: Solution, best: Attempt) -> None:
+def redo_transaction(problem: Problem, solution: Solution, best: Transaction) -> None:
     """Make the moves of the best attempt."""
     for entry in range(best.length[0]):
         apply_proposal(problem, solution, best.row[entry], best.target[entry], NOWHERE)
 
 
 @kernel
-def has_room(solution: Solution, attempt: Attempt) -> bool:
+def has_room(solution: Solution, transaction: Transaction) -> bool:
     """Tell whether the attempt can take a further move with all moves that may follow it."""
-    return bool(attempt.length[0] + 2 * solution.node.shape[0] + 2 <= attempt.row.shape[0])
+    return bool(transaction.length[0] + 2 * solution.node.shape[0] + 2 <= transaction.row.shape[0])
 
 
 @kernel
@@ -116,29 +116,29 @@ def place_in_turn(
     problem: Problem,
     solution: Solution,
     rows: Int,
-    wholly: Int,
+    all_or_nothing: Int,
     enforced: int,
     last: bool,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> int:
     """Place each of `rows` on a random node that fits; return how many found one.
 
     Parameters
     ----------
-    wholly
+    all_or_nothing
         See `plb.search.placement.place_rows`.
     last
         Whether the last node that fits is taken, not a random one.
     """
-    begun = attempt.length[0]
+    begun = transaction.length[0]
     group = NOWHERE
     before = begun
     given_up = False
     for index in range(rows.shape[0]):
-        if wholly[index] != group or group == NOWHERE:
-            group = wholly[index]
-            before = attempt.length[0]
+        if all_or_nothing[index] != group or group == NOWHERE:
+            group = all_or_nothing[index]
+            before = transaction.length[0]
             given_up = False
         if given_up:
             continue
@@ -147,8 +147,8 @@ def place_in_turn(
         else:
             target = random_target(problem, solution, enforced, rows[index], NOWHERE, rng)
         if target != NOWHERE:
-            try_move(problem, solution, attempt, rows[index], target)
+            try_move(problem, solution, transaction, rows[index], target)
         elif group != NOWHERE:
-            undo_attempt(problem, solution, attempt, before)
+            undo_transaction(problem, solution, transaction, before)
             given_up = True
-    return int(attempt.length[0] - begun)
+    return int(transaction.length[0] - begun)

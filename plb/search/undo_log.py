@@ -7,11 +7,11 @@ from typing import NamedTuple
 from plb.array_types import Float, Int
 from plb.compiler import kernel
 from plb.search.cooling_schedule import BEST_ENERGY, ENERGY, JOURNAL
-from plb.search.extended.compiled import Carried, carry_out, copy_values
+from plb.search.extended.compiled import ExtensionState, carry_out, copy_values
 from plb.state.arrays import Problem, Solution
 
 
-class Journal(NamedTuple):
+class UndoLog(NamedTuple):
     """The accepted proposals since the best solution, so that the chain can return to it."""
 
     row: Int
@@ -20,21 +20,23 @@ class Journal(NamedTuple):
 
 
 @kernel
-def note_accepted(schedule: Float, journal: Journal, row: int, source: int, partner: int) -> None:
+def note_accepted(schedule: Float, undo_log: UndoLog, row: int, source: int, partner: int) -> None:
     """Enter an accepted proposal in the journal."""
     entry = int(schedule[JOURNAL])
-    journal.row[entry] = row
-    journal.source[entry] = source
-    journal.partner[entry] = partner
+    undo_log.row[entry] = row
+    undo_log.source[entry] = source
+    undo_log.partner[entry] = partner
     schedule[JOURNAL] += 1.0
 
 
 @kernel
-def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal, carried: Carried) -> None:
+def return_to_best(
+    problem: Problem, solution: Solution, schedule: Float, undo_log: UndoLog, extension_state: ExtensionState
+) -> None:
     """Undo what was accepted after the best solution."""
     for entry in range(int(schedule[JOURNAL]) - 1, -1, -1):
-        row, source, partner = journal.row[entry], journal.source[entry], journal.partner[entry]
-        carry_out(problem, solution, carried, row, source, partner)
-    copy_values(carried.best, carried.value)
+        row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
+        carry_out(problem, solution, extension_state, row, source, partner)
+    copy_values(extension_state.best, extension_state.value)
     schedule[JOURNAL] = 0.0
     schedule[ENERGY] = schedule[BEST_ENERGY]

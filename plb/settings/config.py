@@ -17,7 +17,7 @@ from plb.risk.monte_carlo import Evaluation
 from plb.settings.balancing import BalancingSettings
 from plb.settings.constraints import ConstraintSettings
 from plb.settings.defragmentation import DefragmentationSettings
-from plb.settings.extensions import AdditionSettings
+from plb.settings.extensions import ExtensionSettings
 from plb.settings.placement import PlacementSettings
 from plb.settings.scheduling import SchedulingSettings
 from plb.settings.search import SearchSettings
@@ -117,7 +117,7 @@ class PlbConfig(
     SchedulingSettings,
     ThrottlingSettings,
     DefragmentationSettings,
-    AdditionSettings,
+    ExtensionSettings,
 ):
     """Settings of a `PlacementAndLoadBalancing` engine.
 

@@ -52,7 +52,7 @@ def _setting(default: Any, unit: str, check: Any) -> Any:
 
 
 @attrs.frozen(kw_only=True, slots=False)
-class AdditionSettings(Checked):
+class ExtensionSettings(Checked):
     """Which of the terms, constraints and policies that are registered (`plb.registry`) an engine uses.
 
     Parameters

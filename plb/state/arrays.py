@@ -73,7 +73,7 @@ class Problem(NamedTuple):
     """(D,) constraint that each level belongs to."""
     upgraded: Bool
     """(N,) whether the node's upgrade domain is done in an upgrade that goes on: a preferred location."""
-    suits: Bool
+    feasibility_classes: Bool
     """(X, N) whether the node is not blocked and its properties satisfy the expression."""
     chains: bool
     """Whether a replica may take the node that a sibling leaves in the same plan."""
@@ -88,7 +88,7 @@ class Problem(NamedTuple):
     """(M,) whether the row is only the departing end of a move."""
     service: Int32
     """(M,)"""
-    suit: Int32
+    feasibility_class: Int32
     """(M,) what the row asks of nodes."""
     kind: Int8
     """(M,) first index of `receives`."""
@@ -122,7 +122,7 @@ class Problem(NamedTuple):
     """Share of the repairs, the last ones, in which a parent may move to mend what parts it from its children."""
     movable: Bool
     """(M,) whether a plan may move the row."""
-    mendable: Bool
+    repairable: Bool
     """(M,) whether a repair may move the row."""
     move_cost: Int
     """(M,) tenths that a move of the row costs."""
@@ -158,7 +158,7 @@ class Problem(NamedTuple):
     unit: Float
     """(R,) user units a step."""
     # balancing
-    guided: bool
+    biased: bool
     """Whether random steps only propose what may even out one of the metrics below."""
     uneven: Bool
     """(1 + L, R) metrics that call for balancing: over all services, then in each local domain."""

@@ -54,7 +54,7 @@ class PartitionRecord:
 
 
 @attrs.frozen
-class Suit:
+class FeasibilityClass:
     """What a service asks of nodes.
 
     Parameters
@@ -91,9 +91,9 @@ class ClusterState:
         self.rows = RowTable(metrics)
         self.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
         self.row_partition: dict[int, str] = {}
-        self.suits: list[Suit] = [Suit(parse_expression(""), frozenset())]
-        self.suit_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
-        self.service_suit: list[int] = []
+        self.feasibility_classes: list[FeasibilityClass] = [FeasibilityClass(parse_expression(""), frozenset())]
+        self.feasibility_class_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
+        self.service_feasibility_class: list[int] = []
         self.node_version = 0
         """Rises with every change to a node."""
         self.services_version = 0

@@ -35,7 +35,7 @@ NO_FUTURES: dict[str, Any] = {
 """What stands in place of the futures of replicas where nobody asks for them."""
 
 
-class Outlook:
+class DemandForecast:
     """The sampled demand of every row of a `ClusterState`.
 
     Without history, or where ``w_failovers`` and ``w_overload`` are 0, it has no repetitions and costs nothing.

@@ -27,8 +27,8 @@ VARIANCE_DIGITS = 12
 """A standard deviation as large as the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
 
-class ObservedOutlook:
-    """The columns of every row of a `ClusterState`; it stands where `plb.state.demand_forecast.Outlook` does.
+class ObservedDemandForecast:
+    """The columns of every row of a `ClusterState`; it stands where `plb.state.demand_forecast.DemandForecast` does.
 
     Attributes
     ----------

@@ -201,9 +201,9 @@ def fill_every_node(state: ClusterState, topology: Topology) -> None:
 
 def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRecord) -> None:
     service, table = state.services[record.service], state.rows
-    suits = topology.suits[state.service_suit[record.service]]
+    feasibility_classes = topology.feasibility_classes[state.service_feasibility_class[record.service]]
     taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE and not table.vacant[row]}
-    wanted = sum(1 for node in np.flatnonzero(topology.receives[0] & suits).tolist() if node not in taken)
+    wanted = sum(1 for node in np.flatnonzero(topology.receives[0] & feasibility_classes).tolist() if node not in taken)
     waiting = [row for row in record.rows if table.node[row] == NOWHERE]
     for row in waiting[wanted:]:
         remove_slot(state, record, row)
@@ -211,7 +211,7 @@ def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRec
     for _ in range(wanted - len(waiting)):
         role = next_role(state, record)
         new_slot(state, record, role, defaults[role])
-    record.misplaced = 0 if wanted else sum(1 for node in taken if not suits[node])
+    record.misplaced = 0 if wanted else sum(1 for node in taken if not feasibility_classes[node])
     link(state, record)
 
 

@@ -11,7 +11,7 @@ from plb.errors import ConflictError, InvalidValueError
 from plb.model import Node, Partition, Replica, Role, Service, UpgradeMark
 from plb.model.expressions import parse_expression
 from plb.phrasing import listed
-from plb.state.cluster import ClusterState, PartitionRecord, Suit
+from plb.state.cluster import ClusterState, FeasibilityClass, PartitionRecord
 from plb.state.partition_matching import match_slots
 from plb.state.role_slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
 from plb.validation import check_metrics, check_names
@@ -62,10 +62,10 @@ def put_service(state: ClusterState, service: Service) -> None:
     if index is not None:
         _replace_service(state, index, service)
         return
-    suit = _suit(state, service)
+    feasibility_class = _feasibility_class(state, service)
     state.service_index[service.name] = len(state.services)
     state.services.append(service)
-    state.service_suit.append(suit)
+    state.service_feasibility_class.append(feasibility_class)
     state.service_version.append(0)
     state.load_version.append(0)
     state.services_version += 1
@@ -76,10 +76,10 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
     records = [record for record in state.partitions.values() if record.service == index]
     steps = state.steps.copy()
     defaults = default_loads(steps, service) if records else {}
-    suit = _suit(state, service)
+    feasibility_class = _feasibility_class(state, service)
     state.steps = steps
     state.services[index] = service
-    state.service_suit[index] = suit
+    state.service_feasibility_class[index] = feasibility_class
     state.service_version[index] += 1
     state.services_version += 1
     for record in records:
@@ -103,14 +103,16 @@ def _follow_service(state: ClusterState, record: PartitionRecord, service: Servi
         link(state, record)
 
 
-def _suit(state: ClusterState, service: Service) -> int:
+def _feasibility_class(state: ClusterState, service: Service) -> int:
     """Return the index of what a service asks of nodes; services that ask for the same share it."""
     key = (service.placement_constraint, service.blocked_nodes)
-    index = state.suit_index.get(key)
+    index = state.feasibility_class_index.get(key)
     if index is None:
-        suit = Suit(parse_expression(service.placement_constraint, f"service {service.name}"), service.blocked_nodes)
-        index = state.suit_index[key] = len(state.suits)
-        state.suits.append(suit)
+        feasibility_class = FeasibilityClass(
+            parse_expression(service.placement_constraint, f"service {service.name}"), service.blocked_nodes
+        )
+        index = state.feasibility_class_index[key] = len(state.feasibility_classes)
+        state.feasibility_classes.append(feasibility_class)
     return index
 
 

@@ -7,7 +7,7 @@ from copy import deepcopy
 from enum import Enum
 
 from plb.array_types import NOWHERE
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm, begin, carry_out, delta
@@ -114,7 +114,7 @@ def check_total(term: EnergyTerm, configuration: Configuration, invariant: Invar
 def check_order(term: EnergyTerm, configuration: Configuration, first: int) -> None:
     """Go from the start to the present places by single moves in the order of rows, begun at the `first`; compare."""
     problem = configuration.problem
-    twin = Configuration(problem, fresh_solution(problem, problem.origin.copy()), configuration.description)
+    twin = Configuration(problem, solution_from_scratch(problem, problem.origin.copy()), configuration.description)
     term = begun(term, twin)
     changed = [int(row) for row in configuration.rows if configuration.node_of(row) != twin.node_of(row)]
     rows = [row for row in changed if configuration.node_of(row) != NOWHERE]

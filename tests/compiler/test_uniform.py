@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from cluster.bench.clusters import bench_cluster
 from plb.array_types import Float
-from plb.compiler import Coming, Stream, kernel, pcg64, uniform
+from plb.compiler import Peek, Stream, kernel, pcg64, uniform
 from plb.model.rules import ALL_RULES
-from plb.search.move_generation import ROWS_IN_CACHE, Choice, draw_proposal
+from plb.search.move_generation import ROWS_IN_CACHE, Choice, generate_proposal
 from plb.testing import configuration_of
 from tests.engine.strategies import examples
 
-_next, _third = Coming(0), Coming(2)
+_next, _third = Peek(0), Peek(2)
 seeds = st.integers(0, 2**64 - 1)
 
 
@@ -98,5 +98,5 @@ def test_rows_fetched_ahead_change_no_proposal():
     choice = Choice(movable[:0], movable, len(movable), ALL_RULES, 0.2, 0.2)
     compiled, plain = (Stream(3) for _ in range(2))
     for _ in range(200):
-        drawn = draw_proposal(problem, solution, choice, compiled)
-        assert drawn == draw_proposal.py_func(problem, solution, choice, plain)
+        drawn = generate_proposal(problem, solution, choice, compiled)
+        assert drawn == generate_proposal.py_func(problem, solution, choice, plain)

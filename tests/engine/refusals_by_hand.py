@@ -61,7 +61,7 @@ class ByHand:
         checks = {
             Rule.NODE: not problem.receives[problem.kind[row], target],
             Rule.EXCLUSION: self._excluded(row, target),
-            Rule.PLACEMENT: not problem.suits[problem.suit[row], target],
+            Rule.PLACEMENT: not problem.feasibility_classes[problem.feasibility_class[row], target],
             Rule.PREFERRED_LOCATION: wants_siblings and self._standby_on(row, target) is None,
             Rule.THROTTLING: self._throttled(row, target),
         }
@@ -145,7 +145,7 @@ class ByHand:
 
     def _usable_domains(self, level: int, row: int) -> dict[int, int]:
         """Return for each node in a usable domain how many usable domains there are under the same parent."""
-        counts = self.problem.siblings[self.problem.suit[row], :, level]
+        counts = self.problem.siblings[self.problem.feasibility_class[row], :, level]
         return {node: int(count) for node, count in enumerate(counts) if count > 0}
 
     def _spread(self, rows: Iterable[int]) -> list[int]:
@@ -260,11 +260,14 @@ class ByHand:
 
     def _of_swap(self, row: int, partner: int) -> int:
         problem, here, there = self.problem, self.places[row], self.places[partner]
-        suits = problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]
+        feasibility_classes = (
+            problem.feasibility_classes[problem.feasibility_class[row], there]
+            and problem.feasibility_classes[problem.feasibility_class[partner], here]
+        )
         checks = {
             Rule.NODE: not problem.receives[0, [here, there]].all(),
             Rule.EXCLUSION: self._swap_needs_order(row, partner),
-            Rule.PLACEMENT: not suits,
+            Rule.PLACEMENT: not feasibility_classes,
             Rule.AFFINITY: self._leaves_parent(row, there) or self._leaves_parent(partner, here),
         }
         for rule, breaks in checks.items():

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from plb import (
     Alternatives,
-    Held,
+    Immovable,
     InvalidValueError,
     Metric,
     Node,
@@ -277,7 +277,7 @@ def test_a_replica_that_may_not_move_says_why():
     engine.update_partition(Partition("web/0", service="web", replicas=pinned))
     engine.report_load("web/0", "n0", {"cpu": 20})
     (found,) = engine.alternatives("web/0")
-    assert found.held is Held.PINNED
+    assert found.held is Immovable.PINNED
     assert found.rank is None
     assert found.standing.node == "n0"
     assert str(found).endswith("; it may not move: pinned")

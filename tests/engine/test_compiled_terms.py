@@ -148,9 +148,9 @@ TestOccupied = machine_of(Occupied())
 TestNotOnLast = machine_of(NotOnLast(), without=[Invariant.NODES])
 
 
-def plans_of(cluster, **additions):
+def plans_of(cluster, **extensions):
     """Return the plans of placing and of balancing a cluster, with these terms and constraints."""
-    return [getattr(cluster.engine(**additions), verb)(budget=400) for verb in ("place", "balance")]
+    return [getattr(cluster.engine(**extensions), verb)(budget=400) for verb in ("place", "balance")]
 
 
 def told(plan):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Metric
-from plb.evaluation.self_checks import compare_with_fresh
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.testing import all_clusters, configuration_of, walks
 
 from .stories import add_instance, engine_with
@@ -53,7 +53,7 @@ def test_sums_by_percentage_are_exact(cluster, data):
     assert problem.by_percentage.all()
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)
-    compare_with_fresh(problem, solution, "walk")
+    compare_with_scratch(problem, solution, "walk")
     for metric in range(len(metrics)):
         counted = np.flatnonzero(problem.counted_for[:, metric])
         parts = [_parts(solution.node_load[n, metric], engine._state.capacity[n, metric]) for n in counted]
@@ -108,7 +108,7 @@ def test_sums_of_large_loads_are_exact_too(cluster, data):
     configuration = configuration_of(engine)
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)
-        compare_with_fresh(configuration.problem, configuration.solution, "walk")
+        compare_with_scratch(configuration.problem, configuration.solution, "walk")
     cut = configuration.solution.node_load >> configuration.problem.coarseness
     squares = [sum(int(x) ** 2 for x in cut[configuration.problem.counted_for[:, r], r]) for r in range(cut.shape[1])]
     assert configuration.solution.squares.tolist() == squares

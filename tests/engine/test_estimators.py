@@ -131,7 +131,7 @@ def test_probability_is_that_of_the_reports(spec, replicas):
     for node in range(NODES):
         there = [own for place, own in replicas if place == node]
         assert math.isclose(configuration.violation_probabilities[node], expected(spec, there), abs_tol=tolerance)
-        on_node = [configuration.outlook_of(int(row)) for row in configuration.rows_on(node)]
+        on_node = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
         assert math.isclose(probability_by_model(spec, on_node), expected(spec, there), abs_tol=tolerance)
     row = int(configuration.rows[0])
     for node in set(range(NODES)) - {configuration.node_of(row)}:
@@ -140,11 +140,11 @@ def test_probability_is_that_of_the_reports(spec, replicas):
         assert math.isclose(found, expected(spec, there), abs_tol=tolerance)
 
 
-def probability_by_model(spec, outlooks):
+def probability_by_model(spec, replica_forecasts):
     """Return what the risk model says of replicas with these outlooks."""
     thresholds = {name: THRESHOLD * capacity for name, capacity in CAPACITIES.items()}
     model = ObservedRisk(spec, steps=dict.fromkeys(CAPACITIES, 2.0**-13))
-    return model.probability_of_violation(outlooks, thresholds=thresholds, now=0.0)
+    return model.probability_of_violation(replica_forecasts, thresholds=thresholds, now=0.0)
 
 
 def _number(configuration, row):
@@ -393,6 +393,6 @@ def test_outlook_says_of_a_replica_what_the_engine_counts(spec, limits, reports,
         engine.update_partition(Partition("p", service="s", replicas=changed[kind]))
     configuration = configuration_of(engine)
     for node in range(NODES):
-        on_node = [configuration.outlook_of(int(row)) for row in configuration.rows_on(node)]
+        on_node = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
         found = probability_by_model(spec, on_node)
         assert math.isclose(configuration.violation_probabilities[node], found, abs_tol=1e-4)

@@ -103,7 +103,7 @@ def standing(partition: Partition) -> list[Replica]:
     return [r for r in partition.replicas if not r.leaving and r.state is not ReplicaState.STANDBY]
 
 
-def suits(service: Service, node: Node) -> bool:
+def feasibility_classes(service: Service, node: Node) -> bool:
     """Tell whether a service may stand on a node, up or not."""
     return node.name not in service.blocked_nodes and TESTS[service.placement_constraint](node.properties)
 
@@ -141,7 +141,7 @@ def misplaced_by_hand(cluster: Cluster) -> list[tuple[str, str, bool]]:
         (p.name, r.node, r.node in cluster.service_of(p.name).blocked_nodes)
         for p in cluster.partitions
         for r in standing(p)
-        if not suits(cluster.service_of(p.name), nodes[r.node])
+        if not feasibility_classes(cluster.service_of(p.name), nodes[r.node])
     ]
 
 
@@ -150,7 +150,7 @@ def uneven_by_hand(cluster: Cluster, kind: str) -> list[tuple[str, int, str, int
     found = []
     for partition in cluster.partitions:
         service = cluster.service_of(partition.name)
-        usable = {node.name for node in cluster.nodes if takes_new(node) and suits(service, node)}
+        usable = {node.name for node in cluster.nodes if takes_new(node) and feasibility_classes(service, node)}
         levels = domain_groups(cluster, kind)
         counts = []
         for groups in levels:

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from plb import (
-    Held,
     Idle,
+    Immovable,
     Metric,
     Node,
     Phase,
@@ -287,8 +287,8 @@ def test_replicas_that_may_not_move_are_counted_by_why():
     stand(engine, "web/1", Replica(INSTANCE, "a"), in_transition=True, missing=0)
     plan = engine.refresh(0.0)
     assert plan.outcomes[0].held == {
-        "web/0": {Held.PINNED: 1, Held.NOT_READY: 1, Held.NODE_OUT_OF_SERVICE: 1},
-        "web/1": {Held.IN_TRANSITION: 1},
+        "web/0": {Immovable.PINNED: 1, Immovable.NOT_READY: 1, Immovable.NODE_OUT_OF_SERVICE: 1},
+        "web/1": {Immovable.IN_TRANSITION: 1},
     }
     assert plan.explain("web/1").endswith(
         "1 replica of it may not move: 1 in a partition in transition or quorum loss."
@@ -309,7 +309,7 @@ def test_partition_that_moved_too_often_is_held():
     (move,) = engine.refresh(200.0).moves
     stand(engine, move.partition, Replica(INSTANCE, "a"))
     plan = engine.refresh(300.0)
-    assert plan.outcomes[0].held == {move.partition: {Held.THROTTLED: 1}}
+    assert plan.outcomes[0].held == {move.partition: {Immovable.THROTTLED: 1}}
 
 
 def test_search_that_ran_says_what_refused_its_proposals():

@@ -146,14 +146,14 @@ def test_below_a_uri_is_a_longer_path_not_a_longer_name(parent, name):
 def test_policies_among_the_tests_change_no_verdict(trees, node, primary, data):
     """Any policies, in any case and at any place among tests joined by &&, hold on every node and are reported."""
     domain = data.draw(st.none() | st.sampled_from(FaultDomainPolicy))
-    wholly = data.draw(st.booleans())
+    all_or_nothing = data.draw(st.booleans())
     tests = [f"({tersely(tree, data.draw)})" for tree in trees]
     policies = [f"FDPolicy ~ {data.draw(st.sampled_from([domain.value, domain.name]))}"] if domain else []
-    policies += ["(PlacePolicy~nonpartially)"] if wholly else []
+    policies += ["(PlacePolicy~nonpartially)"] if all_or_nothing else []
     both = parse_expression(" && ".join(data.draw(st.permutations(tests + policies))))
     assert both.holds(node, primary=primary) is parse_expression("&&".join(tests)).holds(node, primary=primary)
     assert both.fault_domain_policy is (domain or FaultDomainPolicy.PACKING)
-    assert both.places_wholly is wholly
+    assert both.places_all_or_nothing is all_or_nothing
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_without_policies_the_defaults_hold():
     for text in ("", "a == b", "FDPolicy == Ignore"):
         expression = parse_expression(text)
         assert expression.fault_domain_policy is FaultDomainPolicy.PACKING
-        assert not expression.places_wholly
+        assert not expression.places_all_or_nothing
         assert not expression.binds_primary_only
 
 

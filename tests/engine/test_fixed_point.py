@@ -70,9 +70,9 @@ def test_refreshes_come_to_rest(cluster):
     """Placement, repair and balancing together: a few refreshes at one time, then none moves any."""
     engine = cluster.engine()
     moved = [bool(_refresh_and_apply(engine).moves) for _ in range(ROUNDS)]
-    at_rest = moved.index(False) if False in moved else ROUNDS
-    assert not any(moved[at_rest:])
-    assert at_rest < ROUNDS
+    at_fixed_point = moved.index(False) if False in moved else ROUNDS
+    assert not any(moved[at_fixed_point:])
+    assert at_fixed_point < ROUNDS
 
 
 def _refresh_and_apply(engine: PlacementAndLoadBalancing) -> Plan:

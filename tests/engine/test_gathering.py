@@ -16,7 +16,7 @@ from plb.model.rules import ALL_RULES
 from plb.planning.rule_priorities import balancing_variants
 from plb.search.balancing import Variant, balance
 from plb.search.budget import Budget
-from plb.search.candidate_filter import narrowed
+from plb.search.candidate_filter import filtered
 from plb.state.packing import emptiness_weights, packs, reserves, strategy_of, wanted_empty
 from plb.testing import all_clusters, configuration_of, walks
 
@@ -232,7 +232,7 @@ def test_new_replicas_go_to_the_fullest_nodes_with_room(settings, targets):
     add_instance(engine, 2)
     configuration = configuration_of(engine)
     rows = [replica.index for replica in engine.replicas("new")]
-    few = narrowed(configuration.problem, configuration.solution, engine.config, np.array(rows))
+    few = filtered(configuration.problem, configuration.solution, engine.config, np.array(rows))
     found = configuration.problem.targets if few is None else few.targets
     assert {engine._state.nodes[node].name for node in found} == targets
     assert engine.place().moves[0].target in targets

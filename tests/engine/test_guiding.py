@@ -107,12 +107,12 @@ def uneven_engine(**settings: object) -> PlacementAndLoadBalancing:
     return engine
 
 
-@pytest.mark.parametrize("guided", [True, False])
-def test_quick_balancing_that_is_guided_leaves_alone_what_does_not_call_for_it(*, guided: bool) -> None:
+@pytest.mark.parametrize("biased", [True, False])
+def test_quick_balancing_that_is_guided_leaves_alone_what_does_not_call_for_it(*, biased: bool) -> None:
     """Without guidance the other metric is evened out by the way."""
-    plan = uneven_engine(guide_balancing=guided, max_percentage_to_move=1.0).balance()
+    plan = uneven_engine(guide_balancing=biased, max_percentage_to_move=1.0).balance()
     moved = {move.partition.partition("/")[0] for move in plan.moves}
-    assert moved == ({"memory"} if guided else {"memory", "cpu"})
+    assert moved == ({"memory"} if biased else {"memory", "cpu"})
 
 
 def parent_and_child(share: float) -> PlacementAndLoadBalancing:

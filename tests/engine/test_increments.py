@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import CheckFailedError, Metric
-from plb.energy.from_scratch import fresh_solution
-from plb.evaluation.self_checks import compare_with_fresh, what_counts
+from plb.energy.from_scratch import solution_from_scratch
+from plb.evaluation.self_checks import compare_with_scratch, what_counts
 from plb.extensions.built_in_terms import TERMS
 from plb.extensions.configuration import Configuration, Proposal
 from plb.state.arrays import SCRATCH, Solution
@@ -134,7 +134,7 @@ def test_corrupted_accumulator_is_named(name, small_cluster):
     array = getattr(configuration.solution, name)
     array.flat[0] += 1
     with pytest.raises(CheckFailedError, match=rf"^phase: accumulator {name}\[0.*\] is .*, from scratch it is "):
-        compare_with_fresh(configuration.problem, configuration.solution, "phase")
+        compare_with_scratch(configuration.problem, configuration.solution, "phase")
 
 
 def test_corrupted_list_of_displaced_rows_is_named(small_cluster):
@@ -158,7 +158,7 @@ def test_copy_of_a_solution_shares_nothing(cluster, data):
     twin = Configuration(configuration.problem, configuration.solution.copy())
     for proposal in data.draw(walks(configuration)):
         twin.apply(proposal)
-    start = fresh_solution(configuration.problem, configuration.problem.origin.copy())
+    start = solution_from_scratch(configuration.problem, configuration.problem.origin.copy())
     assert same_solutions(configuration.solution, start)
 
 

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.evaluation.proposals import ACCEPTED, DRAWN, REACHED_MONTE_CARLO, REJECTED, SCORED, judge
+from plb.evaluation.proposals import ACCEPTED, DRAWN, REACHED_MONTE_CARLO, REJECTED, SCORED, evaluate
 from plb.extensions.configuration import Configuration
 from plb.search.annealed import new_tally
 from plb.state.arrays import SCRATCH
@@ -31,7 +31,7 @@ def test_judge_gives_the_exact_energy_if_it_is_low_enough(cluster, data):
         thresholds.append(data.draw(st.floats(least - 10.0, max(energy, present) + 10.0)))
         for highest in thresholds:
             tally = new_tally()
-            verdict = judge(
+            verdict = evaluate(
                 problem, configuration.solution, highest, proposal.row, proposal.target, proposal.partner, tally
             )
             assert verdict == (energy if energy <= highest else REJECTED)
@@ -49,7 +49,7 @@ def test_judging_changes_nothing(cluster, data):
     configuration = configuration_of(cluster.engine())
     before = configuration.solution.copy()
     for proposal in data.draw(walks(configuration, steps=1, usable_only=True)):
-        judge(
+        evaluate(
             configuration.problem,
             configuration.solution,
             configuration.energy,
@@ -69,7 +69,7 @@ def test_weight_of_zero_skips_the_monte_carlo_term(cluster, data):
     configuration = configuration_of(cluster.engine(w_failovers=0.0, w_overload=0.0))
     for proposal in data.draw(walks(configuration, usable_only=True)):
         tally = new_tally()
-        verdict = judge(
+        verdict = evaluate(
             configuration.problem,
             configuration.solution,
             math.inf,

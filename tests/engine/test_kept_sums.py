@@ -11,7 +11,7 @@ from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, R
 from plb.array_types import NOWHERE
 from plb.energy.aggregates import KeptPeakSums, PeakSums, peak_sums
 from plb.energy.score import W_OVERLOAD
-from plb.evaluation.self_checks import compare_with_fresh
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.risk import DemandHistory
 from plb.state.arrays import Problem
 from plb.testing import all_clusters, clusters, configuration_of
@@ -155,14 +155,14 @@ def test_peaks_that_are_anchored_anew_are_summed_anew(change):
     engine.update_partition(Partition("p", service="s", replicas=[Replica(Role.INSTANCE, "n0")]))
     engine.report_load("p", "n0", {"cpu": 10})
     planner = engine._planner
-    before, traces = planner.start(planner.problem(0.0)), planner.outlook.trace.copy()
+    before, traces = planner.start(planner.problem(0.0)), planner.demand_forecast.trace.copy()
     if change == "report":
         engine.report_load("p", "n0", {"cpu": 20})
     problem = planner.problem(500.0 if change == "time" else 0.0)
     after = planner.start(problem)
-    assert np.array_equal(planner.outlook.trace, traces)
+    assert np.array_equal(planner.demand_forecast.trace, traces)
     assert (np.sign(after.aggregate - before.aggregate) == (1 if change == "report" else -1)).all()
-    compare_with_fresh(problem, after, change)
+    compare_with_scratch(problem, after, change)
 
 
 @examples(60)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory, eligible_traces
-from plb.state.demand_forecast import Outlook
+from plb.state.demand_forecast import DemandForecast
 from plb.testing import all_clusters, clusters
 
 from .oracle import placement_of
@@ -24,7 +24,7 @@ PRIMARY, SECONDARY, INSTANCE = Role
 def draws_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> np.ndarray:
     """Return the sampled traces of every row, brought up to date."""
     engine._planner.problem(now)
-    return engine._planner.outlook.trace.copy()
+    return engine._planner.demand_forecast.trace.copy()
 
 
 @examples(120)
@@ -32,7 +32,7 @@ def draws_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> np.ndarray:
 def test_reports_redraw_only_what_is_no_longer_eligible(cluster, data):
     """While the eligible set shrinks within one level, draws that are in it stay; the rest come from it."""
     engine = cluster.engine(w_failovers=0.1)
-    history = engine._planner.outlook.history
+    history = engine._planner.demand_forecast.history
     classes = {p.name: cluster.service_of(p.name).tenant_class for p in cluster.partitions}
     created = {p.name: p.created for p in cluster.partitions}
     largest = {}
@@ -170,8 +170,8 @@ def test_age_redraws_what_did_not_live_as_long(engine):
     """Nobody has died by 1000 s; at 1001 s all draws have, so the criteria widen."""
     draws = draws_of(engine)
     assert np.array_equal(draws_of(engine, 1000.0), draws)
-    assert engine._planner.outlook.update(engine._state, 1000.0) == 0
-    assert engine._planner.outlook.update(engine._state, 1001.0) == 3
+    assert engine._planner.demand_forecast.update(engine._state, 1000.0) == 0
+    assert engine._planner.demand_forecast.update(engine._state, 1001.0) == 3
 
 
 @pytest.mark.parametrize("now", [400.0, 1500.0])
@@ -228,10 +228,10 @@ def test_time_that_goes_back_anchors_anew(engine):
     """A host may go back to an earlier snapshot; what is expected then is what was expected there."""
     engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY), ("n2", SECONDARY)))
     draws_of(engine, 100.0)
-    before = engine._planner.outlook.peak.copy()
+    before = engine._planner.demand_forecast.peak.copy()
     draws_of(engine, 900.0)
     draws_of(engine, 100.0)
-    assert np.array_equal(engine._planner.outlook.peak, before)
+    assert np.array_equal(engine._planner.demand_forecast.peak, before)
 
 
 def growing_history(random: np.random.Generator) -> DemandHistory:
@@ -265,14 +265,14 @@ def test_outlook_followed_over_time_is_that_of_one_made_anew(seed, events):
         engine.update_node(Node(name))
     engine.update_service(Service("db", tenant_class="gold", target_replicas=2))
     engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY)))
-    state, followed, now = engine._state, engine._planner.outlook, 0.0
+    state, followed, now = engine._state, engine._planner.demand_forecast, 0.0
     rows = state.partitions["db/0"].rows
     for passed, report in events:
         now = max(0.0, now + passed)
         if report is not None:
             engine.report_load("db/0", report[0], {"memory": report[1] / 4, "cpu": report[2] / 4})
         followed.update(state, now)
-        anew = Outlook(engine.config, history, 3)
+        anew = DemandForecast(engine.config, history, 3)
         anew.update(state, now)
         assert np.array_equal(followed.trace[rows], anew.trace[rows])
         assert np.array_equal(followed.peak, anew.peak)
@@ -282,10 +282,12 @@ def test_outlook_followed_over_time_is_that_of_one_made_anew(seed, events):
 def test_engine_without_weight_on_risk_samples_nothing(engine):
     """The original energy does not pay for terms that it does not have."""
     made = PlacementAndLoadBalancing(
-        attrs.evolve(engine.config, w_failovers=0.0, w_overload=0.0), seed=2, history=engine._planner.outlook.history
+        attrs.evolve(engine.config, w_failovers=0.0, w_overload=0.0),
+        seed=2,
+        history=engine._planner.demand_forecast.history,
     )
-    assert made._planner.outlook.repetitions == 0
-    assert made._planner.outlook.peak.nbytes == 0
+    assert made._planner.demand_forecast.repetitions == 0
+    assert made._planner.demand_forecast.peak.nbytes == 0
 
 
 def test_slots_of_a_partition_never_share_their_draws(engine):
@@ -315,7 +317,7 @@ def test_swap_in_a_plan_exchanges_nodes_and_keeps_draws(engine):
     """A plan's swap changes where the two slots stand, nothing else."""
     config = attrs.evolve(engine.config, swap_primary_probability=1.0, w_imbalance=1000.0, exchange_probability=0.0)
     for seed in range(20):
-        swapping = PlacementAndLoadBalancing(config, seed=seed, history=engine._planner.outlook.history)
+        swapping = PlacementAndLoadBalancing(config, seed=seed, history=engine._planner.demand_forecast.history)
         for index in range(3):
             swapping.update_node(Node(f"n{index}", capacities={"cpu": 100}))
         swapping.update_service(Service("db", target_replicas=3, tenant_class="gold"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, Phase, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration
 from plb.risk import DemandHistory
 from plb.search.breaches import remaining_breaches
@@ -60,7 +60,7 @@ def test_moves_carried_out_one_by_one_give_what_the_plan_says(verb, cluster):
     for move in plan.moves:
         engine.apply(attrs.evolve(plan, moves=(move,)))
     assert placement_of(engine, cluster) == after_plan(before, plan)
-    reached = fresh_solution(start.problem, engine._state.rows.node.copy())
+    reached = solution_from_scratch(start.problem, engine._state.rows.node.copy())
     assert energy_of_solution(start.problem, reached) == plan.energy_after
     assert sum(move.cost for move in plan.moves) == pytest.approx(plan.energy_after.movement)
     waiting = [r for r in placement_of(engine, cluster).values() if r.node is None]
@@ -100,7 +100,7 @@ def test_repair_never_leaves_more_broken(cluster):
     start = configuration_of(engine)
     enforced = (1 << 10) - 1
     engine.apply(engine.repair(budget=240))
-    reached = fresh_solution(start.problem, engine._state.rows.node.copy())
+    reached = solution_from_scratch(start.problem, engine._state.rows.node.copy())
     if engine.config.upgrade_domain_constraint_priority != 1 and engine.config.fault_domain_constraint_priority != 1:
         before = remaining_breaches(start.problem, start.solution, enforced)
         after = remaining_breaches(start.problem, reached, enforced)
@@ -141,7 +141,7 @@ def test_searches_report_the_energy_that_they_reached(cluster):
     start = configuration_of(engine)
     plan = engine.refresh(0.0, budget=600)
     engine.apply(plan)
-    reached = fresh_solution(start.problem, engine._state.rows.node.copy())
+    reached = solution_from_scratch(start.problem, engine._state.rows.node.copy())
     assert plan.energy_after.total == Configuration(start.problem, reached).energy
 
 

@@ -266,7 +266,7 @@ def test_repair_moves_nothing_only_where_nothing_can_move(cluster, policy):
     over = (start.solution.node_load > problem.limit) & problem.watched[:, None]
     for node in np.flatnonzero(over.any(axis=1)):
         for row in start.rows_on(node):
-            if problem.mendable[row] and (problem.load[row, over[node]] > 0).any():
+            if problem.repairable[row] and (problem.load[row, over[node]] > 0).any():
                 assert not len(start.nodes_for(int(row)))
 
 
@@ -311,9 +311,9 @@ def test_risk_models_can_be_asked_about_a_configuration(cluster):
     model = MonteCarloRisk(configuration.history, repetitions=engine.config.repetitions, seed=engine.seed, steps=steps)
     thresholds = configuration.problem.threshold * description.steps
     for node in range(configuration.nodes):
-        outlooks = [configuration.outlook_of(int(row)) for row in configuration.rows_on(node)]
+        replica_forecasts = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
         limits = dict(zip(steps, thresholds[node].tolist(), strict=True))
-        risk = model.probability_of_violation(outlooks, thresholds=limits, now=5.0)
+        risk = model.probability_of_violation(replica_forecasts, thresholds=limits, now=5.0)
         assert risk == configuration.violation_probabilities[node]
 
 
@@ -602,4 +602,4 @@ def test_configuration_without_description_has_no_outlook():
     known = configuration_of(engine_of("annealing", ("n0",)))
     bare = Configuration(known.problem, known.solution)
     with pytest.raises(ConflictError, match="no description"):
-        bare.outlook_of(0)
+        bare.forecast_of(0)

@@ -94,7 +94,7 @@ def test_replicas_stand_wrongly_where_the_definitions_say_so(configuration, enfo
     for row in rows:
         at = places[row]
         stands = at != NOWHERE and problem.movable[row]
-        misfit = right.holds(Rule.PLACEMENT) and not problem.suits[problem.suit[row], at]
+        misfit = right.holds(Rule.PLACEMENT) and not problem.feasibility_classes[problem.feasibility_class[row], at]
         strays = misfit or (right.holds(Rule.AFFINITY) and right.apart(places, row, at))
         assert breaches.astray[row] == (stands and strays)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, Replica, Role
-from plb.evaluation.self_checks import compare_with_fresh
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import ReplicaState
 from plb.model.rules import Rule
 from plb.testing import all_clusters, busy_clusters, configuration_of, walks
@@ -29,7 +29,7 @@ def test_books_of_departures_and_arrivals_are_exact(cluster, data):
     start, done = configuration.solution.copy(), []
     for proposal in data.draw(walks(configuration)):
         done.append(configuration.apply(proposal))
-        compare_with_fresh(configuration.problem, configuration.solution, "walk")
+        compare_with_scratch(configuration.problem, configuration.solution, "walk")
     for proposal in reversed(done):
         configuration.apply(proposal)
     assert configuration.solution.departed.tolist() == start.departed.tolist()

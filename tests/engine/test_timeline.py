@@ -136,7 +136,7 @@ def test_replicas_that_follow_their_traces_are_judged_as_the_risk_model_judges(c
     """The engine's test at departures equals that of `plb.risk`, which sums whole curves."""
     engine = cluster.engine()
     configuration = configuration_of(engine)
-    problem, history = configuration.problem, engine._planner.outlook.history
+    problem, history = configuration.problem, engine._planner.demand_forecast.history
     assume(history is not None)
     curves = curves_in_steps(history, np.array(problem.unit))
     for node in np.flatnonzero(problem.counted).tolist():

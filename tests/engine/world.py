@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from plb import Metric, Move, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.errors import PlbError
-from plb.evaluation.self_checks import compare_with_fresh
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import ReplicaState, UpgradeMark
 from plb.model.plan import Energy
 from plb.planning.pending_work import WorkToPlace
@@ -25,7 +25,7 @@ from plb.risk import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state.arrays import MOVEMENT
 
-from .rules import Said, Seat, breaches, lets_go, limit_of, node_loads, receives, suits
+from .rules import Said, Seat, breaches, feasibility_classes, lets_go, limit_of, node_loads, receives
 
 DOMAINS = ("fault_domain", "upgrade_domain")
 UPGRADE = ("upgrade", "upgraded")
@@ -239,7 +239,7 @@ class World:
         """Compare what the first engine keeps between plans with what follows from its state alone."""
         planner = self.one._planner
         problem = planner.problem(planner.now)
-        compare_with_fresh(problem, planner.start(problem), "between plans")
+        compare_with_scratch(problem, planner.start(problem), "between plans")
         state = self.one._state
         found, right = (attrs.asdict(WorkToPlace(state, names).of(None)) for names in (None, [*state.partitions]))
         assert found == right
@@ -258,7 +258,7 @@ class World:
 
     def _check_energy(self, plan: Plan, problems: list[Any], after: dict[int, Seat]) -> None:
         """Compare the energies of a plan with those of configurations built afresh."""
-        if len(problems) != len(self.one._planner.domains()) or self.one._planner.outlook.repetitions:
+        if len(problems) != len(self.one._planner.domains()) or self.one._planner.demand_forecast.repetitions:
             return
         ends = [Energy(0, 0, 0, 0, 0), Energy(0, 0, 0, 0, 0)]
         dropped = {move.index for move in plan.moves if move.kind is MoveKind.DROP}
@@ -274,12 +274,12 @@ class World:
                 if seat.node is not None:
                     place[index] = list(self.nodes).index(seat.node)
             ends[0] += energy_of_solution(problem, start_solution(problem))
-            end = fresh_solution(problem, place)
+            end = solution_from_scratch(problem, place)
             replaced = [index for index in np.flatnonzero(place >= 0).tolist() if index not in after]
             if replaced:
                 movement, place = end.counts[MOVEMENT], place.copy()
                 place[replaced] = -1
-                end = fresh_solution(problem, place)
+                end = solution_from_scratch(problem, place)
                 end.counts[MOVEMENT] = movement
             ends[1] += energy_of_solution(problem, end)
         assert numbers_of(plan.energy_before) == pytest.approx(numbers_of(ends[0]), abs=1e-9)
@@ -339,7 +339,7 @@ class World:
         assert receives(node, new=False, everywhere=False), move
         assert self._may_hand_over(seat), move
         if self.config.placement_constraint_priority == 0:
-            assert suits(self.said.service_of(seat.partition), node, primary=True), move
+            assert feasibility_classes(self.said.service_of(seat.partition), node, primary=True), move
 
     def _may_hand_over(self, seat: Seat) -> bool:
         """Tell whether a replica may change its role for an upgrade, wherever it stands: it is ready and not pinned."""
@@ -353,7 +353,7 @@ class World:
         everywhere = service.on_every_node and not service.stateful
         assert receives(self.nodes[target], new=moved.node is None, everywhere=everywhere), (moved, target)
         if self.config.placement_constraint_priority == 0:
-            assert suits(service, self.nodes[target], primary=moved.role == Role.PRIMARY), (moved, target)
+            assert feasibility_classes(service, self.nodes[target], primary=moved.role == Role.PRIMARY), (moved, target)
 
     def _check_room(
         self,
@@ -378,7 +378,7 @@ class World:
         if move.kind is not MoveKind.MOVE:
             return move.kind is not MoveKind.SWAP
         left = self.said.nodes[str(move.source)]
-        suited = suits(self.said.service_of(move.partition), left, primary=False)
+        suited = feasibility_classes(self.said.service_of(move.partition), left, primary=False)
         return not (suited and receives(left, new=True, everywhere=False))
 
     def _check_kept(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:

@@ -19,7 +19,7 @@ from plb.risk import (
     DemandHistory,
     Evaluation,
     MonteCarloRisk,
-    ReplicaOutlook,
+    ReplicaForecast,
     RiskModel,
     repetitions_in_violation_peak,
     repetitions_in_violation_timeline,
@@ -98,12 +98,12 @@ def test_both_kernels_agree_with_enumeration_of_equation_1_combination_by_combin
     assert kernel_timeline(history, together, created, limits) == in_time
 
 
-def combinations_of(history: DemandHistory, replicas: Sequence[ReplicaOutlook]) -> Iterator[tuple[int, ...]]:
+def combinations_of(history: DemandHistory, replicas: Sequence[ReplicaForecast]) -> Iterator[tuple[int, ...]]:
     """All combinations of eligible traces."""
     return itertools.product(*(plain_eligible(history, one, NOW - one.created)[1] for one in replicas))
 
 
-def small_case(seed: int) -> tuple[DemandHistory, list[ReplicaOutlook], dict[str, float]]:
+def small_case(seed: int) -> tuple[DemandHistory, list[ReplicaForecast], dict[str, float]]:
     """Return a history of whole numbers, three replicas of its class, and thresholds."""
     rng = np.random.default_rng(seed)
     level = rng.integers(1, 9, (30, 2))
@@ -118,7 +118,7 @@ def small_case(seed: int) -> tuple[DemandHistory, list[ReplicaOutlook], dict[str
         maximum=level,
     )
     replicas = [
-        ReplicaOutlook("gold", Role(i % 2), float(rng.integers(0, NOW)), {"cpu": float(rng.integers(0, 5))}, int(key))
+        ReplicaForecast("gold", Role(i % 2), float(rng.integers(0, NOW)), {"cpu": float(rng.integers(0, 5))}, int(key))
         for i, key in enumerate(rng.integers(0, 2**63, 3))
     ]
     return history, replicas, {"cpu": float(rng.integers(9, 19)), "disk": float(rng.integers(12, 22))}
@@ -179,7 +179,7 @@ def test_peak_is_never_below_timeline_in_any_repetition(
 @NO_DEADLINE
 @given(histories(), st.lists(outlooks(), max_size=5), st.integers(1, 20), st.randoms(use_true_random=False))
 def test_the_order_of_replicas_cannot_matter(
-    history: DemandHistory, replicas: list[ReplicaOutlook], limit: int, random: object
+    history: DemandHistory, replicas: list[ReplicaForecast], limit: int, random: object
 ) -> None:
     """Draws belong to keys and sums are exact, so any order gives the same probability; PEAK bounds TIMELINE."""
     risk = MonteCarloRisk(history, repetitions=20, steps=ONE_STEP)
@@ -236,9 +236,9 @@ def test_timeline_tests_the_departures_from_now_on(
     assert kernel_timeline(history, rows, created, [limit], now) == violations
 
 
-def gold(created: float, key: int = 1) -> ReplicaOutlook:
+def gold(created: float, key: int = 1) -> ReplicaForecast:
     """Return a primary of class gold."""
-    return ReplicaOutlook("gold", Role.PRIMARY, created, {}, key)
+    return ReplicaForecast("gold", Role.PRIMARY, created, {}, key)
 
 
 @pytest.mark.parametrize("evaluation", Evaluation)
@@ -267,7 +267,7 @@ def test_thresholds_round_up_exactly_and_are_at_least_one_step() -> None:
 def test_the_same_seed_gives_the_same_probability_and_another_seed_another() -> None:
     """The estimate is a function of seed and inputs."""
     history = random_history(2000, seed=8)
-    replicas = [ReplicaOutlook("class0", Role.PRIMARY, 0.0, {}, replica_key(f"p{i}", 0)) for i in range(20)]
+    replicas = [ReplicaForecast("class0", Role.PRIMARY, 0.0, {}, replica_key(f"p{i}", 0)) for i in range(20)]
     steps = dict.fromkeys(history.metrics, 2.0**-10)
 
     def estimate(seed: int) -> float:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import ConflictError, InvalidValueError, Role, UnknownNameError
-from plb.risk import ObservedRisk, ReplicaOutlook, RiskModel
+from plb.risk import ObservedRisk, ReplicaForecast, RiskModel
 from plb.risk.estimators import MonteCarlo
 from plb.risk.gaussian import Total
 from plb.risk.peaks import MachinePeak, parse
@@ -45,10 +45,10 @@ TestNSigma = machine(f"n-sigma:n=2,{WINDOW}", Invariant.MORE_REPLICAS)
 TestMaximum = machine(f"max(n-sigma:n=2,{WINDOW};borg-default)", Invariant.MORE_REPLICAS)
 
 
-def replica(cpu: list[float], **given: object) -> ReplicaOutlook:
+def replica(cpu: list[float], **given: object) -> ReplicaForecast:
     """Return a replica that has shown this of one metric, and nothing of the other."""
     given = {"limits": {"cpu": 50.0}, "largest_demand": {"cpu": max(cpu, default=0.0)}, **given}
-    return ReplicaOutlook(None, Role.INSTANCE, 0.0, key=1, samples={"cpu": cpu}, **given)  # type: ignore[arg-type]
+    return ReplicaForecast(None, Role.INSTANCE, 0.0, key=1, samples={"cpu": cpu}, **given)  # type: ignore[arg-type]
 
 
 LOADS = st.lists(st.lists(st.integers(0, 50).map(float), min_size=6, max_size=6), min_size=1, max_size=5)
@@ -169,8 +169,8 @@ def test_samples_are_checked_at_the_door() -> None:
     with pytest.raises(InvalidValueError, match=r"samples\[cpu\]\[1\] = -1"):
         replica([1.0, -1.0])
     with pytest.raises(InvalidValueError, match=r"samples\[cpu\]\[0\] = .*nan"):
-        ReplicaOutlook(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": np.array([math.nan])})  # type: ignore[dict-item]
+        ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": np.array([math.nan])})  # type: ignore[dict-item]
     with pytest.raises(InvalidValueError, match=r"seen = 1 .*>= 2"):
         replica([1.0, 2.0], seen=1)
     with pytest.raises(ConflictError, match="2 of cpu, 1 of disk"):
-        ReplicaOutlook(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": [1.0, 2.0], "disk": [1.0]})
+        ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": [1.0, 2.0], "disk": [1.0]})

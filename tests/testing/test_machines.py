@@ -180,9 +180,9 @@ def test_outlooks_go_with_the_replicas(cluster, one, other):
     one, other = rows[one % len(rows)], rows[other % len(rows)]
     swapped, doubled = with_rows_swapped(configuration, one, other), with_units_halved(configuration)
     for row in rows:
-        known = configuration.outlook_of(row)
-        assert swapped.outlook_of({one: other, other: one}.get(row, row)) == known
-        twice = doubled.outlook_of(row)
+        known = configuration.forecast_of(row)
+        assert swapped.forecast_of({one: other, other: one}.get(row, row)) == known
+        twice = doubled.forecast_of(row)
         for field in ("largest_demand", "limits"):
             assert getattr(twice, field) == {name: 2 * value for name, value in getattr(known, field).items()}
 

@@ -8,15 +8,15 @@ from plb.compiler import working_time
 from plb.search.annealed import Annealed
 from plb.search.budget import Budget
 from plb.search.cooling_schedule import Settings, end_reason_of
-from plb.search.extended.chain import OwnChain
-from plb.search.extended.extensions import Additions
+from plb.search.extended.chain import ExtendedChain
+from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice
 from plb.settings.config import Checks, PlbConfig
 from plb.state.arrays import MOVEMENT, Problem, Solution
 
 
-def anneal_own_chains(
-    additions: Additions,
+def anneal_extended_chains(
+    extensions: Extensions,
     problem: Problem,
     start: Solution,
     choice: Choice,
@@ -38,7 +38,7 @@ def anneal_own_chains(
     begun = working_time()
     chains, late = [], False
     for index, stream in enumerate(seed.spawn(config.chains)):
-        chain = OwnChain(additions, problem, start, choice, settings, stream, room)
+        chain = ExtendedChain(extensions, problem, start, choice, settings, stream, room)
         late |= chain.run(config.checks, budget.deadline(begun, (index + 1) / config.chains))
         if config.checks is not Checks.OFF:
             chain.check("end of annealing")

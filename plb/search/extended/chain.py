@@ -12,11 +12,11 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, working_time
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.evaluation.constraint_chain import are_siblings
 from plb.evaluation.delta import present_energy
-from plb.evaluation.proposals import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REJECTED, SCORED, judge
-from plb.evaluation.self_checks import compare_with_fresh
+from plb.evaluation.proposals import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REJECTED, SCORED, evaluate
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.extensions.configuration import Proposal
 from plb.extensions.energy_terms import begin, carry_out, delta, take_back
 from plb.model.rules import Rule
@@ -37,10 +37,10 @@ from plb.search.cooling_schedule import (
     first_temperature,
 )
 from plb.search.extended.extension_state import compare_term
-from plb.search.extended.extensions import Additions
-from plb.search.move_generation import Choice, draw_proposal
+from plb.search.extended.extensions import Extensions
+from plb.search.move_generation import Choice, generate_proposal
 from plb.search.spread_moves import SPREADING, siblings_correct
-from plb.search.transactions import Attempt, new_attempt, try_move, undo_attempt
+from plb.search.transactions import Transaction, new_transaction, try_move, undo_transaction
 from plb.settings.config import Checks
 from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
 
@@ -48,7 +48,7 @@ PROPOSALS_BETWEEN_LOOKS = 64
 """Proposals between two looks at the clock."""
 
 
-class OwnChain:
+class ExtendedChain:
     """A chain on a copy of a solution.
 
     Parameters
@@ -61,7 +61,7 @@ class OwnChain:
 
     def __init__(
         self,
-        additions: Additions,
+        extensions: Extensions,
         problem: Problem,
         start: Solution,
         choice: Choice,
@@ -69,14 +69,14 @@ class OwnChain:
         stream: np.random.SeedSequence,
         room: int,
     ) -> None:
-        self.additions, self.problem, self.choice, self.settings = additions, problem, choice, settings
+        self.extensions, self.problem, self.choice, self.settings = extensions, problem, choice, settings
         self.solution = start.copy()
-        self.configuration = additions.configuration(problem, self.solution)
-        self.terms = additions.new_terms()
+        self.configuration = extensions.configuration(problem, self.solution)
+        self.terms = extensions.new_terms()
         self.rng = Stream(stream)
         self.schedule = np.zeros(SCHEDULE_SIZE)
         self.tally = new_tally()
-        self._attempt: Attempt = new_attempt(room)
+        self._transaction: Transaction = new_transaction(room)
         self.values = {}
         for term in self.terms:
             begin(term, self.configuration)
@@ -100,15 +100,15 @@ class OwnChain:
 
     def best(self) -> tuple[Solution, float]:
         """Return the best solution that the chain saw and its energy, both formed from scratch."""
-        solution = fresh_solution(self.problem, self._best_node.copy())
-        own = self.additions.weighted(self.additions.totals(self.problem, solution))
+        solution = solution_from_scratch(self.problem, self._best_node.copy())
+        own = self.extensions.weighted(self.extensions.totals(self.problem, solution))
         return solution, float(present_energy(self.problem, solution)) + own
 
     def _energy(self) -> float:
-        return float(present_energy(self.problem, self.solution)) + self.additions.weighted(self.values)
+        return float(present_energy(self.problem, self.solution)) + self.extensions.weighted(self.values)
 
     def _draw(self) -> Proposal | None:
-        row, target, partner = draw_proposal(self.problem, self.solution, self.choice, self.rng)
+        row, target, partner = generate_proposal(self.problem, self.solution, self.choice, self.rng)
         if row == NOWHERE or target == self.solution.node[row]:
             return None
         return Proposal(int(row), int(target), int(partner))
@@ -116,14 +116,14 @@ class OwnChain:
     def _start(self) -> None:
         """Set the first temperature from the largest energy change that a few random proposals would make."""
         base = float(present_energy(self.problem, self.solution))
-        own = self.additions.weighted(self.values)
+        own = self.extensions.weighted(self.values)
         largest = 0.0
         for _ in range(self.settings.probes):
             proposal = self._draw()
             if proposal is None or self.configuration.refusal(proposal, self.choice.enforced) is not None:
                 continue
-            if self.additions.refusal(self.configuration, proposal) is None:
-                after_own = self.additions.weighted(self._after(self._changes(proposal)))
+            if self.extensions.refusal(self.configuration, proposal) is None:
+                after_own = self.extensions.weighted(self._after(self._changes(proposal)))
                 after = self._judge(proposal, REJECTED, self.tally)
                 largest = max(largest, abs(after - base + (after_own - own)))
         slots = len(self.choice.creation) + self.choice.migrations
@@ -156,17 +156,17 @@ class OwnChain:
 
     def _decide(self, proposal: Proposal, highest: float) -> None:
         """Take a single proposal or leave it."""
-        if self.additions.refuse(self.configuration, proposal) is not None:
+        if self.extensions.refuse(self.configuration, proposal) is not None:
             return
         changes = self._changes(proposal)
-        after_own = self.additions.weighted(self._after(changes))
+        after_own = self.extensions.weighted(self._after(changes))
         seen = new_tally()
         base = self._judge(proposal, highest - after_own, seen)
         if base == REJECTED:
-            worst = max(changes, key=lambda name: self.additions.weights[name] * changes[name], default=None)
-            if worst is not None and self.additions.weights[worst] * changes[worst] > 0.0:
+            worst = max(changes, key=lambda name: self.extensions.weights[name] * changes[name], default=None)
+            if worst is not None and self.extensions.weights[worst] * changes[worst] > 0.0:
                 seen[FIRST_TERM:] = 0
-                self.additions.rejected[worst] += 1
+                self.extensions.rejected[worst] += 1
             self.tally += seen
             return
         self.tally += seen
@@ -180,18 +180,18 @@ class OwnChain:
     def _decide_together(self, moves: list[Proposal], highest: float) -> None:
         """Take a proposal with the moves that it calls for, or leave all of them."""
         movement, before = self.solution.counts[MOVEMENT], dict(self.values)
-        known = set(self.additions.broken_by_name(self.configuration))
+        known = set(self.extensions.broken_by_name(self.configuration))
         done = []
         for move in moves:
             changes = self._changes(move)
             done.append((move, carry_out(self.terms, self.configuration, move)))
             self.values = self._after(changes)
         self.tally[SCORED] += 1
-        worse = [name for name, row in self.additions.broken_by_name(self.configuration) if (name, row) not in known]
+        worse = [name for name, row in self.extensions.broken_by_name(self.configuration) if (name, row) not in known]
         energy = self._energy()
         if worse or energy > highest or self._is_idle(energy, movement):
             if worse:
-                self.additions.refused[worse[0]] += 1
+                self.extensions.refused[worse[0]] += 1
             for move, back in reversed(done):
                 take_back(self.terms, self.configuration, move, back)
             self.values = before
@@ -200,22 +200,22 @@ class OwnChain:
 
     def _with_followers(self, proposal: Proposal, corrects: bool) -> list[Proposal]:
         """Return a proposal as single moves with those of siblings and children that it calls for; none: refused."""
-        problem, solution, attempt = self.problem, self.solution, self._attempt
+        problem, solution, transaction = self.problem, self.solution, self._transaction
         row, partner, enforced = proposal.row, proposal.partner, self.choice.enforced
         here, displaced = solution.node[row], solution.counts[DISPLACED]
-        attempt.length[0] = 0
-        try_move(problem, solution, attempt, row, proposal.target)
+        transaction.length[0] = 0
+        try_move(problem, solution, transaction, row, proposal.target)
         if partner != NOWHERE:
-            try_move(problem, solution, attempt, partner, here)
+            try_move(problem, solution, transaction, partner, here)
         rule = None
-        if corrects and not siblings_correct(problem, solution, enforced, row, self.rng, attempt):
+        if corrects and not siblings_correct(problem, solution, enforced, row, self.rng, transaction):
             rule = Rule.FAULT_DOMAIN
         elif not self._children_follow(proposal):
             rule = Rule.AFFINITY
         elif solution.counts[DISPLACED] > max(self.choice.migrations, displaced):
             rule = Rule.MOVES
-        moves = [Proposal(int(attempt.row[i]), int(attempt.target[i])) for i in range(attempt.length[0])]
-        undo_attempt(problem, solution, attempt, 0)
+        moves = [Proposal(int(transaction.row[i]), int(transaction.target[i])) for i in range(transaction.length[0])]
+        undo_transaction(problem, solution, transaction, 0)
         if rule is None:
             return moves
         self.tally[FIRST_RULE + rule] += 1
@@ -228,7 +228,7 @@ class OwnChain:
             heads.append(partner)
         enforced = self.choice.enforced
         return all(
-            children_follow(problem, self.solution, enforced, head, 0, self.rng, self._attempt) for head in heads
+            children_follow(problem, self.solution, enforced, head, 0, self.rng, self._transaction) for head in heads
         )
 
     def _has_children(self, proposal: Proposal) -> bool:
@@ -245,7 +245,7 @@ class OwnChain:
     def _judge(self, proposal: Proposal, highest: float, tally: Int) -> float:
         """Return the built-in part of the energy after a proposal, or REJECTED if it is above `highest`."""
         row, target, partner = proposal.row, proposal.target, proposal.partner
-        return float(judge(self.problem, self.solution, highest, row, target, partner, tally))
+        return float(evaluate(self.problem, self.solution, highest, row, target, partner, tally))
 
     def _is_idle(self, energy: float, movement: int) -> bool:
         """Tell whether a step that is done changes nothing for the better, in a chain that has cooled down."""
@@ -274,6 +274,6 @@ class OwnChain:
         moment
             When the check runs, for the message.
         """
-        compare_with_fresh(self.problem, self.solution, moment)
-        for name, right in self.additions.totals(self.problem, self.solution).items():
+        compare_with_scratch(self.problem, self.solution, moment)
+        for name, right in self.extensions.totals(self.problem, self.solution).items():
             compare_term(name, self.values[name], right, moment)

@@ -20,7 +20,7 @@ _test = CallByAddress(bool)
 
 
 @by_pointer
-class Carried(NamedTuple):
+class ExtensionState(NamedTuple):
     """The T terms and C constraints that one chain carries along; the widest sums have W numbers."""
 
     change: Int
@@ -49,44 +49,52 @@ class Carried(NamedTuple):
     """(TALLY_SIZE,) scratch."""
 
 
-def carried_by_none(tally: Int) -> Carried:
+def no_extension_state(tally: Int) -> ExtensionState:
     """Return what a chain without additions carries along: nothing."""
     none, nothing = np.empty(0, np.int64), np.empty(0)
-    return Carried(none, none, nothing, nothing, nothing, nothing, none.reshape(0, 0), none, none, none, none, tally)
+    return ExtensionState(
+        none, none, nothing, nothing, nothing, nothing, none.reshape(0, 0), none, none, none, none, tally
+    )
 
 
 @kernel
-def refusing(problem: Problem, solution: Solution, carried: Carried, row: int, target: int, partner: int) -> int:
+def refusing(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> int:
     """Return which constraint refuses a proposal first, or ALLOWED."""
-    for index in range(carried.test.shape[0]):
-        if _test(carried.test[index], problem, solution, row, target, partner):
+    for index in range(extension_state.test.shape[0]):
+        if _test(extension_state.test[index], problem, solution, row, target, partner):
             return index
     return ALLOWED
 
 
 @kernel
-def foresee(problem: Problem, solution: Solution, carried: Carried, row: int, target: int, partner: int) -> None:
+def foresee(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> None:
     """Add what a proposal changes to the terms in `after`."""
-    for term in range(carried.change.shape[0]):
-        sums = carried.sums[term, : carried.width[term]]
-        carried.after[term] += _change(carried.change[term], problem, solution, sums, row, target, partner)
+    for term in range(extension_state.change.shape[0]):
+        sums = extension_state.sums[term, : extension_state.width[term]]
+        extension_state.after[term] += _change(
+            extension_state.change[term], problem, solution, sums, row, target, partner
+        )
 
 
 @kernel
-def weighed(carried: Carried, values: Float) -> float:
+def weighed(extension_state: ExtensionState, values: Float) -> float:
     """Return what values of the terms add to the energy."""
     energy = 0.0
     for term in range(values.shape[0]):
-        energy += carried.weight[term] * values[term]
+        energy += extension_state.weight[term] * values[term]
     return energy
 
 
 @kernel
-def worst_of(carried: Carried) -> int:
+def worst_of(extension_state: ExtensionState) -> int:
     """Return the term that `after` worsens most, or NOWHERE if it worsens none."""
     worst, most = NOWHERE, 0.0
-    for term in range(carried.weight.shape[0]):
-        worsening = carried.weight[term] * (carried.after[term] - carried.value[term])
+    for term in range(extension_state.weight.shape[0]):
+        worsening = extension_state.weight[term] * (extension_state.after[term] - extension_state.value[term])
         if worsening > most:
             worst, most = term, worsening
     return worst
@@ -100,10 +108,12 @@ def copy_values(values: Float, into: Float) -> None:
 
 
 @kernel
-def carry_out(problem: Problem, solution: Solution, carried: Carried, row: int, target: int, partner: int) -> None:
+def carry_out(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> None:
     """Carry a proposal out with the sums of the terms; the same with the old node as target undoes it exactly."""
-    for term in range(carried.keep.shape[0]):
-        if carried.keep[term] != NO_KERNEL:
-            sums = carried.sums[term, : carried.width[term]]
-            _keep(carried.keep[term], problem, solution, sums, row, target, partner)
+    for term in range(extension_state.keep.shape[0]):
+        if extension_state.keep[term] != NO_KERNEL:
+            sums = extension_state.sums[term, : extension_state.width[term]]
+            _keep(extension_state.keep[term], problem, solution, sums, row, target, partner)
     apply_proposal(problem, solution, row, target, partner)

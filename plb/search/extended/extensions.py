@@ -10,7 +10,7 @@ from copy import deepcopy
 import attrs
 
 from plb.array_types import NOWHERE, Int
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.errors import InvalidValueError
 from plb.extensions.compiled_constraints import CompiledConstraint
 from plb.extensions.compiled_terms import CompiledTerm
@@ -29,7 +29,7 @@ from plb.state.description import Description, describe
 
 
 @attrs.frozen(eq=False)
-class Additions:
+class Extensions:
     """Terms with their weights, constraints, a policy, and what became of proposals because of them.
 
     Parameters
@@ -115,10 +115,10 @@ class Additions:
         """
         node = solution.node.copy()
         node[row] = NOWHERE
-        configuration = self.configuration(after, fresh_solution(after, node))
+        configuration = self.configuration(after, solution_from_scratch(after, node))
         if self.refuse(configuration, Proposal(row, int(solution.node[row]))) is not None:
             return False
-        then = self.configuration(after, fresh_solution(after, solution.node.copy()))
+        then = self.configuration(after, solution_from_scratch(after, solution.node.copy()))
         worse = self._newly_broken(self.configuration(before, solution), then)
         self.refused.update(worse[:1])
         return not worse
@@ -152,9 +152,9 @@ class Additions:
         return {node: name for node, name in found.items() if name is not None}
 
 
-def additions_of(
+def extensions_of(
     state: ClusterState, policy: PlacementPolicy | None, now: float, history: DemandHistory | None
-) -> Additions | None:
+) -> Extensions | None:
     """Return what the settings add to a search, or None where they add nothing.
 
     Parameters
@@ -167,7 +167,7 @@ def additions_of(
     config = state.config
     if not config.own_terms and not config.own_constraints and policy is None:
         return None
-    return Additions(
+    return Extensions(
         dict(config.own_terms),
         tuple(own_term(name) for name in config.own_terms),
         tuple(own_constraint(name) for name in config.own_constraints),
@@ -176,13 +176,13 @@ def additions_of(
     )
 
 
-def energy_with(additions: Additions | None, problem: Problem, solution: Solution) -> Energy:
+def energy_with(extensions: Extensions | None, problem: Problem, solution: Solution) -> Energy:
     """Return the energy of a solution, with the terms of the user's own."""
     energy = energy_of_solution(problem, solution)
-    if additions is None:
+    if extensions is None:
         return energy
-    own = additions.totals(problem, solution)
-    return attrs.evolve(energy, total=energy.total + additions.weighted(own), own=own)
+    own = extensions.totals(problem, solution)
+    return attrs.evolve(energy, total=energy.total + extensions.weighted(own), own=own)
 
 
 def _finite(name: str, total: object) -> float:

@@ -18,10 +18,10 @@ from plb.search.affinity_moves import children_follow
 from plb.search.annealed import Annealed, new_tally
 from plb.search.breaches import Breaches, find_breaches, overloads
 from plb.search.budget import EndReason
-from plb.search.extended.extensions import Additions
+from plb.search.extended.extensions import Extensions
 from plb.search.extended.placement import place_in_turn
 from plb.search.streams import stream_of
-from plb.search.transactions import has_room, new_attempt, try_move, undo_attempt
+from plb.search.transactions import has_room, new_transaction, try_move, undo_transaction
 from plb.state.arrays import DISPLACED, Problem, Solution
 
 
@@ -30,7 +30,7 @@ class Decisions:
 
     Parameters
     ----------
-    additions
+    extensions
         With the policy.
     solution
         Changed.
@@ -44,16 +44,16 @@ class Decisions:
     """
 
     def __init__(
-        self, additions: Additions, problem: Problem, solution: Solution, seed: np.random.SeedSequence, slots: int
+        self, extensions: Extensions, problem: Problem, solution: Solution, seed: np.random.SeedSequence, slots: int
     ) -> None:
-        assert additions.policy is not None
-        self.additions, self.policy = additions, additions.policy
+        assert extensions.policy is not None
+        self.extensions, self.policy = extensions, extensions.policy
         self._slots = slots
-        self._repacking = additions.policy if slots and repacks(additions.policy) else None
+        self._repacking = extensions.policy if slots and repacks(extensions.policy) else None
         self.problem, self.solution = problem, solution
-        self.configuration = additions.configuration(problem, solution)
+        self.configuration = extensions.configuration(problem, solution)
         self.tally = new_tally()
-        self._attempt = new_attempt(8 * len(solution.node) + 8)
+        self._transaction = new_transaction(8 * len(solution.node) + 8)
         self._has_children = problem.related and bool((problem.first_child != NOWHERE).any())
         self._seed = seed
         if prepares(self.policy):
@@ -72,22 +72,22 @@ class Decisions:
         enforced
             Bit mask over `Rule`.
         """
-        self._attempt.length[0] = 0
+        self._transaction.length[0] = 0
         broken = self._broken() if self._has_children else None
         if not self._make_room(row, enforced):
-            undo_attempt(self.problem, self.solution, self._attempt, 0)
+            undo_transaction(self.problem, self.solution, self._transaction, 0)
         nodes = self._nodes(row, enforced)
         node = choose(self.policy, self.configuration, row, nodes) if len(nodes) else None
         if node is None and len(nodes):
-            self.additions.declined.add(row)
+            self.extensions.declined.add(row)
         placed = node is not None and self._move(Proposal(row, node), enforced)
         if not placed or (broken is not None and not self._broken() <= broken):
-            undo_attempt(self.problem, self.solution, self._attempt, 0)
+            undo_transaction(self.problem, self.solution, self._transaction, 0)
             return []
         self.tally[ACCEPTED] += 1
         return self._backs()
 
-    def mend(self, mended: int, enforced: int) -> None:
+    def repair_randomly(self, mended: int, enforced: int) -> None:
         """Move what stands where a rule or constraint forbids it, then relieve nodes that are too full.
 
         In this order, as what has to move in any case may make room.
@@ -106,8 +106,8 @@ class Decisions:
         for row in self._movable(broken.astray):
             if self._breaches(mended).astray[row]:
                 self.place(row, enforced | JOINING)
-        for row in sorted(self.additions.broken(self.configuration)):
-            if self.problem.movable[row] and row in self.additions.broken(self.configuration):
+        for row in sorted(self.extensions.broken(self.configuration)):
+            if self.problem.movable[row] and row in self.extensions.broken(self.configuration):
                 self.place(row, enforced)
         before = -1
         while self.tally[ACCEPTED] > before:  # a node that is relieved may have room for what could not leave another
@@ -142,7 +142,7 @@ class Decisions:
 
     def _broken(self) -> set[tuple[str, int]]:
         """Return which constraints of the user's own are broken, each with every row that breaks it."""
-        return set(self.additions.broken_by_name(self.configuration))
+        return set(self.extensions.broken_by_name(self.configuration))
 
     def _nodes(self, row: int, enforced: int) -> Int:
         """Return the nodes that no rule and no constraint refuses, and count what does."""
@@ -152,9 +152,9 @@ class Decisions:
         allowed = np.flatnonzero(others & (refused == NO_REFUSAL))
         self.tally[DRAWN] += int(others.sum())
         self.tally[FIRST_RULE:FIRST_TERM] += np.bincount(refused[others & (refused >= 0)], minlength=RULES)
-        if self.additions.constraints:
-            names = [self.additions.refusal(self.configuration, Proposal(row, node)) for node in allowed.tolist()]
-            self.additions.refused.update(name for name in names if name is not None)
+        if self.extensions.constraints:
+            names = [self.extensions.refusal(self.configuration, Proposal(row, node)) for node in allowed.tolist()]
+            self.extensions.refused.update(name for name in names if name is not None)
             allowed = allowed[[name is None for name in names]]
         self.tally[SCORED] += len(allowed)
         return allowed
@@ -175,40 +175,40 @@ class Decisions:
                 return False
         self.tally[DRAWN] += 1
         rule = self.configuration.refusal(proposal, enforced)
-        name = None if rule is not None else self.additions.refusal(self.configuration, proposal)
+        name = None if rule is not None else self.extensions.refusal(self.configuration, proposal)
         if rule is not None:
             self.tally[FIRST_RULE + rule] += 1
         elif name is not None:
-            self.additions.refused[name] += 1
+            self.extensions.refused[name] += 1
         else:
             self.tally[SCORED] += 1
         return rule is None and name is None
 
     def _move(self, proposal: Proposal, enforced: int) -> bool:
         """Carry a proposal out and let children follow, as the engine's own search does; tell whether all could."""
-        problem, solution, attempt = self.problem, self.solution, self._attempt
+        problem, solution, transaction = self.problem, self.solution, self._transaction
         for one in self.configuration.relocations(proposal):
-            if not has_room(solution, attempt):
+            if not has_room(solution, transaction):
                 return False
-            before = int(attempt.length[0])
-            try_move(problem, solution, attempt, one.row, one.target)
+            before = int(transaction.length[0])
+            try_move(problem, solution, transaction, one.row, one.target)
             follows = problem.first_child[one.row] != NOWHERE
-            if follows and not children_follow(problem, solution, enforced, one.row, before, self._rng, attempt):
+            if follows and not children_follow(problem, solution, enforced, one.row, before, self._rng, transaction):
                 return False
         return True
 
     def _backs(self) -> list[Proposal]:
         """Return what undoes the moves since the last beginning."""
-        attempt, length = self._attempt, int(self._attempt.length[0])
-        return [Proposal(int(attempt.row[entry]), int(attempt.source[entry])) for entry in range(length)]
+        transaction, length = self._transaction, int(self._transaction.length[0])
+        return [Proposal(int(transaction.row[entry]), int(transaction.source[entry])) for entry in range(length)]
 
 
 def place_by_policy(
-    additions: Additions,
+    extensions: Extensions,
     problem: Problem,
     start: Solution,
     rows: Sequence[int],
-    wholly: Int,
+    all_or_nothing: Int,
     masks: Iterable[int],
     seed: np.random.SeedSequence,
     slots: int,
@@ -217,23 +217,23 @@ def place_by_policy(
 
     Parameters
     ----------
-    rows, wholly, masks
+    rows, all_or_nothing, masks
         See `plb.search.placement.place_rows`. A policy that declines is asked again under the next mask.
     slots
         See `Decisions`.
     """
     solution = start.copy()
-    decisions = Decisions(additions, problem, solution, seed, slots)
+    decisions = Decisions(extensions, problem, solution, seed, slots)
     left = np.array(rows, np.int64)
     for mask in masks:
-        place_in_turn(decisions.configuration, left, wholly, partial(decisions.place, enforced=mask))
+        place_in_turn(decisions.configuration, left, all_or_nothing, partial(decisions.place, enforced=mask))
         waits = solution.node[left] == NOWHERE
-        left, wholly = left[waits], wholly[waits]
+        left, all_or_nothing = left[waits], all_or_nothing[waits]
     return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)
 
 
 def repair_by_policy(
-    additions: Additions,
+    extensions: Extensions,
     problem: Problem,
     start: Solution,
     masks: Iterable[int],
@@ -248,7 +248,7 @@ def repair_by_policy(
         See `plb.search.repair.repair`.
     """
     solution = start.copy()
-    decisions = Decisions(additions, problem, solution, seed, len(solution.node))
+    decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
     for mask in masks:
-        decisions.mend(mask & ~passed_over, mask)
+        decisions.repair_randomly(mask & ~passed_over, mask)
     return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)

@@ -7,13 +7,13 @@ import attrs
 from plb.compiler import Stream
 from plb.evaluation.delta import present_energy
 from plb.search.annealed import Annealed
-from plb.search.extended.extensions import Additions
+from plb.search.extended.extensions import Extensions
 from plb.search.extended.placement import find_target
 from plb.state.arrays import Problem, Solution
 
 
-def mend(
-    additions: Additions,
+def repair_randomly(
+    extensions: Extensions,
     problem: Problem,
     before: Solution,
     repaired: Annealed,
@@ -31,22 +31,22 @@ def mend(
     enforced
         Bit mask over `Rule`.
     """
-    solution = _mended(additions, problem, repaired.solution, enforced, rng)
-    if not additions.keeps(problem, before, solution):
-        solution = _mended(additions, problem, before, enforced, rng)
-    if not additions.keeps(problem, before, solution):
+    solution = _mended(extensions, problem, repaired.solution, enforced, rng)
+    if not extensions.keeps(problem, before, solution):
+        solution = _mended(extensions, problem, before, enforced, rng)
+    if not extensions.keeps(problem, before, solution):
         solution = before
     return attrs.evolve(repaired, solution=solution, energy=float(present_energy(problem, solution)))
 
 
-def _mended(additions: Additions, problem: Problem, start: Solution, enforced: int, rng: Stream) -> Solution:
+def _mended(extensions: Extensions, problem: Problem, start: Solution, enforced: int, rng: Stream) -> Solution:
     """Return `start` with each replica that breaks a constraint moved, one after the other, as far as one can."""
     solution = start.copy()
-    configuration = additions.configuration(problem, solution)
-    for row in sorted(additions.broken(configuration)):
-        if not problem.movable[row] or row not in additions.broken(configuration):
+    configuration = extensions.configuration(problem, solution)
+    for row in sorted(extensions.broken(configuration)):
+        if not problem.movable[row] or row not in extensions.broken(configuration):
             continue
-        found = find_target(additions, configuration, row, enforced, rng.permutation(problem.targets))
+        found = find_target(extensions, configuration, row, enforced, rng.permutation(problem.targets))
         if found is not None:
             configuration.apply(found)
     return solution
