@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import subprocess
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 
-from tests.sources import modules, name_of, trees
+import pytest
+
+from tests.sources import ROOT, modules, name_of, trees
 
 MOST_LINES = 60
 REASON = "# long, "
@@ -29,6 +33,19 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     graph = {name: {one for one in imported(tree) if one in modules()} - {name} for name, tree in modules().items()}
     assert sum(map(len, graph.values())) > len(graph)
     assert set(TopologicalSorter(graph).static_order()) == set(modules())
+
+
+def test_git_ignores_no_module() -> None:
+    """No pattern of .gitignore takes in a module, so a clone has all of them."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("not a checkout of git")
+    paths = "\n".join(str(path.relative_to(ROOT)) for path in trees())
+    ignored = subprocess.run(
+        [git, "check-ignore", "--no-index", "--stdin"], cwd=ROOT, input=paths, capture_output=True, text=True
+    )
+    assert ignored.returncode in (0, 1), ignored.stderr
+    assert not ignored.stdout
 
 
 def test_long_functions_say_why() -> None:
