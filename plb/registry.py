@@ -1,7 +1,7 @@
 """Energy terms, constraints and placement policies of users, by the names under which settings choose them.
 
 A new one is one file that ends in one line, ``register_term(MyTerm())``; whoever imports that file may name it in
-``PlbConfig(own_terms={"my_term": 1.0})``.
+``PlbConfig(extension_terms={"my_term": 1.0})``.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ def register_policy(policy: object) -> None:
     _enter(_policies, "policy", policy)
 
 
-def own_term(name: str) -> EnergyTerm:
+def extension_term(name: str) -> EnergyTerm:
     """Return a copy of the term of that name; refuse a name that nothing is registered under."""
     return deepcopy(_known(_terms, "energy term", name))
 
 
-def own_constraint(name: str) -> Constraint:
+def extension_constraint(name: str) -> Constraint:
     """Return a copy of the constraint of that name; refuse a name that nothing is registered under."""
     return deepcopy(_known(_constraints, "constraint", name))
 
@@ -125,12 +125,12 @@ def check_policy(name: str) -> None:
         raise UnknownNameError("placement policy", name, [ANNEALING, *_policies], "PlbConfig")
 
 
-def own_terms() -> Mapping[str, EnergyTerm]:
+def extension_terms() -> Mapping[str, EnergyTerm]:
     """Return the terms that are registered, by name."""
     return MappingProxyType(_terms)
 
 
-def own_constraints() -> Mapping[str, Constraint]:
+def extension_constraints() -> Mapping[str, Constraint]:
     """Return the constraints that are registered, by name."""
     return MappingProxyType(_constraints)
 
@@ -150,9 +150,9 @@ def check_extensions(config: PlbConfig) -> None:
     InvalidValueError
         If the policy has no options, or refuses the value of one.
     """
-    for name in config.own_terms:
+    for name in config.extension_terms:
         _known(_terms, "energy term", name)
-    for name in config.own_constraints:
+    for name in config.extension_constraints:
         _known(_constraints, "constraint", name)
     own_policy(config.policy, config.policy_options)
 

@@ -1,13 +1,19 @@
-"""Profiles of Hypothesis for all tests."""
+"""Profiles of Hypothesis, signals and memory for all tests."""
 
 from __future__ import annotations
 
 import gc
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("few", deadline=None, max_examples=10)
 """A tenth of the examples, for kernels as plain Python, which run a hundred times slower."""
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the processes that tests start, also where a shell that runs the tests as a job ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -78,11 +78,11 @@ def provisioning_command(
     """
     from cluster.cli.study import show
     from cluster.results.writing import check_outputs
-    from cluster.studies.carrying_out import Place
     from cluster.studies.provisioning import design as of
     from cluster.studies.provisioning.planning import base_of
     from cluster.studies.provisioning.published import PublishedMeans
     from cluster.studies.provisioning.running import run_provisioning
+    from cluster.studies.runner import OutputDirectory
     from plb.validation import check_member
     from workloads.provisioning import GraphKind
 
@@ -105,5 +105,5 @@ def provisioning_command(
     for source in (base, curves):
         if source is not None:
             base_of(str(source.resolve()))
-    place = Place(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
-    show(run_provisioning(design, place, means), place, json)
+    output = OutputDirectory(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
+    show(run_provisioning(design, output, means), output, json)

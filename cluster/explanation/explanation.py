@@ -123,7 +123,7 @@ def parts_of_energy(config: PlbConfig, energy: Energy) -> dict[str, float]:
         "fragmentation": config.w_fragmentation,
         "expected_failovers": config.w_failovers,
         "expected_overload": config.w_overload,
-        **config.own_terms,
+        **config.extension_terms,
     }
     return {name: weights[name] * value for name, value in energy.terms.items()}
 

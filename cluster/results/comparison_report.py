@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.table import Table
 
-from cluster.results.summary_tables import HEADINGS, cell
 from cluster.results.directory_comparison import ResultsComparison
+from cluster.results.summary_tables import HEADINGS, cell
 from plb.phrasing import counted, listed
 
 LONGEST_VALUE = 60

@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from cluster.results.policy_comparison import FIGURES, Estimate, compare
 from cluster.results.intervals import Interval
+from cluster.results.policy_comparison import FIGURES, Estimate, compare
 from cluster.results.reading import Results, RunSummary
 from cluster.results.scenario_differences import scenario_differences, version_differences, why_other_tenants
 from plb import ConflictError

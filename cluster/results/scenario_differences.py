@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cluster.scenario.cluster_section import Cluster, Group
 from cluster.results.reading import Results
+from cluster.scenario.cluster_section import Cluster, Group
 from cluster.scenario.workload_section import OF_REPORTS
 from plb import PlbError
 from plb.phrasing import listed

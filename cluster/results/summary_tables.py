@@ -8,9 +8,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from cluster.simulation.causes import CAUSES_OF_MOVES, told
-from cluster.results.policy_comparison import Comparison, Run
 from cluster.results.intervals import Interval, decimals_of
+from cluster.results.policy_comparison import Comparison, Run
+from cluster.simulation.causes import CAUSES_OF_MOVES, told
 
 MOST_DECIMALS = 6
 """An interval that is narrower still is one of rounding."""

@@ -25,12 +25,12 @@ from typing import Any
 
 import attrs
 
-from cluster.scenario.digests import digest_of
 from cluster.errors import ResultsExistError
+from cluster.plots.saved import PLOTS
+from cluster.scenario.digests import digest_of
+from cluster.scenario.scenario import Scenario
 from cluster.simulation.pools import Source
 from cluster.simulation.record import RunResult
-from cluster.plots.saved import PLOTS
-from cluster.scenario.scenario import Scenario
 from cluster.simulation.run_tables import TABLES, column_guide, columns_of
 from plb import ConflictError
 from workloads.writing import in_one_piece, write_parquet

@@ -17,31 +17,31 @@ from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.calibration import EDGES, Calibration, Floats, calibration_of, run_calibration
-from cluster.studies.carrying_out import RUNS, TIMINGS, Row, carry_out
 from cluster.studies.densities import LADDERS
 from cluster.studies.design import Setting
 from cluster.studies.report import counts_as_json, table_of_claims
-from cluster.studies.wanted import Report, Wanted, of_policies
+from cluster.studies.request import Report, StudyRequest, of_policies
+from cluster.studies.runner import RUNS, TIMINGS, Row, run_tasks
 from plb.validation import check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def run_risk(wanted: Wanted) -> Report:
+def run_risk(request: StudyRequest) -> Report:
     """Let every estimator drive placement and annealing on the same tenants; hold what it says against what comes."""
-    if wanted.base.is_of_regions:
-        if wanted.days is not None:
-            check_number("study", "days", wanted.days, low=risk.FILL_HOURS / 24.0)
+    if request.base.is_of_regions:
+        if request.days is not None:
+            check_number("study", "days", request.days, low=risk.FILL_HOURS / 24.0)
         run = {"fill_hours": risk.FILL_HOURS}
-        wanted = attrs.evolve(wanted, base=attrs.evolve(wanted.base, tables={**wanted.base.tables, "run": run}))
-    design = wanted.design(LADDERS[:1], risk.ARMS, repeats=risk.REPEATS, days=risk.DAYS)
-    report = of_policies("risk", design, wanted.place, risk, "risk.png")
-    held = _calibrations(wanted, design.settings)
+        request = attrs.evolve(request, base=attrs.evolve(request.base, tables={**request.base.tables, "run": run}))
+    design = request.design(LADDERS[:1], risk.ARMS, repeats=risk.REPEATS, days=risk.DAYS)
+    report = of_policies("risk", design, request.output, risk, "risk.png")
+    held = _calibrations(request, design.settings)
     figures = {**report.figures, "calibration": [_as_json(one) for one in held.found]}
     tables = [*report.tables]
     if report.tables:
-        folder = wanted.place.folder
+        folder = request.output.folder
         rows, timings = (pl.read_parquet(folder / name, glob=False).to_dicts() for name in (RUNS, TIMINGS))
         decisions = risk.decision_claims(rows, timings)
         figures["counts"] = {**figures.get("counts", {}), **counts_as_json(decisions)}
@@ -50,7 +50,7 @@ def run_risk(wanted: Wanted) -> Report:
         )
     if held.found:
         tables.append(table_of_calibrations(held.found))
-        save_calibrations(wanted.place.folder / "calibration.png", held.found)
+        save_calibrations(request.output.folder / "calibration.png", held.found)
     return Report(tables, figures, (*report.failed, *held.failed))
 
 
@@ -62,7 +62,7 @@ class _Held:
     failed: Sequence[tuple[Task, Outcome]]
 
 
-def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
+def _calibrations(request: StudyRequest, settings: Sequence[Setting]) -> _Held:
     """Hold every estimator against what comes, at the middle density of each workload."""
     chosen: dict[tuple[str, float], list[Setting]] = {}
     for one in settings:
@@ -73,9 +73,9 @@ def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
         Arm(label, calibration.POLICY, engine={"estimator": spec, **AS_IN_PAPER})
         for label, spec in risk.ESTIMATORS.items()
     ]
-    design = wanted.design_at(middle, arms, repeats=1, days=calibration.DAYS, engine=LADDERS[0].engine)
-    place = attrs.evolve(wanted.place, folder=wanted.place.folder / "calibration")
-    finished = carry_out("calibration", run_calibration, design.tasks(), place, design.described())
+    design = request.design_at(middle, arms, repeats=1, days=calibration.DAYS, engine=LADDERS[0].engine)
+    output = attrs.evolve(request.output, folder=request.output.folder / "calibration")
+    finished = run_tasks("calibration", run_calibration, design.tasks(), output, design.described())
     by_label: dict[str, list[Row]] = {}
     for row in finished.rows:
         by_label.setdefault(row["arm"], []).append(row)

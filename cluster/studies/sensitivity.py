@@ -17,11 +17,11 @@ from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
-from cluster.studies.carrying_out import Row
 from cluster.studies.claims import Claim, Table
 from cluster.studies.densities import Ladder
 from cluster.studies.design import Design, digest, digests_of
 from cluster.studies.figures import Floats, Violations
+from cluster.studies.runner import Row
 from cluster.studies.simulated import run_simulation
 from workloads.parameters import RegionParameters, Usage, highest
 from workloads.regions import REGIONS

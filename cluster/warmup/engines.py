@@ -101,13 +101,13 @@ def hand_over_and_drop() -> None:
     engine.place()
 
 
-def plan_with_own_terms() -> None:
+def plan_with_extension_terms() -> None:
     """Balance with energy terms of users: one in plain Python, and one with kernels."""
     for term in (_PlainTerm(), _SwiftTerm()):
         register_term(term)
-        engine = _tiny_engine(own_terms={term.name: 1.0}, correct_spread=term.name == _PlainTerm.name)
+        engine = _tiny_engine(extension_terms={term.name: 1.0}, spread_moves=term.name == _PlainTerm.name)
         engine.balance()
-        engine.configure(attrs.evolve(engine.config, correct_spread=False))
+        engine.configure(attrs.evolve(engine.config, spread_moves=False))
         engine.balance()
 
 

@@ -24,7 +24,7 @@ from cluster.warmup.engines import (
     place_new_replicas,
     place_one_at_a_time,
     plan_by_reports,
-    plan_with_own_terms,
+    plan_with_extension_terms,
     repair,
 )
 from cluster.warmup.estimates import follow_a_machine, go_by_samples, predict_peaks, replay_past_tenants
@@ -46,7 +46,7 @@ TASKS: Mapping[str, Callable[[], None]] = {
     **PROVISIONING,
     "repair": repair,
     "peak predictions": predict_peaks,
-    "own energy terms": plan_with_own_terms,
+    "own energy terms": plan_with_extension_terms,
     "energy terms": change_terms,
     "placement policies": place_one_at_a_time,
     "room for new replicas": make_room,

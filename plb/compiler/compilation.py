@@ -41,6 +41,7 @@ from plb.compiler.numba_api import (
     make_function,
     normalize_signature,
 )
+from plb.compiler.registries import renew_readers
 from plb.compiler.type_texts import text_of
 
 OPTIONS = MappingProxyType(
@@ -310,6 +311,7 @@ def _made(
 ) -> MachineCode:
     """Compile an entry; keep it under a key if there is one."""
     NOTICE.tell(name_of(function), len(compiled_with(function)))
+    renew_readers()
     CPUDispatcher._compilation_chain_init_hook(entry_of(function))
     result = entry_of(function)._compiler.compile(arguments, returning)
     library, descriptor = result.library, result.fndesc

@@ -4,7 +4,7 @@ GPA ([2] section 4, algorithm 1) and the users of peak predictors ([5] section 2
 place a task there. Here it is a constraint, so that every phase and every policy heeds it, whoever the estimator is::
 
     register_constraint(Admission(0.05))
-    PlbConfig(..., own_constraints=["admission"], estimator="gaussian")
+    PlbConfig(..., extension_constraints=["admission"], estimator="gaussian")
 """
 
 from __future__ import annotations

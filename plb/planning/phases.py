@@ -149,7 +149,9 @@ class Run:
         """Whether some metric calls for balancing, or a term of the user's own might; a policy balances nothing."""
         if self._policy is not None:
             return False
-        return bool(self.config.own_terms) or is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
+        return bool(self.config.extension_terms) or is_unbalanced(
+            self.problem, self.solution, self.config, self.state.steps
+        )
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
         """Return the partitions of those services that have a metric out of balance."""
@@ -265,7 +267,7 @@ class Run:
             rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
             config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
         seed, problem = self._seed_of(Phase.BALANCING), self._problem_of(Phase.BALANCING)
-        apart = config.one_action_per_refresh and not config.own_terms
+        apart = config.one_action_per_refresh and not config.extension_terms
         services = self._unbalanced_services if apart else None
         uneven = uneven_metrics(problem, self.solution, self.config, self.state.steps)
         problem = problem._replace(uneven=uneven)

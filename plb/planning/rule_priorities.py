@@ -53,7 +53,7 @@ def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
     Where balancing is guided, a slow one runs each of them unguided as well.
     """
     variants = _unguided_variants(config)
-    if not config.guide_balancing:
+    if not config.biased_sampling:
         return variants
     biased = [attrs.evolve(variant, biased=True) for variant in variants]
     return [*biased, *variants] if slow else biased

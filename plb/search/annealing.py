@@ -111,7 +111,7 @@ def anneal_chains(
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
     """Return whether a proposal may call for further moves."""
-    return choice.corrects or bool((problem.first_child != NOWHERE).any())
+    return choice.makes_spread_moves or bool((problem.first_child != NOWHERE).any())
 
 
 @attrs.define(eq=False)

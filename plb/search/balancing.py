@@ -204,7 +204,7 @@ def balance(
             variant.mask,
             variant.swap_probability,
             variant.exchange_probability,
-            config.correct_spread,
+            config.spread_moves,
         )
         share = budget.share(len(variants) - index)
         found.append(anneal_chains(seen, start, choice, config, stream, share, extensions))

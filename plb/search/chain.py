@@ -56,7 +56,7 @@ from plb.search.extended.compiled import (
     worst_of,
 )
 from plb.search.move_generation import Choice, generate_proposal
-from plb.search.spread_moves import SPREADING, siblings_correct
+from plb.search.spread_moves import SPREADING, make_spread_moves
 from plb.search.transactions import Transaction, try_move, undo_transaction
 from plb.search.undo_log import UndoLog, note_accepted, return_to_best
 from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
@@ -93,7 +93,7 @@ class Step(NamedTuple):
     row: int
     target: int
     partner: int
-    corrects: bool
+    makes_spread_moves: bool
     """Whether siblings have to move on for the sake of the spread over domains."""
     highest: float
     """Highest energy that is accepted."""
@@ -179,20 +179,22 @@ def _step(
     if row == NOWHERE or target == solution.node[row]:
         return
     refused = refusal_in_place(problem, solution, choice.enforced, row, target, partner)
-    corrects = choice.corrects and partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
-    if corrects:
+    makes_spread_moves = (
+        choice.makes_spread_moves and partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
+    )
+    if makes_spread_moves:
         refused = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, row, target, partner)
     if refused != NO_REFUSAL:
         tally[FIRST_RULE + refused] += 1
         return
     energy = schedule[ENERGY]
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - uniform(rng))
-    if corrects or (problem.related and _has_children(problem, row, partner)):
-        step = Step(row, target, partner, corrects, highest)
+    if makes_spread_moves or (problem.related and _has_children(problem, row, partner)):
+        step = Step(row, target, partner, makes_spread_moves, highest)
         _call_compound_step(chain_state.compound, problem, solution, choice, chain_state, extension_state, rng, step)
         return
     if extension_state.change.shape[0] + extension_state.test.shape[0] > 0:
-        step = Step(row, target, partner, corrects, highest)
+        step = Step(row, target, partner, makes_spread_moves, highest)
         _call_extended_step(chain_state.extended, problem, solution, chain_state, extension_state, step)
         return
     movement = solution.counts[MOVEMENT]
@@ -272,7 +274,7 @@ def compound_step(
     try_move(problem, solution, transaction, row, step.target)
     if partner != NOWHERE:
         try_move(problem, solution, transaction, partner, here)
-    if step.corrects and not siblings_correct(problem, solution, choice.enforced, row, rng, transaction):
+    if step.makes_spread_moves and not make_spread_moves(problem, solution, choice.enforced, row, rng, transaction):
         tally[FIRST_RULE + _FAULT_DOMAIN] += 1
         undo_transaction(problem, solution, transaction, 0)
         return

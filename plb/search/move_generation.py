@@ -34,7 +34,7 @@ class Choice(NamedTuple):
     """Bit mask over `Rule`."""
     swap_probability: float
     exchange_probability: float
-    corrects: bool = False
+    makes_spread_moves: bool = False
     """Whether siblings move on where a proposal breaks the spread over domains."""
     spare: int = 0
     """1: a parent may be tried although all `migrations` are used, as its children may come back by that."""

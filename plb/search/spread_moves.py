@@ -21,7 +21,7 @@ _WITHOUT_SPREADING = ~SPREADING
 
 
 @kernel
-def siblings_correct(
+def make_spread_moves(
     problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
     """Move siblings of `row`, which has moved, out of domains that hold too many; tell whether the spread holds then.

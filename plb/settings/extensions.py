@@ -57,9 +57,9 @@ class ExtensionSettings(Checked):
 
     Parameters
     ----------
-    own_terms : weight by name, default {}
+    extension_terms : weight by name, default {}
         Energy terms of the user's own and their weights: each adds weight·term to the energy of either form.
-    own_constraints : names, default ()
+    extension_constraints : names, default ()
         Constraints of the user's own; they are hard.
     policy : name, default annealing
         Placement policy that places and repairs one replica at a time, without balancing; annealing: the engine's own
@@ -69,7 +69,7 @@ class ExtensionSettings(Checked):
         are the parameters of its class.
     """
 
-    own_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)
-    own_constraints: tuple[str, ...] = _setting((), "names", _names)
+    extension_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)
+    extension_constraints: tuple[str, ...] = _setting((), "names", _names)
     policy: str = _setting(ANNEALING, "name", _policy)
     policy_options: Mapping[str, Any] = _setting({}, "value by name", _options)

@@ -283,9 +283,9 @@ def test_imported_file_registers_terms_that_the_scenario_names(tmp_path: Path) -
     """A file beside the scenario is run when the scenario is read, and its content is part of the digest."""
     (tmp_path / "heat.py").write_text(TERM)
     path = tmp_path / "s.toml"
-    path.write_text('imports = ["heat.py"]\n[engine]\nown_terms = { heat = 2.0 }\n')
+    path.write_text('imports = ["heat.py"]\n[engine]\nextension_terms = { heat = 2.0 }\n')
     scenario = read_scenario(path)
-    assert scenario.config("original", (Metric("cpu"),)).own_terms == {"heat": 2.0}
+    assert scenario.config("original", (Metric("cpu"),)).extension_terms == {"heat": 2.0}
     before = scenario.digest()
     (tmp_path / "heat.py").write_text(TERM + "\n")
     assert scenario.digest() != before
@@ -296,10 +296,10 @@ def test_import_that_fails_is_named(tmp_path: Path) -> None:
     """A file that is not there, one that raises, and a term that no import registers."""
     (tmp_path / "broken.py").write_text("1 / 0")
     path = tmp_path / "s.toml"
-    path.write_text('imports = ["none.py", "broken.py"]\n[engine]\nown_terms = { cold = 2.0 }\n')
+    path.write_text('imports = ["none.py", "broken.py"]\n[engine]\nextension_terms = { cold = 2.0 }\n')
     with pytest.raises(ScenarioError, match=r"none\.py: is no Python file"):
         read_scenario(path)
-    path.write_text('imports = ["broken.py"]\n[engine]\nown_terms = { cold = 2.0 }\n')
+    path.write_text('imports = ["broken.py"]\n[engine]\nextension_terms = { cold = 2.0 }\n')
     with pytest.raises(ScenarioError) as caught:
         read_scenario(path)
     assert "ZeroDivisionError" in str(caught.value)

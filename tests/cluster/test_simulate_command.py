@@ -161,7 +161,7 @@ register_constraint(NotOnTheFirst())
 def test_imports_of_a_scenario_work_in_every_process(tmp_path: Path):
     """A term and a constraint of one's own, from a file beside it, give the same bytes in one process or two."""
     (tmp_path / "own.py").write_text(OWN)
-    own = '[policies.own]\nown_terms = { heat = 1e-6 }\nown_constraints = ["not_on_the_first"]\n'
+    own = '[policies.own]\nextension_terms = { heat = 1e-6 }\nextension_constraints = ["not_on_the_first"]\n'
     policies = 'policies = ["original", "own"]\n'
     path = tmp_path / "own.toml"
     path.write_text('imports = ["own.py"]\n' + SMALL.replace("days = 0.1\n", "days = 0.05\n" + policies) + own)

@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 from cluster.cli.app import app
 from cluster.errors import ScenarioError
-from cluster.studies import annealing, compression, policies, running, wanted
+from cluster.studies import annealing, compression, policies, request, running
 from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
 from cluster.studies.base import Base, of_scenario, regions
-from cluster.studies.carrying_out import Finished, Place, stamped_as
 from cluster.studies.densities import ANNEALING_MARKS, LADDERS, PILOT_SEED
 from cluster.studies.design import Setting
+from cluster.studies.runner import Finished, OutputDirectory, stamped_as
 from plb import UnknownNameError
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
 
@@ -75,7 +75,7 @@ def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches
     """Violations double from rung to rung in one workload and stay away in the other, which is full at density 2."""
     asked = []
 
-    def carry_out(design):
+    def run_tasks(design):
         density = design.settings[0].density
         asked.append((density, [one.workload for one in design.settings]))
         assert design.seed == PILOT_SEED
@@ -84,7 +84,7 @@ def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches
         names = [one.workload for one in design.settings if one.workload == "grows" or density <= 2.0]
         return [{"workload": name, "density": density, "violations": counts[name]} for name in names]
 
-    chosen = LADDERS[0].climb(Base(("grows", "full"), 2.0, {"workload": {}}), carry_out)
+    chosen = LADDERS[0].climb(Base(("grows", "full"), 2.0, {"workload": {}}), run_tasks)
     assert asked[0] == (0.75, ["grows", "full"])
     assert asked[-1] == (2.5, ["grows"])
     assert chosen["grows"] == pytest.approx([(math.log2(mark) + 3) / 4 for mark in ANNEALING_MARKS], abs=0.06)
@@ -94,11 +94,11 @@ def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches
 def test_pilot_of_a_thin_cluster_chooses_densities_that_differ():
     """They are rounded in proportion, so that none is 0."""
 
-    def carry_out(design):
+    def run_tasks(design):
         setting = design.settings[0]
         return [{"workload": "thin", "density": setting.density, "violations": 1e4 * setting.density}]
 
-    chosen = LADDERS[0].climb(Base(("thin",), 0.01, {"workload": {}}), carry_out)
+    chosen = LADDERS[0].climb(Base(("thin",), 0.01, {"workload": {}}), run_tasks)
     assert chosen["thin"] == [0.0038, 0.005, 0.012]
 
 
@@ -224,7 +224,7 @@ def test_policy_of_a_user_is_known_in_every_process(tmp_path):
     """The files that a scenario imports go with its runs."""
     (tmp_path / "mine.py").write_text(CONSTRAINT)
     path = tmp_path / "small.toml"
-    text = 'imports = ["mine.py"]\n' + SMALL.replace("[engine]", '[engine]\nown_constraints = ["nothing"]')
+    text = 'imports = ["mine.py"]\n' + SMALL.replace("[engine]", '[engine]\nextension_constraints = ["nothing"]')
     path.write_text(text)
     command = ["study", "annealing", "--scenario", str(path), "--out", str(tmp_path / "out"), "--quick"]
     result = CliRunner().invoke(app, [*command, "--days", "0.05", "--jobs", "2"])
@@ -297,8 +297,8 @@ def test_arms_without_a_common_repeat_are_no_comparison(tmp_path, monkeypatch):
         for task in design.tasks()
         if (task.arguments["arm"], task.arguments["density"]) in finished
     ]
-    monkeypatch.setattr(wanted, "carry_out_simulations", lambda *_: Finished(found, ()))
-    report = wanted.of_policies("annealing", design, Place(tmp_path), annealing, "figure8.png")
+    monkeypatch.setattr(request, "run_simulations", lambda *_: Finished(found, ()))
+    report = request.of_policies("annealing", design, OutputDirectory(tmp_path), annealing, "figure8.png")
     assert report.tables == ()
     assert report.figures == {"study": "annealing", "settings": [], "ratios": {}, "arms": {}, "counts": {}}
     assert not (tmp_path / "figure8.png").exists()
@@ -307,7 +307,7 @@ def test_arms_without_a_common_repeat_are_no_comparison(tmp_path, monkeypatch):
 def test_every_study_has_the_same_keys(tmp_path, monkeypatch):
     """Also those without settings of their own."""
     monkeypatch.setattr(running, "pilot", lambda *_: {"region1": [1.0]})
-    asked = wanted.Wanted(base=regions(["region1"]), place=Place(tmp_path))
+    asked = request.StudyRequest(base=regions(["region1"]), output=OutputDirectory(tmp_path))
     figures = running.RUN["densities"](asked).figures
     assert (figures["study"], figures["settings"], figures["ratios"]) == ("densities", [], {})
     assert set(figures["densities"]) == {f"{ladder.study}, {ladder.vcores:g} vCores" for ladder in LADDERS}

@@ -37,15 +37,15 @@ def small() -> Cell:
 
 def test_peaks_of_tasks_are_the_largest_of_each_to_come(small: Cell):
     """By plain Python."""
-    horizon, wanted = 7, []
+    horizon, request = 7, []
     for machine in small.samples.machines():
         sums = np.zeros(len(machine.time))
         for begin, end in zip(machine.task_start[:-1], machine.task_start[1:], strict=True):
             for row in range(begin, end):
                 to_come = machine.usage[row + 1 : min(row + 1 + horizon, end)]
                 sums[machine.snapshot[row]] += min(max(to_come, default=0.0), machine.limit[row])
-        wanted += sums.tolist()
-    np.testing.assert_allclose(task_level_peaks(small.samples, horizon), wanted)
+        request += sums.tolist()
+    np.testing.assert_allclose(task_level_peaks(small.samples, horizon), request)
 
 
 def test_sums_of_percentiles_are_compared_with_the_peak_of_the_hour():

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cluster.studies.carrying_out import Place, carry_out
 from cluster.studies.provisioning.design import ALGORITHMS, Arm, Figure, Group, ProvisioningDesign, arms
 from cluster.studies.provisioning.figures import agreement, group_means, nodes_by_first_fit, plans_frame
 from cluster.studies.provisioning.planning import base_of, draw
 from cluster.studies.provisioning.planning import run as run_task
 from cluster.studies.provisioning.published import Published, PublishedMeans
+from cluster.studies.runner import OutputDirectory, run_tasks
 from plb import PlbError
 from plb.provisioning import AUTO, Rules, algorithm_names, lower_bound, provision
 from tests.cluster.small_provisioning import APPLICATIONS, write_base, write_curves
@@ -238,9 +238,9 @@ def test_plans_are_the_same_whatever_the_number_of_processes(base: Path, tmp_pat
     design = ProvisioningDesign(base=base, figures=(Figure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.1)
     tables = []
     for jobs in (1, 2):
-        place = Place(tmp_path / str(jobs), jobs, quiet=True)
-        assert not carry_out("provisioning", run_task, design.sweep_tasks(), place, design.described()).failed
-        tables.append((place.folder / "runs.parquet").read_bytes())
+        output = OutputDirectory(tmp_path / str(jobs), jobs, quiet=True)
+        assert not run_tasks("provisioning", run_task, design.sweep_tasks(), output, design.described()).failed
+        tables.append((output.folder / "runs.parquet").read_bytes())
     assert tables[0] == tables[1]
 
 

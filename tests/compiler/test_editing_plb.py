@@ -138,6 +138,6 @@ def test_an_edited_term_leaves_most_of_a_plan_compiled(plan: Copy):
     plan.restore()
     plan.edit(IMBALANCE, "mean_square_ratio - 1.0", "mean_square_ratio - 0.5")
     edited = set(plan.run().compiled)
-    assert {"plb.evaluation.proposals.judge", "plb.evaluation.delta.apply_proposal"} <= edited
+    assert {"plb.evaluation.proposals.evaluate", "plb.evaluation.delta.apply_proposal"} <= edited
     assert edited < set(plan.first.compiled)
     assert {"plb.search.placement._walk", "plb.evaluation.proposals.refusal"} <= set(plan.first.compiled) - edited

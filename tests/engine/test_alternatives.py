@@ -23,9 +23,9 @@ from plb import (
 from plb.model.clauses import unmet_clauses
 from plb.testing import Cluster, all_clusters, clusters, configuration_of
 
+from .extension_constraints import OffLastNode
 from .fingerprint import snapshot
 from .oracle import energy_by_hand, first_rule_failed, hard_kinds, placement_of
-from .own_constraints import OffLastNode
 from .strategies import examples
 
 DOMAINS = ("fault_domain", "upgrade_domain")
@@ -235,7 +235,7 @@ def test_a_node_that_is_too_full_already_needs_more_than_the_replica():
 
 def test_blocked_nodes_and_constraints_of_ones_own_are_obstacles():
     """A block list is told apart from the placement constraint; a constraint of the user's own goes by its name."""
-    config = PlbConfig(metrics=[Metric("cpu")], own_constraints=[OffLastNode.name])
+    config = PlbConfig(metrics=[Metric("cpu")], extension_constraints=[OffLastNode.name])
     engine = PlacementAndLoadBalancing(config, seed=3)
     for index in range(4):
         engine.update_node(Node(f"n{index}"))

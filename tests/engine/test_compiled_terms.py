@@ -163,8 +163,10 @@ def told(plan):
 @given(cluster=busy_clusters(), weight=st.sampled_from([0.5, 3.0, 100.0]))
 def test_compiled_chains_come_to_the_plans_of_those_in_python(cluster, weight):
     """Whatever the cluster: the same moves and energies, by the same proposals."""
-    compiled = plans_of(cluster, own_terms={"occupied": weight}, own_constraints=["not_on_last"])
-    plain = plans_of(cluster, own_terms={"occupied_in_python": weight}, own_constraints=["not_on_last_in_python"])
+    compiled = plans_of(cluster, extension_terms={"occupied": weight}, extension_constraints=["not_on_last"])
+    plain = plans_of(
+        cluster, extension_terms={"occupied_in_python": weight}, extension_constraints=["not_on_last_in_python"]
+    )
     assert [told(plan) for plan in compiled] == [told(plan) for plan in plain]
 
 
@@ -172,20 +174,22 @@ def test_compiled_chains_come_to_the_plans_of_those_in_python(cluster, weight):
 @given(cluster=busy_clusters())
 def test_step_checks_hold_for_sums_and_values(cluster):
     """After every proposal; the plan is the one made without checks."""
-    terms = {"own_terms": {"occupied": 3.0}, "own_constraints": ["not_on_last"]}
+    terms = {"extension_terms": {"occupied": 3.0}, "extension_constraints": ["not_on_last"]}
     assert plans_of(cluster, **terms) == plans_of(cluster, **terms, checks="step")
 
 
 def test_step_checks_name_a_sum_that_goes_wrong():
     """The message names the term, the sum and both numbers."""
-    engine = four_nodes(("n0",) * 5, own_terms={"miscounted": 0.001}, checks="step", w_imbalance=1000.0)
+    engine = four_nodes(("n0",) * 5, extension_terms={"miscounted": 0.001}, checks="step", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"sum 0 of energy term miscounted is 5, from scratch it is 4"):
         engine.balance()
 
 
 def test_result_does_not_depend_on_threads():
     """Chains carry sums of their own."""
-    engines = [four_nodes(("n0", "n1", "n2", "n3", "n3"), own_terms={"occupied": 100.0}, threads=n) for n in (1, 2)]
+    engines = [
+        four_nodes(("n0", "n1", "n2", "n3", "n3"), extension_terms={"occupied": 100.0}, threads=n) for n in (1, 2)
+    ]
     plans = [engine.balance(budget=200_000) for engine in engines]
     assert plans[0] == plans[1]
     assert plans[0].energy_after.terms["occupied"] == 1.0
@@ -193,7 +197,9 @@ def test_result_does_not_depend_on_threads():
 
 def test_plan_tells_what_compiled_terms_and_constraints_did():
     """Refusals and rejections are counted by name, as those in plain Python are."""
-    proposals = four_nodes(own_terms={"occupied": 100.0}, own_constraints=["not_on_last"]).balance().proposals
+    proposals = (
+        four_nodes(extension_terms={"occupied": 100.0}, extension_constraints=["not_on_last"]).balance().proposals
+    )
     assert proposals.refused_by_rule["not_on_last"] > 0
     assert proposals.rejected_by_term["occupied"] > 0
 
@@ -201,7 +207,7 @@ def test_plan_tells_what_compiled_terms_and_constraints_did():
 def test_kernel_that_is_none_is_refused():
     """The message names the term."""
     with pytest.raises(InvalidValueError, match=r"plain_function: keep = .*plb.compiler.kernel"):
-        four_nodes(own_terms={"plain_function": 1.0}).balance()
+        four_nodes(extension_terms={"plain_function": 1.0}).balance()
 
 
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
@@ -210,7 +216,7 @@ def test_kernel_that_does_not_compile_is_refused():
     with pytest.raises(
         InvalidValueError, match=r"not_compilable: change = <kernel _of_nothing>.*Unknown attribute 'shape_of_nothing'"
     ):
-        four_nodes(own_terms={"not_compilable": 1.0}).balance()
+        four_nodes(extension_terms={"not_compilable": 1.0}).balance()
 
 
 @pytest.mark.parametrize("sums", [None, [0.5] * 4, np.full(4, np.nan), [2**64], ["1"], [[1], [2, 3]]])
@@ -218,16 +224,16 @@ def test_sums_that_are_no_whole_numbers_are_refused(sums, monkeypatch):
     """They would be kept as others."""
     monkeypatch.setattr(Occupied, "new_sums", lambda *_: sums)
     with pytest.raises(InvalidValueError, match=r"energy term occupied: new_sums = .* whole numbers of 64 bits"):
-        four_nodes(own_terms={"occupied": 1.0}).balance()
+        four_nodes(extension_terms={"occupied": 1.0}).balance()
 
 
 def test_sums_may_have_any_shape_and_type_of_whole_numbers(monkeypatch):
     """Kernels get them flat."""
     right = Occupied.new_sums
-    plan = four_nodes(own_terms={"occupied": 100.0}).balance()
+    plan = four_nodes(extension_terms={"occupied": 100.0}).balance()
     for shape in (np.ndarray.tolist, lambda sums: sums.astype(float), lambda sums: sums.astype(np.int8).reshape(2, 2)):
         monkeypatch.setattr(Occupied, "new_sums", lambda *given, shape=shape: shape(right(*given)))
-        assert four_nodes(own_terms={"occupied": 100.0}).balance() == plan
+        assert four_nodes(extension_terms={"occupied": 100.0}).balance() == plan
 
 
 def test_kernels_that_are_missing_are_missed_at_once():
@@ -258,4 +264,4 @@ def test_kernels_that_are_missing_are_missed_at_once():
         register_constraint(Blind())
     register_term(Sumless())
     with pytest.raises(InvalidValueError, match=r"energy term sumless: new_sums = None .* for `keep`"):
-        four_nodes(own_terms={"sumless": 1.0}).balance()
+        four_nodes(extension_terms={"sumless": 1.0}).balance()

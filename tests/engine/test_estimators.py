@@ -264,7 +264,7 @@ def test_admission_asks_whether_a_replica_still_fits():
     """A new replica goes where it fits, and nowhere once it fits nowhere; those that stand are left alone."""
     register_constraint(Admission(0.05))
     engine = engine_with(f"gaussian:{WINDOW}", ["n0", "n1"], [[(50, 20), (20, 20), (80, 20)] * 2] * 2)
-    engine.configure(_with(engine.config, own_constraints=["admission"], policy="best_fit_max"))
+    engine.configure(_with(engine.config, extension_constraints=["admission"], policy="best_fit_max"))
     engine.update_service(Service("new", stateful=False, target_replicas=1, limits={"cpu": 60.0, "disk": 60.0}))
     engine.update_partition(Partition("new/0", service="new"))
     chances = engine.violation_probabilities(partition="new/0")
@@ -299,7 +299,7 @@ def test_admission_holds_whoever_looks_for_a_place(policy):
     """Where a violation would be certain on every node, nothing is placed; primary and secondary are asked for each."""
     register_constraint(Admission(0.5))
     engine = engine_with("borg-default:phi=1", [], [])
-    engine.configure(_with(engine.config, own_constraints=["admission"], policy=policy))
+    engine.configure(_with(engine.config, extension_constraints=["admission"], policy=policy))
     for name, limit in (("large", 99.0), ("small", 60.0)):
         engine.update_service(Service(name, target_replicas=3, limits={"cpu": limit, "disk": 1.0}))
         engine.update_partition(Partition(f"{name}/0", service=name))

@@ -412,11 +412,11 @@ def test_policy_that_makes_room_moves_others_first():
 
 def test_nodes_that_a_constraint_refuses_are_not_offered():
     """Placement keeps off them, repair clears them, and what finds no node says why."""
-    engine = engine_of("first_fit", ("n0", None, "n2"), own_constraints=["off_even_nodes"])
+    engine = engine_of("first_fit", ("n0", None, "n2"), extension_constraints=["off_even_nodes"])
     plan = engine.refresh(0.0)
     assert targets(plan) == {"web/1": "n1", "web/0": "n1", "web/2": "n1"}
     assert plan.proposals.refused_by_rule["off_even_nodes"] >= 2
-    engine = engine_of("first_fit", (None,), load=18, nodes=1, own_constraints=["off_even_nodes"])
+    engine = engine_of("first_fit", (None,), load=18, nodes=1, extension_constraints=["off_even_nodes"])
     assert [(one.rule, one.nodes) for one in engine.place().unplaced[0].eliminated] == [("off_even_nodes", 1)]
 
 
@@ -507,7 +507,7 @@ def test_policy_cannot_offer_itself_a_node(monkeypatch):
 
 def test_children_that_follow_break_no_other_constraint():
     """Also where they broke one already: each constraint counts by itself, and others leave the node all the same."""
-    engine = engine_of("last_fit", ("n0",), own_constraints=["children_off_low_nodes", "children_off_high_nodes"])
+    engine = engine_of("last_fit", ("n0",), extension_constraints=["children_off_low_nodes", "children_off_high_nodes"])
     for service, above, load in (("tail", "web", 1), ("lone", None, 2)):
         default_load = {Role.INSTANCE: {"cpu": load}}
         engine.update_service(Service(service, stateful=False, affinity_to=above, default_load=default_load))
@@ -519,7 +519,7 @@ def test_children_that_follow_break_no_other_constraint():
 
 def test_repair_places_nothing_that_waits():
     """Also where a constraint lists what waits among what breaks it."""
-    engine = engine_of("first_fit", ("n0", None), own_constraints=["nowhere_but_on_odd_nodes"])
+    engine = engine_of("first_fit", ("n0", None), extension_constraints=["nowhere_but_on_odd_nodes"])
     assert targets(engine.repair()) == {"web/0": "n1"}
 
 

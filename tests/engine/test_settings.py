@@ -248,7 +248,7 @@ def test_bad_value_under_an_original_name_is_refused(mapping, message):
         PlbConfig.from_service_fabric(mapping, metrics=[CPU])
 
 
-@pytest.mark.parametrize("field", ["own_terms", "policy_options", "maximum_in_build_replicas_per_node"])
+@pytest.mark.parametrize("field", ["extension_terms", "policy_options", "maximum_in_build_replicas_per_node"])
 def test_settings_by_name_cannot_be_changed_in_place(field):
     """What was checked stays as it was checked."""
     with pytest.raises(TypeError):

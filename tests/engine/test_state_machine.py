@@ -74,6 +74,17 @@ class EngineMachine(RuleBasedStateMachine):
         """Return the metrics of the world."""
         return self.world.config.metrics
 
+    def _reported(self, name: str) -> list[Replica]:
+        """Return the replicas of a partition as a host reports them.
+
+        A primary that another one replaced while it stood by comes back as a secondary.
+        """
+        placed = [r for r in self.world.one.replicas(name) if r.node is not None]
+        primaries = [r.node for r in placed if r.role == Role.PRIMARY and not r.leaving]
+        return [
+            Replica(Role.SECONDARY if r.node in primaries[:-1] else r.role, r.node, leaving=r.leaving) for r in placed
+        ]
+
     # events
 
     @rule(data=st.data(), name=some_node, late=st.booleans())
@@ -132,9 +143,7 @@ class EngineMachine(RuleBasedStateMachine):
         """Let one replica come into another state, or be lost."""
         if name not in self.world.partitions:
             return
-        replicas = [
-            Replica(r.role, r.node, leaving=r.leaving) for r in self.world.one.replicas(name) if r.node is not None
-        ]
+        replicas = self._reported(name)
         if place < len(replicas):
             known = replicas[place]
             replicas[place : place + 1] = (
@@ -156,9 +165,7 @@ class EngineMachine(RuleBasedStateMachine):
         """
         if name not in self.world.partitions or not self.world.said.service_of(name).stateful:
             return
-        replicas = [
-            Replica(r.role, r.node, leaving=r.leaving) for r in self.world.one.replicas(name) if r.node is not None
-        ]
+        replicas = self._reported(name)
         if place < len(replicas):
             primary = replicas[place].role == Role.PRIMARY
             mark = UpgradeMark.SWAP_OUT if primary else UpgradeMark.PRIMARY_RETURNS

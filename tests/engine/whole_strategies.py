@@ -204,7 +204,7 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "prefer_upgraded_uds": draw(st.booleans()),
         "check_aligned_affinity_for_upgrade": draw(st.booleans()),
         "relax_capacity_constraint_for_upgrade": draw(st.booleans()),
-        "guide_balancing": draw(st.booleans()),
+        "biased_sampling": draw(st.booleans()),
         "is_singleton_replica_move_allowed_during_upgrade": draw(mostly(False, True)),
         "move_existing_replica_for_placement": draw(st.booleans()),
         "partially_place_services": draw(mostly(True, False)),

@@ -11,7 +11,7 @@ from plb.errors import ConflictError
 from plb.model import Role
 from plb.risk import DemandHistory, ReplicaForecast, TraceSampler, Widening, eligible_traces
 
-from .strategies import METRICS, NO_DEADLINE, histories, outlooks
+from .strategies import METRICS, NO_DEADLINE, histories, replica_forecasts
 
 pytestmark = pytest.mark.kernels
 
@@ -80,7 +80,7 @@ def plain_eligible(history: DemandHistory, replica: ReplicaForecast, age: float)
 
 
 @NO_DEADLINE
-@given(histories(), outlooks())
+@given(histories(), replica_forecasts())
 def test_eligible_traces_are_those_of_the_definition_and_never_none(
     history: DemandHistory, replica: ReplicaForecast
 ) -> None:

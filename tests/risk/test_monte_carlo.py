@@ -28,7 +28,7 @@ from plb.risk import (
 from plb.risk.monte_carlo import curves_in_steps, departures
 from plb.risk.thresholds import thresholds_in_steps
 
-from .strategies import METRICS, NO_DEADLINE, histories, outlooks, random_history
+from .strategies import METRICS, NO_DEADLINE, histories, random_history, replica_forecasts
 from .test_eligibility import plain_eligible
 
 NOW = 10
@@ -177,7 +177,7 @@ def test_peak_is_never_below_timeline_in_any_repetition(
 
 
 @NO_DEADLINE
-@given(histories(), st.lists(outlooks(), max_size=5), st.integers(1, 20), st.randoms(use_true_random=False))
+@given(histories(), st.lists(replica_forecasts(), max_size=5), st.integers(1, 20), st.randoms(use_true_random=False))
 def test_the_order_of_replicas_cannot_matter(
     history: DemandHistory, replicas: list[ReplicaForecast], limit: int, random: object
 ) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cluster.studies.carrying_out import Row
 from cluster.studies.gaussian.design import INSTANCE, Case, cases, samples_of
+from cluster.studies.runner import Row
 from plb.compiler import working_time
 from plb.risk.gaussian import (
     MAX_FAILURES,

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from cluster.results.intervals import half_width
-from cluster.studies.carrying_out import Row
 from cluster.studies.figures import Ratio, figures_of
 from cluster.studies.provisioning.design import Arm, Figure, Group, arms, rules_of
 from cluster.studies.provisioning.published import PublishedMeans
+from cluster.studies.runner import Row
 from plb.provisioning import AUTO, Rules
 from workloads.provisioning import GraphKind
 

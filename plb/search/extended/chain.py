@@ -39,7 +39,7 @@ from plb.search.cooling_schedule import (
 from plb.search.extended.extension_state import compare_term
 from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice, generate_proposal
-from plb.search.spread_moves import SPREADING, siblings_correct
+from plb.search.spread_moves import SPREADING, make_spread_moves
 from plb.search.transactions import Transaction, new_transaction, try_move, undo_transaction
 from plb.settings.config import Checks
 from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
@@ -141,14 +141,18 @@ class ExtendedChain:
         enforced = self.choice.enforced
         refused = self.configuration.refusal(proposal, enforced)
         spreads = refused in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN)
-        corrects = spreads and self.choice.corrects and proposal.partner == NOWHERE
-        if corrects:
+        makes_spread_moves = spreads and self.choice.makes_spread_moves and proposal.partner == NOWHERE
+        if makes_spread_moves:
             refused = self.configuration.refusal(proposal, enforced & ~SPREADING)
         if refused is not None:
             self.tally[FIRST_RULE + refused] += 1
             return
         highest = self.schedule[ENERGY] - self.schedule[TEMPERATURE] * math.log(1.0 - self.rng.random())
-        moves = self._with_followers(proposal, corrects) if corrects or self._has_children(proposal) else [proposal]
+        moves = (
+            self._with_followers(proposal, makes_spread_moves)
+            if makes_spread_moves or self._has_children(proposal)
+            else [proposal]
+        )
         if moves == [proposal]:
             self._decide(proposal, highest)
         elif moves:
@@ -198,7 +202,7 @@ class ExtendedChain:
             return
         self._accept(self.values)
 
-    def _with_followers(self, proposal: Proposal, corrects: bool) -> list[Proposal]:
+    def _with_followers(self, proposal: Proposal, makes_spread_moves: bool) -> list[Proposal]:
         """Return a proposal as single moves with those of siblings and children that it calls for; none: refused."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         row, partner, enforced = proposal.row, proposal.partner, self.choice.enforced
@@ -208,7 +212,7 @@ class ExtendedChain:
         if partner != NOWHERE:
             try_move(problem, solution, transaction, partner, here)
         rule = None
-        if corrects and not siblings_correct(problem, solution, enforced, row, self.rng, transaction):
+        if makes_spread_moves and not make_spread_moves(problem, solution, enforced, row, self.rng, transaction):
             rule = Rule.FAULT_DOMAIN
         elif not self._children_follow(proposal):
             rule = Rule.AFFINITY

@@ -20,7 +20,7 @@ from plb.extensions.energy_terms import EnergyTerm
 from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
-from plb.registry import own_constraint, own_term
+from plb.registry import extension_constraint, extension_term
 from plb.risk.demand import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state.arrays import Problem, Solution
@@ -165,12 +165,12 @@ def extensions_of(
         See `Description`.
     """
     config = state.config
-    if not config.own_terms and not config.own_constraints and policy is None:
+    if not config.extension_terms and not config.extension_constraints and policy is None:
         return None
     return Extensions(
-        dict(config.own_terms),
-        tuple(own_term(name) for name in config.own_terms),
-        tuple(own_constraint(name) for name in config.own_constraints),
+        dict(config.extension_terms),
+        tuple(extension_term(name) for name in config.extension_terms),
+        tuple(extension_constraint(name) for name in config.extension_constraints),
         describe(state, now, history),
         policy,
     )

@@ -16,7 +16,7 @@ from plb import (
 )
 from plb.testing import machine_of
 
-from .own_constraints import OnePrimaryANode
+from .extension_constraints import OnePrimaryANode
 from .stories import engine_on, four_nodes, places_of, stand
 
 pytestmark = pytest.mark.kernels
@@ -28,7 +28,7 @@ TestOnePrimaryANode = machine_of(OnePrimaryANode())
 
 def test_no_phase_breaks_a_constraint_and_repair_mends_it():
     """Placement and balancing keep off the node; repair clears it and says why."""
-    engine = four_nodes(own_constraints=["off_last_node"])
+    engine = four_nodes(extension_constraints=["off_last_node"])
     engine.apply(engine.place())
     assert places_of(engine)[4] != "n3"
     plan = engine.repair()
@@ -45,7 +45,7 @@ def test_no_phase_breaks_a_constraint_and_repair_mends_it():
 
 def test_replica_that_only_a_constraint_keeps_out_says_so():
     """The node that it alone rules out is counted under its name."""
-    engine = four_nodes(("n0", "n1", "n2", None, None), own_constraints=["off_last_node"])
+    engine = four_nodes(("n0", "n1", "n2", None, None), extension_constraints=["off_last_node"])
     for index in range(3):
         engine.report_load(f"web/{index}", f"n{index}", {"cpu": 18})
     unplaced = engine.place().unplaced
@@ -65,7 +65,7 @@ def secondary(node: str, **fields) -> Replica:
 
 def databases(*constraints: str, replicas: int = 3, **settings) -> PlacementAndLoadBalancing:
     """Return an engine of four nodes and a stateful service whose primaries carry 10 and secondaries 2."""
-    engine = engine_on("n0", "n1", "n2", "n3", own_constraints=constraints, **settings)
+    engine = engine_on("n0", "n1", "n2", "n3", extension_constraints=constraints, **settings)
     engine.update_service(Service("db", target_replicas=replicas, default_load=LOADS))
     return engine
 

@@ -1,4 +1,4 @@
-"""`correct_spread`: balancing lets siblings move on where a move would break the spread, which holds again then."""
+"""`spread_moves`: balancing lets siblings move on where a move would break the spread, which holds again then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.testing import busy_clusters
 
-from . import own_constraints  # noqa: F401
+from . import extension_constraints  # noqa: F401
 from .oracle import assert_rules_are_kept, placement_of
 from .strategies import examples
 
@@ -34,8 +34,11 @@ def unbalanced(**settings) -> PlacementAndLoadBalancing:
 @pytest.mark.parametrize("constraints", [(), ("one_primary_a_node",)], ids=["compiled", "own constraint"])
 def test_a_primary_crosses_to_the_rack_of_its_secondary_if_that_makes_room(constraints):
     """Without the setting it stays in its rack, as both racks would be wrong after the first move alone."""
-    for corrects, racks in ((False, {"primary": "a", "secondary": "b"}), (True, {"primary": "b", "secondary": "a"})):
-        engine = unbalanced(correct_spread=corrects, own_constraints=constraints)
+    for makes_spread_moves, racks in (
+        (False, {"primary": "a", "secondary": "b"}),
+        (True, {"primary": "b", "secondary": "a"}),
+    ):
+        engine = unbalanced(spread_moves=makes_spread_moves, extension_constraints=constraints)
         engine.apply(engine.balance(budget=800))
         at = {replica.role.name.lower(): replica.node[0] for replica in engine.replicas("db")}
         assert at == racks
@@ -45,7 +48,7 @@ def test_a_primary_crosses_to_the_rack_of_its_secondary_if_that_makes_room(const
 @given(busy_clusters())
 def test_no_plan_breaks_a_rule_that_held(cluster):
     """Whoever moves on stands by every hard rule, and the energy is none the worse."""
-    engine = cluster.engine(correct_spread=True, checks="step")
+    engine = cluster.engine(spread_moves=True, checks="step")
     before = placement_of(engine, cluster)
     plan = engine.balance(budget=240)
     assert_rules_are_kept(cluster, engine.config, before, plan)

@@ -15,7 +15,7 @@ from plb import (
 from plb.energy.score import TERM_NAMES
 from plb.registry import check_extensions, register_constraint, register_term
 
-from .own_constraints import OffLastNode
+from .extension_constraints import OffLastNode
 from .stories import engine_with, four_nodes, places_of
 
 pytestmark = pytest.mark.kernels
@@ -57,7 +57,7 @@ for one in (NodesUsed(), MiscountedNodes(), OnFirstNode()):
 
 def test_term_that_weighs_much_decides():
     """All replicas gather on one node, the plan says why, and balancing its own result moves nothing."""
-    engine = four_nodes(own_terms={"nodes_used": 100.0})
+    engine = four_nodes(extension_terms={"nodes_used": 100.0})
     engine.apply(engine.place())
     plan = engine.balance()
     assert plan.energy_before.terms["nodes_used"] == 4.0
@@ -72,7 +72,7 @@ def test_term_that_weighs_much_decides():
 
 def test_new_replica_goes_where_the_term_is_lowest():
     """Placement weighs the term, too."""
-    engine = four_nodes(("n0", "n0", "n0", "n0", None), own_terms={"nodes_used": 100.0})
+    engine = four_nodes(("n0", "n0", "n0", "n0", None), extension_terms={"nodes_used": 100.0})
     assert [move.target for move in engine.place().moves] == ["n0"]
 
 
@@ -80,7 +80,7 @@ def test_new_replica_goes_where_the_term_is_lowest():
 def test_weight_times_term_is_added_to_the_energy(combination):
     """In either form; a weight of zero adds nothing and leaves the built-in energy."""
     energies = [
-        four_nodes(own_terms=terms, combination=combination).balance(budget=0).energy_before
+        four_nodes(extension_terms=terms, combination=combination).balance(budget=0).energy_before
         for terms in ({}, {"nodes_used": 0.0}, {"nodes_used": 2.5})
     ]
     assert energies[0].total == energies[1].total
@@ -97,7 +97,7 @@ def test_plans_without_additions_are_those_of_the_compiled_chains():
 @pytest.mark.parametrize("checks", ["off", "phase", "step"])
 def test_same_seed_gives_the_same_plan(checks):
     """A search in Python repeats, with any checks, and keeps to its budget."""
-    settings = {"own_terms": {"nodes_used": 3.0}, "own_constraints": ["off_last_node"], "checks": checks}
+    settings = {"extension_terms": {"nodes_used": 3.0}, "extension_constraints": ["off_last_node"], "checks": checks}
     plans = [four_nodes(**settings).balance(budget=80) for _ in range(2)]
     assert plans[0] == plans[1]
     assert plans[0].proposals.drawn <= 80
@@ -105,14 +105,14 @@ def test_same_seed_gives_the_same_plan(checks):
 
 def test_step_checks_name_a_term_whose_changes_do_not_add_up():
     """The message names the term, what its changes add up to and what is right."""
-    engine = four_nodes(("n0",) * 5, own_terms={"miscounted_nodes": 0.001}, checks="step", w_imbalance=1000.0)
+    engine = four_nodes(("n0",) * 5, extension_terms={"miscounted_nodes": 0.001}, checks="step", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"miscounted_nodes add up to 1.0, from scratch it is 2.0"):
         engine.balance()
 
 
 def test_phase_checks_name_a_term_whose_changes_do_not_add_up():
     """At the end of annealing, if not at every step."""
-    engine = four_nodes(("n0",) * 5, own_terms={"miscounted_nodes": 0.001}, checks="phase", w_imbalance=1000.0)
+    engine = four_nodes(("n0",) * 5, extension_terms={"miscounted_nodes": 0.001}, checks="phase", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"end of annealing: changes of energy term miscounted_nodes"):
         engine.balance()
 
@@ -121,7 +121,10 @@ def test_search_that_may_move_nothing_does_not_win_by_a_term():
     """Beside the usual search, one for packed metrics only empties nodes, and here there is none that it could."""
 
     def plan(emptying):
-        settings = {"own_terms": {"on_first_node": 100.0}, "restricted_defragmentation_heuristic_enabled": emptying}
+        settings = {
+            "extension_terms": {"on_first_node": 100.0},
+            "restricted_defragmentation_heuristic_enabled": emptying,
+        }
         metric = Metric("cpu", step=1.0, defragmentation=True)
         loads = {"a": ("n0", 5), "b": ("n0", 6)}
         return engine_with({"n0": 100, "n1": 100}, loads, metric=metric, w_imbalance=0.001, **settings).balance()
@@ -135,23 +138,23 @@ def test_total_that_is_no_number_is_refused(total, monkeypatch):
     """Nothing could be compared with it."""
     monkeypatch.setattr(NodesUsed, "total", lambda *_: total)
     with pytest.raises(InvalidValueError, match=r"energy term nodes_used: total = .* a finite number"):
-        four_nodes(own_terms={"nodes_used": 1.0}).balance(budget=0)
+        four_nodes(extension_terms={"nodes_used": 1.0}).balance(budget=0)
 
 
 def test_unknown_names_are_refused_with_the_nearest():
     """A misspelt term or constraint, and weights and names of the wrong kind."""
     with pytest.raises(UnknownNameError, match="unknown energy term 'node_used'; did you mean 'nodes_used'"):
-        check_extensions(PlbConfig(metrics=[Metric("cpu")], own_terms={"node_used": 1.0}))
+        check_extensions(PlbConfig(metrics=[Metric("cpu")], extension_terms={"node_used": 1.0}))
     with pytest.raises(UnknownNameError, match="unknown constraint 'off_node'"):
-        check_extensions(PlbConfig(metrics=[Metric("cpu")], own_constraints=["off_node"]))
-    with pytest.raises(InvalidValueError, match=r"own_terms\[nodes_used\] = -1"):
-        PlbConfig(metrics=[Metric("cpu")], own_terms={"nodes_used": -1})
+        check_extensions(PlbConfig(metrics=[Metric("cpu")], extension_constraints=["off_node"]))
+    with pytest.raises(InvalidValueError, match=r"extension_terms\[nodes_used\] = -1"):
+        PlbConfig(metrics=[Metric("cpu")], extension_terms={"nodes_used": -1})
     with pytest.raises(InvalidValueError, match="a mapping of names"):
-        PlbConfig(metrics=[Metric("cpu")], own_terms=["nodes_used"])
+        PlbConfig(metrics=[Metric("cpu")], extension_terms=["nodes_used"])
     with pytest.raises(InvalidValueError, match="a list of names"):
-        PlbConfig(metrics=[Metric("cpu")], own_constraints="off_last_node")
+        PlbConfig(metrics=[Metric("cpu")], extension_constraints="off_last_node")
     with pytest.raises(ConflictError, match="twice"):
-        PlbConfig(metrics=[Metric("cpu")], own_constraints=["off_last_node", "off_last_node"])
+        PlbConfig(metrics=[Metric("cpu")], extension_constraints=["off_last_node", "off_last_node"])
 
 
 def test_what_is_no_term_or_has_the_name_of_another_is_refused():

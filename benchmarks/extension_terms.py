@@ -3,7 +3,7 @@
 40 nodes in ten racks, 400 replicas of one metric, one chain on one thread: balancing with the built-in energy, with the
 term of examples/swift_racks.py, and with the one of examples/racks.py, which is plain Python.
 
-    python benchmarks/own_terms.py
+    python benchmarks/extension_terms.py
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TERMS = {"built-in": {}, "compiled": {"swift_busy_racks": 0.1}, "python": {"busy
 
 def crowded_engine(terms: dict[str, float]) -> PlacementAndLoadBalancing:
     """Return an engine whose first nodes have most of the replicas."""
-    config = PlbConfig(metrics=[Metric("cpu")], own_terms=terms, chains=1, max_percentage_to_move=1.0)
+    config = PlbConfig(metrics=[Metric("cpu")], extension_terms=terms, chains=1, max_percentage_to_move=1.0)
     engine = PlacementAndLoadBalancing(config, seed=5)
     for index in range(40):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 400}, fault_domain=f"fd:/rack{index // 4}"))

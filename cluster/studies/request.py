@@ -15,7 +15,6 @@ from cluster.scenario.scenario import MOST_REPEATS
 from cluster.scenario.workload_section import MOST_DENSITY
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
-from cluster.studies.carrying_out import Finished, Place, Row, carry_out
 from cluster.studies.claims import Claim, Table
 from cluster.studies.densities import Ladder, chosen
 from cluster.studies.design import MOST_SAMPLES, Design, Setting
@@ -29,6 +28,7 @@ from cluster.studies.report import (
     table_of_claims,
     table_of_settings,
 )
+from cluster.studies.runner import Finished, OutputDirectory, Row, run_tasks
 from cluster.studies.simulated import run_simulation
 from plb import PlbError
 from plb.validation import check_count, check_number
@@ -38,14 +38,14 @@ Save = Callable[[Path, Table, str], None]
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
+class StudyRequest:
     """What a user asks of a study; None: as the paper has it.
 
     Parameters
     ----------
     base
         Whose tenants it is about.
-    place
+    output
         Where it is carried out.
     quick
         A small part of it.
@@ -60,7 +60,7 @@ class Wanted:
     """
 
     base: Base
-    place: Place
+    output: OutputDirectory
     quick: bool = False
     full: bool = False
     oracle: bool = False
@@ -91,7 +91,7 @@ class Wanted:
             elif known is None and self.quick:
                 known = dict.fromkeys(self.base.workloads, (self.base.density,))
             elif known is None:
-                known = pilot(self.base, ladder, self.place)
+                known = pilot(self.base, ladder, self.output)
             elif self.quick:
                 known = {name: densities[len(densities) // 2 :][:1] for name, densities in known.items()}
             found += ladder.settings(self.base, known)
@@ -169,14 +169,14 @@ class OfPolicies(Protocol):
         ...
 
 
-def pilot(base: Base, ladder: Ladder, place: Place) -> dict[str, list[float]]:
+def pilot(base: Base, ladder: Ladder, output: OutputDirectory) -> dict[str, list[float]]:
     """Return the densities of each workload that a pilot finds."""
     name = f"densities of {ladder.study}, {ladder.vcores:g} vCores"
-    folder = place.folder / f"densities-{ladder.study}-{ladder.vcores:g}"
+    folder = output.folder / f"densities-{ladder.study}-{ladder.vcores:g}"
 
     def rows_of(design: Design) -> Sequence[Row]:
         density = f"{design.settings[0].density:g}"
-        finished = carry_out_simulations(f"{name}: {density}", design, attrs.evolve(place, folder=folder / density))
+        finished = run_simulations(f"{name}: {density}", design, attrs.evolve(output, folder=folder / density))
         for task, outcome in finished.failed:
             if outcome.kind != DensityError.__name__:
                 raise PlbError(f"the pilot failed: {task.key}: {outcome.last_line}")
@@ -186,16 +186,16 @@ def pilot(base: Base, ladder: Ladder, place: Place) -> dict[str, list[float]]:
 
 
 def of_policies(
-    name: str, design: Design, place: Place, study: OfPolicies, plot: str, save: Save = save_settings
+    name: str, design: Design, output: OutputDirectory, study: OfPolicies, plot: str, save: Save = save_settings
 ) -> Report:
     """Make the runs of a study of policies, and draw its plot."""
-    finished = carry_out_simulations(name, design, place)
+    finished = run_simulations(name, design, output)
     found = violations_of(design.settings, finished.rows)
     if not all(arm.name in found.counts for arm in design.arms):
-        (place.folder / plot).unlink(missing_ok=True)
+        (output.folder / plot).unlink(missing_ok=True)
         return Report((), as_json(name, found, (), {}), finished.failed)
     claims, table = study.claims(found), study.table(found)
-    save(place.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
+    save(output.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
     arms = _costs(design, finished.rows, study.COMPARED)
     tables = (
         table_of_settings(table, name, found.repeats),
@@ -217,6 +217,6 @@ def _costs(design: Design, rows: Sequence[Row], compared: str) -> dict[str, ArmF
     return costs
 
 
-def carry_out_simulations(name: str, design: Design, place: Place) -> Finished:
+def run_simulations(name: str, design: Design, output: OutputDirectory) -> Finished:
     """Make the runs of a design."""
-    return carry_out(name, run_simulation, design.tasks(), place, design.described())
+    return run_tasks(name, run_simulation, design.tasks(), output, design.described())

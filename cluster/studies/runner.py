@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 
 @attrs.frozen
-class Place:
+class OutputDirectory:
     """Where a study is carried out.
 
     Parameters
@@ -79,7 +79,9 @@ class Finished:
     failed: Sequence[tuple[Task, Outcome]]
 
 
-def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, described: Mapping[str, Any]) -> Finished:
+def run_tasks(
+    name: str, run: Run, tasks: Sequence[Task], output: OutputDirectory, described: Mapping[str, Any]
+) -> Finished:
     """Do the tasks of a study and write their tables.
 
     Parameters
@@ -98,24 +100,24 @@ def carry_out(name: str, run: Run, tasks: Sequence[Task], place: Place, describe
     KeyboardInterrupt
         After Ctrl-C; it says where the tables of the finished runs are.
     """
-    check_study(place.folder / STUDY, name)
-    if place.restart:
-        (place.folder / JOURNAL).unlink(missing_ok=True)
+    check_study(output.folder / STUDY, name)
+    if output.restart:
+        (output.folder / JOURNAL).unlink(missing_ok=True)
     head = head_of(name, described)
-    with Journal(place.folder / JOURNAL) as journal:
-        write_json(place.folder / STUDY, {**head, "complete": False})
+    with Journal(output.folder / JOURNAL) as journal:
+        write_json(output.folder / STUDY, {**head, "complete": False})
         known = sum(task.key in journal.finished for task in tasks)
         try:
-            with progress_bar(name, len(tasks), known, place.quiet) as report:
-                outcomes = sweep(run, tasks, journal, jobs=place.jobs, scheduler=place.scheduler, progress=report)
+            with progress_bar(name, len(tasks), known, output.quiet) as report:
+                outcomes = sweep(run, tasks, journal, jobs=output.jobs, scheduler=output.scheduler, progress=report)
         except KeyboardInterrupt:
             _finish(
-                place.folder, [(task, journal.finished[task.key]) for task in tasks if task.key in journal.finished]
+                output.folder, [(task, journal.finished[task.key]) for task in tasks if task.key in journal.finished]
             )
-            told = f"what is finished is in {place.folder}, and the same command goes on from there"
+            told = f"what is finished is in {output.folder}, and the same command goes on from there"
             raise KeyboardInterrupt(told) from None
-    finished = _finish(place.folder, list(zip(tasks, outcomes, strict=True)))
-    write_json(place.folder / STUDY, {**head, "complete": not finished.failed})
+    finished = _finish(output.folder, list(zip(tasks, outcomes, strict=True)))
+    write_json(output.folder / STUDY, {**head, "complete": not finished.failed})
     return finished
 
 
@@ -142,7 +144,7 @@ def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """
     paths = sorted(folder.rglob(STUDY))
     heads = {path.parent.relative_to(folder): json_object(path) or {} for path in paths}
-    digests = {str(place): head.get("configuration_sha256") for place, head in heads.items()}
+    digests = {str(path): head.get("configuration_sha256") for path, head in heads.items()}
     seeds = [head["seed"] for _, head in sorted(heads.items()) if "seed" in head]
     return stamped(figures, digests, seeds[0] if seeds else None)
 
