@@ -137,24 +137,24 @@ def study_command(
     show(RUN[study.value](request), request.output, json)
 
 
-def show(report: Report, output: OutputDirectory, json: Path | None) -> None:
+def show(report: Report, directory: OutputDirectory, json: Path | None) -> None:
     """Print the tables of a study and write its figures; end with exit code 1 if a run failed."""
     from cluster.results.writing import write_json
     from cluster.studies.runner import stamped_as
     from plb.phrasing import counted
 
-    console = output(quiet=output.quiet)
+    console = output(quiet=directory.quiet)
     for table in report.tables:
         console.print(table)
     if json is not None:
-        write_json(json, stamped_as(report.figures, output.folder))
-    console.print(f"Runs, timings and plots: {output.folder}", soft_wrap=True)
+        write_json(json, stamped_as(report.figures, directory.folder))
+    console.print(f"Runs, timings and plots: {directory.folder}", soft_wrap=True)
     if not report.failed:
         return
     task, outcome = report.failed[0]
     typer.echo(
         f"plb: {counted(len(report.failed), 'run')} failed, the first: {task.key}: {outcome.last_line}; see "
-        f"{_failures(output.folder)}. The same command tries again.",
+        f"{_failures(directory.folder)}. The same command tries again.",
         err=True,
     )
     raise typer.Exit(FAILED)
