@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
-from cluster.console.output import FAILED, clear_errors
+from cluster.console.output import FAILED, clear_errors, output
 
 if TYPE_CHECKING:
     from cluster.studies.request import Report
