@@ -18,7 +18,7 @@ from plb.planning.scheduler import node_event
 from plb.registry import check_extensions
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
-from plb.state.applied_moves import carry_out, vacate
+from plb.state.applied_moves import apply_move, vacate
 from plb.state.cluster import ClusterState
 from plb.state.load_reports import set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.state.move_checks import check_moves
@@ -456,7 +456,7 @@ class PlacementAndLoadBalancing:
         check_switch("apply", "leaving", leaving)
         check_moves(self._state, plan.moves, leaving=leaving)
         for move in plan.moves:
-            carry_out(self._state, move, leaving=leaving)
+            apply_move(self._state, move, leaving=leaving)
 
     def vacate(self, partition: str, node: str) -> None:
         """Note that the departing end of a move is gone from `node`.

@@ -26,7 +26,7 @@ from plb.settings.config import PlbConfig
 from plb.settings.extensions import ANNEALING
 from plb.validation import check_name
 
-BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "own")
+BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "extension_terms")
 """Names that plans use for the energy and its own terms."""
 
 _terms: dict[str, EnergyTerm] = {}
@@ -107,7 +107,7 @@ def extension_constraint(name: str) -> Constraint:
     return deepcopy(_known(_constraints, "constraint", name))
 
 
-def own_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
+def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
     """Return a copy of the policy of that name, None for the engine's own search; refuse a name that is not known.
 
     Parameters
@@ -154,7 +154,7 @@ def check_extensions(config: PlbConfig) -> None:
         _known(_terms, "energy term", name)
     for name in config.extension_constraints:
         _known(_constraints, "constraint", name)
-    own_policy(config.policy, config.policy_options)
+    extension_policy(config.policy, config.policy_options)
 
 
 def _enter(known: dict[str, Item], kind: str, item: Item) -> None:

@@ -111,7 +111,7 @@ class TraceSet:
     series_index: npt.NDArray[np.int32] = attrs.field(init=False, repr=False)
 
     @family.default
-    def _own_family(self) -> npt.NDArray[np.int64]:
+    def _singleton_family(self) -> npt.NDArray[np.int64]:
         return np.arange(len(self.tenant), dtype=np.int64)
 
     def __attrs_post_init__(self) -> None:

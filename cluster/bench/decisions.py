@@ -38,7 +38,7 @@ def seconds_of(policy: PlacementPolicy, configuration: Configuration, row: int) 
     def decide() -> None:
         for _ in range(DECISIONS):
             if isinstance(policy, RepackingPolicy):
-                policy.make_room(configuration, row)
+                policy.evict(configuration, row)
             policy.choose(configuration, row, configuration.nodes_for(row))
 
     decide()

@@ -70,8 +70,8 @@ class Subject:
         """Return one run; its key says all that it depends on: not the limits, nor the range of the search."""
         there = question.scenario(self.scenario, value)
         run = attrs.evolve(there.run, policies=(policy,), repeats=1)
-        own = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
-        known = digest(attrs.evolve(there, run=run).as_json(), own, self.inputs)
+        of_cluster = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
+        known = digest(attrs.evolve(there, run=run).as_json(), of_cluster, self.inputs)
         arguments = {
             "subject": self._as_json(),
             "question": attrs.asdict(question),
@@ -119,7 +119,7 @@ def tenants_at(question: Question, scenario: Scenario, source: Source, value: fl
     if question.searched is Searched.DENSITY:
         tenants = make_tenants(there, source, repeat)
     else:
-        tenants = make_tenants(scenario, source, repeat, held_by=there.cluster)
+        tenants = make_tenants(scenario, source, repeat, cluster_of_tenants=there.cluster)
     check_classes(scenario.workload.growth, tenants.traces)
     return tenants
 

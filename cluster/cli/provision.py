@@ -11,8 +11,8 @@ from cluster.cli.options import Json, Quiet
 from cluster.console.output import clear_errors
 
 
-def _list_algorithms(wanted: bool) -> None:
-    if wanted:
+def _list_algorithms(required: bool) -> None:
+    if required:
         from plb.provisioning import AUTO, algorithm_names
 
         typer.echo("\n".join((AUTO, *algorithm_names())))
@@ -82,11 +82,11 @@ def provision_command(
     check_outputs([instance], [out, *of_scenario], json, force=force)
     check_endings([out])
     nodes = None if node is None else parse_nodes(node)
-    with progress(quiet) as tell:
-        tell(f"reading {instance}")
+    with progress(quiet) as report:
+        report(f"reading {instance}")
         problem = read_instance(instance, nodes)
-        plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, seed=seed, tell=tell)
-        tell("checking the plan")
+        plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, seed=seed, report=report)
+        report("checking the plan")
         faults = plan.faults()
     if out is not None:
         write_plan(out, plan)

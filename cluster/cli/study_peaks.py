@@ -31,7 +31,7 @@ def peaks_command(
     from cluster.cli.study import show
     from cluster.results.writing import check_outputs
     from cluster.studies.base import regions
-    from cluster.studies.peaks_report import carry_out_peaks, cells_of
+    from cluster.studies.peaks_report import cells_of, run_peaks
     from cluster.studies.request import Report
     from cluster.studies.runner import OutputDirectory
 
@@ -40,5 +40,5 @@ def peaks_command(
     check_outputs([] if traces is None else [traces], [], json)
     output = OutputDirectory(out or Path("results") / "study-peaks", restart=restart, quiet=quiet)
     cells = cells_of(traces, regions(region or ()).workloads, quick=quick, seed=seed)
-    table, figures = carry_out_peaks(cells, output, seed)
+    table, figures = run_peaks(cells, output, seed)
     show(Report((table,), figures, ()), output, json)

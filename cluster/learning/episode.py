@@ -108,14 +108,14 @@ class Episode:
         self._steps: list[int] = self.jobs.steps.tolist()
         last = self._arrival[-1] + HORIZONS * sizes.horizon
         self.last_step = last if self.longest_steps is None else self.longest_steps
-        self._check_room()
+        self._check_capacity()
         self._clear()
         self.time, self._begun = first, True
         self.decisions = 0
         self.truncated = self.over = False
         self._arrive()
 
-    def _check_room(self) -> None:
+    def _check_capacity(self) -> None:
         """Refuse an episode whose arrays would take more memory than machines have."""
         sizes = self.dimensions
         most = MOST_CELLS // (sizes.machines * len(sizes.resources)) - sizes.past - sizes.horizon

@@ -70,12 +70,12 @@ def energy_section(material: Material) -> Section:
         return Section("energy", heading, (Text("The engine made no plan."),))
     used = [term for term in TERMS if np.any(plans[f"{term}_after"].to_numpy() != 0.0)]
     unused = [term.replace("_", " ") for term in TERMS if term not in used]
-    told = (
+    cause_text = (
         f"After each plan{material.of_shown}: the energy, which is the weighted sum of the terms, and each term before "
         "it is weighted. Energies are comparable only between policies with the same weights."
     )
     if unused:
-        told += f" Always 0, so not drawn: {', '.join(unused)}."
+        cause_text += f" Always 0, so not drawn: {', '.join(unused)}."
     pictures = tuple(
         picture(
             partial(plot_energy, plans=plans, term=term, policies=material.shown_policies, days=material.days),
@@ -84,7 +84,7 @@ def energy_section(material: Material) -> Section:
         )
         for term in used
     )
-    return Section("energy", heading, (Text(told), Gallery(pictures)) if pictures else (Text(told),))
+    return Section("energy", heading, (Text(cause_text), Gallery(pictures)) if pictures else (Text(cause_text),))
 
 
 def slowest_section(material: Material) -> Section:
@@ -106,14 +106,14 @@ def slowest_section(material: Material) -> Section:
             "policy", "repeat", *columns
         ).iter_rows()
     )
-    told = Text(
+    cause_text = Text(
         "In milliseconds of wall-clock time. Run anew, the scenario gives other ones; nothing else on this page "
         "differs then but the column wall (s) of the comparison."
     )
     caption = f"The {len(rows)} slowest plans of all runs."
     searched = ("moves", "not placed", "proposals drawn", "scored", "accepted")
     headings = ("policy", "repeat", "occasion", "search ended by", "simulated time", "ms", *searched)
-    return Section("slowest", heading, (told, Table(caption, headings, rows, left=4)))
+    return Section("slowest", heading, (cause_text, Table(caption, headings, rows, left=4)))
 
 
 def refusals_section(material: Material) -> Section:
@@ -132,13 +132,13 @@ def refusals_section(material: Material) -> Section:
     rows = tuple(
         (rule, policy, count(tries[rule, policy]), count(nodes[rule, policy])) for rule, policy in sorted(tries)
     )
-    told = "; ".join(f"{policy}: {of_policy.get(policy, 0):,}" for policy in material.policies)
+    cause_text = "; ".join(f"{policy}: {of_policy.get(policy, 0):,}" for policy in material.policies)
     caption = f"In how many of the refusals each rule ruled out nodes, and how many nodes together{material.of_sums}."
     return Section(
         "refusals",
         heading,
         (
-            Text(f"Refusals, each a replica that was looked for a place once and found none: {told}."),
+            Text(f"Refusals, each a replica that was looked for a place once and found none: {cause_text}."),
             Table(caption, ("rule", "policy", "refusals", "nodes ruled out"), rows, left=2),
         ),
     )

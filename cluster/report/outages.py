@@ -13,7 +13,7 @@ from cluster.report.material import Material
 from cluster.report.numbers import amount, count, moment, share
 from cluster.report.pictures import picture
 from cluster.results.summary_tables import outage_rows
-from cluster.simulation.causes import told
+from cluster.simulation.causes import cause_text
 
 MOST_EVENTS = 100
 """Node events, and domains of upgrades, that a table lists of each policy."""
@@ -83,7 +83,7 @@ def _interruptions(material: Material) -> list[Block]:
         .sort("policy", "cause")
     )
     rows = tuple(
-        (policy, told(cause), count(number), amount(seconds), amount(longest))
+        (policy, cause_text(cause), count(number), amount(seconds), amount(longest))
         for policy in material.policies
         for _, cause, number, seconds, longest in by_cause.filter(policy=policy).iter_rows()
     )

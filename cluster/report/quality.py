@@ -12,7 +12,7 @@ from cluster.report.material import Material
 from cluster.report.numbers import count
 from cluster.report.pictures import picture
 from cluster.results.summary_tables import comparison_caption, comparison_rows
-from cluster.simulation.causes import told
+from cluster.simulation.causes import cause_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def failovers_section(material: Material) -> Section:
         height=max(2.0, 0.8 + 0.5 * len(material.policies)),
     )
     rows = tuple(
-        (told(cause), *(count(means[policy]) for policy in material.policies)) for cause, means in causes.items()
+        (cause_text(cause), *(count(means[policy]) for policy in material.policies)) for cause, means in causes.items()
     )
     table = Table("Failovers by cause, means over repeats.", ("cause", *material.policies), tuple(rows))
     return Section("failovers", "Failovers over time and by cause", (Gallery((over_time, by_cause)), table))

@@ -84,14 +84,14 @@ def _interrupted(material: Material) -> str:
     if results.summary["complete"]:
         return ""
     cut = [f"{run.policy}, repeat {run.repeat + 1}" for run in results.runs if not run.complete]
-    told = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
+    cause_text = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
     if cut:
-        told.append(f"cut short: {'; '.join(cut)}")
+        cause_text.append(f"cut short: {'; '.join(cut)}")
     missing = results.not_begun
     if missing:
         named = (f"{policy}, {_named(repeats)}" for policy, repeats in missing.items())
-        told.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(named)})")
-    return "; ".join(told)
+        cause_text.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(named)})")
+    return "; ".join(cause_text)
 
 
 def _named(repeats: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cluster.results.intervals import Interval, decimals_of
 from cluster.results.policy_comparison import Comparison, Run
-from cluster.simulation.causes import CAUSES_OF_MOVES, told
+from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
 
 MOST_DECIMALS = 6
 """An interval that is narrower still is one of rounding."""
@@ -92,7 +92,7 @@ def outage_rows(runs: Sequence[Run], policies: Sequence[str]) -> list[list[str]]
     found = {cause for of in totals for one in of for cause in one["moves_by_cause"]}
     for cause in (*CAUSES_OF_MOVES, *sorted(found - {*CAUSES_OF_MOVES})):
         counts = ([one["moves_by_cause"].get(cause, 0) for one in of] for of in totals)
-        rows.append([f"moves for {told(cause)}", *map(count_text, counts)])
+        rows.append([f"moves for {cause_text(cause)}", *map(count_text, counts)])
     return rows
 
 

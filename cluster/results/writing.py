@@ -31,11 +31,11 @@ from cluster.scenario.digests import digest_of
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.pools import Source
 from cluster.simulation.record import RunResult
-from cluster.simulation.run_tables import TABLES, column_guide, columns_of
+from cluster.simulation.run_tables import TABLES, column_descriptions, columns_of
 from plb import ConflictError
 from workloads.writing import in_one_piece, write_parquet
 
-LEAST_ROOM = 1 << 16
+LEAST_FREE = 1 << 16
 """Bytes that a disk must have left for anything to begin."""
 SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
 PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
@@ -67,7 +67,7 @@ class ResultsFolder:
         check_free(folder, force=force)
         _clear(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / COLUMNS, column_guide())
+        write_json(folder / COLUMNS, column_descriptions())
         self._write_summary()
 
     def add(self, run: RunResult) -> None:
@@ -96,7 +96,7 @@ class ResultsFolder:
         write_json(self.folder / TIMINGS, {"runs": timings})
 
 
-def own_files(folder: Path) -> list[Path]:
+def files_of_results(folder: Path) -> list[Path]:
     """Return the files of a results directory beside its pictures: tables by the directories of their runs."""
     return [*(folder / name for name in (SUMMARY, TIMINGS, COLUMNS)), *folder.glob(f"{RUNS}/*")]
 
@@ -182,7 +182,7 @@ def check_writable(folder: Path) -> None:
         raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(nearest))
     if not os.access(nearest, os.W_OK):
         raise PermissionError(EACCES, "cannot be written to", str(nearest))
-    if shutil.disk_usage(nearest).free < LEAST_ROOM:
+    if shutil.disk_usage(nearest).free < LEAST_FREE:
         raise OSError(ENOSPC, os.strerror(ENOSPC), str(nearest))
 
 

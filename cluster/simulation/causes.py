@@ -10,6 +10,6 @@ REPAIRING_NOTHING = ("energy", "surplus")
 """Reasons of the engine that stand for themselves, too: less energy, and replicas beyond the wanted number."""
 
 
-def told(cause: str) -> str:
+def cause_text(cause: str) -> str:
     """Return a cause as readers of plots and reports see it: rules are called so."""
     return cause if cause in {*CAUSES_OF_MOVES, QUORUM_LOSS, *REPAIRING_NOTHING} else f"rule {cause}"

@@ -52,7 +52,7 @@ class Drains:
         """Let replicas without which there is no quorum leave a node; return the tenants, who miss them from now on."""
         leaving = [one for one in self._tenancies.on(name) if self._must_leave(one, name)]
         for tenancy in leaving:
-            self._tenancies.tell(
+            self._tenancies.report_replicas(
                 tenancy, [as_leaving(one, name, leaving=True) for one in self._tenancies.described(tenancy)]
             )
         return leaving
@@ -68,7 +68,7 @@ class Drains:
         for tenancy in tenancies:
             described = self._tenancies.described(tenancy)
             if len(described) == tenancy.replicas:
-                self._tenancies.tell(tenancy, [as_leaving(one, name, leaving=False) for one in described])
+                self._tenancies.report_replicas(tenancy, [as_leaving(one, name, leaving=False) for one in described])
 
     def may_go_down(self, name: str) -> bool:
         """Tell whether no tenant would lose its quorum or a part of it, and no move would fail, if a node went down."""

@@ -87,9 +87,9 @@ class FailoverManager:
         tenancies, described = self._tenancies, self._tenancies.described(tenancy)
         if move.target == loss.node or (tenancies.stores_copies(tenancy) and len(described) == 2):
             kept = [one for one in described if one.node != move.target]
-            tenancies.tell(tenancy, [as_leaving(one, move.source, leaving=False) for one in kept])
+            tenancies.report_replicas(tenancy, [as_leaving(one, move.source, leaving=False) for one in kept])
             return
-        tenancies.tell(tenancy, [one for one in described if one.node != move.source])
+        tenancies.report_replicas(tenancy, [one for one in described if one.node != move.source])
         if tenancies.stores_copies(tenancy) and move.target is not None:
             tenancies.states.set(tenancy.partition, move.target, ReplicaState.IN_BUILD)
         elif tenancy.stateful:

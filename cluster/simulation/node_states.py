@@ -74,19 +74,19 @@ class NodeStates:
     def begin_drain(self, name: str) -> None:
         """Let a node take no replica any more, as it is about to go down."""
         self.draining.add(name)
-        self._tell(name)
+        self._report_replicas(name)
 
     def end_drain(self, name: str) -> None:
         """Let a node take replicas again."""
         self.draining.discard(name)
-        self._tell(name)
+        self._report_replicas(name)
 
     def _note_change(self, name: str, cause: str, *, down: bool) -> None:
         self._recorder.node_events.append((int(self._env.now), name, down, cause))
         self._ledger.set_down(name, down=down)
-        self._tell(name)
+        self._report_replicas(name)
 
-    def _tell(self, name: str) -> None:
+    def _report_replicas(self, name: str) -> None:
         """Tell the engine how a node is."""
         node = attrs.evolve(self.nodes[name], up=name not in self.why_down)
         if name in self.draining and node.up:

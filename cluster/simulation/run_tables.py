@@ -201,10 +201,10 @@ def frame_of_rows(table: str, policy: str, repeat: int, rows: list[tuple[Any, ..
     return frame_of(table, policy, repeat, dict(zip(names, map(list, columns), strict=True)))
 
 
-def column_guide() -> dict[str, dict[str, dict[str, str]]]:
+def column_descriptions() -> dict[str, dict[str, dict[str, str]]]:
     """Return type and meaning of every column by table, as plain values for documentation and ``columns.json``."""
-    return {table: {name: _guide(column) for name, column in columns_of(table).items()} for table in TABLES}
+    return {table: {name: _description(column) for name, column in columns_of(table).items()} for table in TABLES}
 
 
-def _guide(column: Column) -> dict[str, str]:
+def _description(column: Column) -> dict[str, str]:
     return {"type": str(column.dtype()), "meaning": column.meaning}

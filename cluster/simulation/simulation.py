@@ -247,7 +247,7 @@ class Simulation:
     def _plan_places(self, names: Mapping[str, int], occasion: str) -> Sequence[Unplaced]:
         """Have places found for tenants, given by partition; return the replicas that there is no place for."""
         plan = self._timed("placement", occasion, lambda: self.engine.place(list(names), now=self._now))
-        self._carry_out(plan, names)
+        self._apply_moves(plan, names)
         return plan.unplaced
 
     def _dismiss(self, tenant: int) -> None:
@@ -273,7 +273,7 @@ class Simulation:
         found = classify(metering, self._threshold, moves, self._node_names, self._metric_names)
         self.recorder.shortages(self._now, found)
         if plan is not None:
-            self._carry_out(plan)
+            self._apply_moves(plan)
         if not moves and self._balancing_is_due():
             self._balance()
 
@@ -285,7 +285,7 @@ class Simulation:
 
     def _balance(self) -> None:
         self._last_balancing = self._now
-        self._carry_out(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
+        self._apply_moves(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
 
     def _retry(self) -> None:
         """Try again to place what found no place."""
@@ -297,7 +297,7 @@ class Simulation:
                 self.recorder.waiting[tenant] += self._interval
         self._place(tenants, "retry")
 
-    def _carry_out(self, plan: Plan, names: Mapping[str, int] | None = None) -> None:
+    def _apply_moves(self, plan: Plan, names: Mapping[str, int] | None = None) -> None:
         """Start the moves of a plan, which may place the tenants in `names`, by partition, for the first time."""
         names = {} if names is None else names
         self._movement.start(plan, names)

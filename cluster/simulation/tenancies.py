@@ -136,7 +136,7 @@ class Tenancies:
         """Let a partition have its replica on a node no more."""
         self._building.pop((tenancy.partition, node), None)
         self.states.set(tenancy.partition, node, ReplicaState.READY)
-        self.tell(tenancy, [one for one in self.described(tenancy) if one.node != node])
+        self.report_replicas(tenancy, [one for one in self.described(tenancy) if one.node != node])
 
     def settle(self, tenancy: Tenancy) -> None:
         """Let a ready replica be the primary where a quorum is ready, and note whether the tenant can be used."""
@@ -150,7 +150,7 @@ class Tenancies:
             described = [_with_role(one, heir, primary) for one in described]
         still = self.serves(partition) and not has_quorum and self.stores_copies(tenancy)
         if heir is not None or still or partition not in self.plain or not is_plain(described):
-            self.tell(tenancy, described, in_quorum_loss=still)
+            self.report_replicas(tenancy, described, in_quorum_loss=still)
         self._pace_builds(tenancy, ready)
         if not self.serves(partition):
             self._served |= {partition} if has_quorum else set()
@@ -199,7 +199,7 @@ class Tenancies:
             self.states.set(*key, ReplicaState.READY)
             self.settle(tenancy)
 
-    def tell(self, tenancy: Tenancy, replicas: Sequence[Replica], *, in_quorum_loss: bool = False) -> None:
+    def report_replicas(self, tenancy: Tenancy, replicas: Sequence[Replica], *, in_quorum_loss: bool = False) -> None:
         """Tell the engine how a partition is, and the ledger what the engine makes of it.
 
         While a partition is plain, this need not be repeated: where its replicas stand, the engine knows itself.

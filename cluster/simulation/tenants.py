@@ -87,7 +87,7 @@ class TenantSequence:
 
 
 def make_tenants(
-    scenario: Scenario, source: Source, repeat: int = 0, *, held_by: Cluster | None = None
+    scenario: Scenario, source: Source, repeat: int = 0, *, cluster_of_tenants: Cluster | None = None
 ) -> TenantSequence:
     """Draw the tenants of one repeat, or return those of a plan.
 
@@ -97,7 +97,7 @@ def make_tenants(
         Whose tenants they are.
     repeat
         Number of the repeat, from 0.
-    held_by
+    cluster_of_tenants
         The nodes that are to hold them, where these are not the scenario's own. They face the same tenants: the density
         counts by the scenario's own nodes.
 
@@ -108,7 +108,7 @@ def make_tenants(
         tenants is more than the cluster can hold.
     """
     workload = scenario.workload
-    holding = scenario if held_by is None else attrs.evolve(scenario, cluster=held_by)
+    holding = scenario if cluster_of_tenants is None else attrs.evolve(scenario, cluster=cluster_of_tenants)
     metric = [info.name for info in source.metrics].index(workload.density_metric)
     own, total = (one.cluster.total_capacity(workload.density_metric) for one in (scenario, holding))
     if isinstance(source.pool, PlanPool):

@@ -50,7 +50,7 @@ def cells_of(traces: Path | None, regions: Sequence[str], *, quick: bool, seed: 
     ]
 
 
-def carry_out_peaks(cells: Sequence[Cell], output: OutputDirectory, seed: int) -> tuple[RichTable, dict[str, Any]]:
+def run_peaks(cells: Sequence[Cell], output: OutputDirectory, seed: int) -> tuple[RichTable, dict[str, Any]]:
     """Compute all panels, write them into the directory, and return a table and the figures as JSON."""
     check_study(output.folder / STUDY, "peaks")
     if (output.folder / CURVES).exists() and not output.restart:

@@ -29,7 +29,7 @@ def place_new_replicas() -> None:
     engine.apply(engine.place())
 
 
-def make_room() -> None:
+def evict() -> None:
     """Place a replica that fits nowhere unless others move."""
     engine = _tiny_engine()
     _add_service(engine, "small", 20.0)

@@ -46,7 +46,7 @@ def predict_peaks() -> None:
     predict(samples, [parse(text) for text in PREDICTORS], threads=1)
 
 
-def follow_a_machine() -> None:
+def predict_a_machine() -> None:
     """Predict the peak of one machine, step by step."""
     for text in STREAMED:
         machine = MachinePeak(parse(text))

@@ -18,8 +18,8 @@ from cluster.warmup.compilations import noted
 from cluster.warmup.engines import (
     balance,
     change_terms,
+    evict,
     hand_over_and_drop,
-    make_room,
     place_beside_others,
     place_new_replicas,
     place_one_at_a_time,
@@ -27,7 +27,7 @@ from cluster.warmup.engines import (
     plan_with_extension_terms,
     repair,
 )
-from cluster.warmup.estimates import follow_a_machine, go_by_samples, predict_peaks, replay_past_tenants
+from cluster.warmup.estimates import go_by_samples, predict_a_machine, predict_peaks, replay_past_tenants
 from cluster.warmup.provisioning import (
     provision_anew,
     provision_as_in_the_paper,
@@ -49,8 +49,8 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "own energy terms": plan_with_extension_terms,
     "energy terms": change_terms,
     "placement policies": place_one_at_a_time,
-    "room for new replicas": make_room,
-    "peaks step by step": follow_a_machine,
+    "room for new replicas": evict,
+    "peaks step by step": predict_a_machine,
     "placement beside others": place_beside_others,
     "risk by past tenants": replay_past_tenants,
     "estimators": plan_by_reports,

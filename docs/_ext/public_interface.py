@@ -12,7 +12,7 @@ from docstrings import summary
 import cluster
 import plb
 import workloads
-from cluster.simulation.run_tables import column_guide
+from cluster.simulation.run_tables import column_descriptions
 from plb import PlbError
 
 
@@ -46,7 +46,7 @@ def result_tables() -> str:
                 *(f"| `{name}` | {one['type']} | {one['meaning']} |" for name, one in columns.items()),
             ]
         )
-        for table, columns in column_guide().items()
+        for table, columns in column_descriptions().items()
     )
 
 

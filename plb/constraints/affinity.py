@@ -12,7 +12,7 @@ from plb.compiler import kernel
 from plb.model import Role
 from plb.state.arrays import Problem, Solution
 
-FREE, FOLLOWS, STRANDED = 0, 1, 2
+FREE, AFFINITY_CHILD, STRANDED = 0, 1, 2
 """What `Problem.affinity` says: no parent, one parent partition, or a parent that cannot be followed."""
 _PRIMARY = int(Role.PRIMARY)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int, Int32
 from plb.compiler import kernel
-from plb.energy.estimated_violations import judge_nodes
+from plb.energy.estimated_violations import update_violations
 from plb.energy.failovers import count_violations
 from plb.energy.overload import overload_of
 from plb.energy.score import W_OVERLOAD
@@ -48,7 +48,7 @@ def peak_sums(problem: Problem, node: Int) -> PeakSums:
     )
     every = np.ones(nodes, np.bool_)
     _add_up(problem.peak, problem.peak_ceiling, _places(problem, node), every, sums.aggregate, sums.ceiling)
-    _judge_nodes(problem, every, sums)
+    _update_violations(problem, every, sums)
     return sums
 
 
@@ -84,7 +84,7 @@ class KeptPeakSums:
                 stale[:] = True
             if self._weighs_overload != weighs_overload:
                 stale[:] = True
-            _judge_nodes(problem, stale, sums)
+            _update_violations(problem, stale, sums)
         self._peak, self._places = problem.peak, places
         self._threshold, self._counted = problem.threshold, problem.counted
         self._weighs_overload = weighs_overload
@@ -140,12 +140,12 @@ def _add_peaks(aggregate: Int32, peak: Int32) -> None:
         aggregate[k] += peak[k]
 
 
-def _judge_nodes(problem: Problem, stale: Bool, sums: PeakSums) -> None:
+def _update_violations(problem: Problem, stale: Bool, sums: PeakSums) -> None:
     """Count the violations of the nodes in `stale` anew, and their overload where that weighs anything."""
-    if len(problem.judges):
+    if len(problem.estimator_rows):
         sums.violating[~problem.counted] = 0
-        judge_nodes(
-            problem.judges,
+        update_violations(
+            problem.estimator_rows,
             problem.variance_unit,
             sums.aggregate,
             problem.threshold,

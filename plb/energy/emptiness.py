@@ -23,8 +23,8 @@ def lack_of_empty_nodes(problem: Problem, solution: Solution, metric: int) -> fl
         solution.picked[node] = 0
         for kind in range(2):
             solution.uses[kind, problem.group[kind, node]] = 0
-    lack = _REWARD * problem.empty_wanted[metric]
-    for _ in range(problem.empty_wanted[metric]):
+    lack = _REWARD * problem.target_empty[metric]
+    for _ in range(problem.target_empty[metric]):
         node = _next_pick(problem, solution, metric)
         if node == NOWHERE:
             return float(lack)

@@ -11,7 +11,7 @@ from plb.compiler import kernel
 from plb.constraints.capacity import change_departed
 from plb.constraints.throttling import change_arrivals
 from plb.energy.accumulators import change_load
-from plb.energy.estimated_violations import judged
+from plb.energy.estimated_violations import violations_after
 from plb.energy.failovers import change_aggregate, violations_exchanged, violations_joined, violations_left
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import imbalance, imbalance_after
@@ -130,8 +130,8 @@ def violations_at_source(problem: Problem, solution: Solution, row: int, partner
     here = solution.node[row]
     if here == NOWHERE or not problem.counted[here]:
         return 0
-    if problem.judges.shape[0] > 0:
-        return judged(problem, solution, here, partner, row)
+    if problem.estimator_rows.shape[0] > 0:
+        return violations_after(problem, solution, here, partner, row)
     aggregate, ceiling, threshold = solution.aggregate[here], solution.ceiling[here], problem.threshold[here]
     if partner == NOWHERE:
         if solution.violating[here] == 0:
@@ -157,8 +157,8 @@ def violations_at_target(problem: Problem, solution: Solution, row: int, target:
     """Return the violations of the target node after the proposal."""
     if target == NOWHERE or not problem.counted[target]:
         return 0
-    if problem.judges.shape[0] > 0:
-        return judged(problem, solution, target, row, partner)
+    if problem.estimator_rows.shape[0] > 0:
+        return violations_after(problem, solution, target, row, partner)
     aggregate, ceiling, threshold = solution.aggregate[target], solution.ceiling[target], problem.threshold[target]
     peak, peak_ceiling = problem.peak[row], problem.peak_ceiling[row]
     if partner == NOWHERE:

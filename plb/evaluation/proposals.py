@@ -35,7 +35,7 @@ from plb.model.rules import NO_REFUSAL, RULES
 from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, VIOLATIONS, Problem, Solution
 
 # Positions in a tally: what became of the proposals
-DRAWN, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
+GENERATED, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
 FIRST_RULE = 4
 FIRST_TERM = FIRST_RULE + RULES
 TALLY_SIZE = FIRST_TERM + len(TERM_NAMES)
@@ -116,7 +116,7 @@ def evaluate_in_place(
     if evaluates_risk(weights, problem.peak.shape[2]):
         if here != NOWHERE:
             violations, overload = violations - solution.violating[here], overload - solution.overload[here]
-        both_may_lose = partner != NOWHERE or problem.judges.shape[0] > 0
+        both_may_lose = partner != NOWHERE or problem.estimator_rows.shape[0] > 0
         if both_may_lose:
             violations, overload = violations - solution.violating[target], overload - solution.overload[target]
         if energy_of(weights, movement, spread, fragmentation, violations, overload) <= highest:

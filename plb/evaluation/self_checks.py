@@ -17,11 +17,11 @@ def compare_with_scratch(problem: Problem, solution: Solution, moment: str) -> N
     moment
         When the check runs, for the message.
     """
-    fresh = solution_from_scratch(problem, solution.node)
+    recomputed = solution_from_scratch(problem, solution.node)
     for name in Solution._fields:
         if name in SCRATCH:
             continue
-        kept, right = (what_counts(one, name) for one in (solution, fresh))
+        kept, right = (what_counts(one, name) for one in (solution, recomputed))
         if kept.shape != right.shape:
             raise CheckFailedError(f"{moment}: accumulator {name} has {len(kept)} rows, from scratch {len(right)}")
         if not np.array_equal(kept, right):

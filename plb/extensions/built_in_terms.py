@@ -22,7 +22,7 @@ from plb.evaluation.delta import (
 )
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.energy_terms import IncrementalTerm
-from plb.risk.estimates import judge_sums
+from plb.risk.estimates import violations_of_sums
 from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, TENTHS, VIOLATIONS
 
 
@@ -120,8 +120,10 @@ class ExpectedFailovers(_WithoutSums):
         reached = 0
         for node in np.flatnonzero(problem.counted):
             peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
-            if len(problem.judges):
-                reached += judge_sums(problem.judges, problem.variance_unit, peaks, problem.threshold[node])
+            if len(problem.estimator_rows):
+                reached += violations_of_sums(
+                    problem.estimator_rows, problem.variance_unit, peaks, problem.threshold[node]
+                )
             else:
                 reached += int((peaks >= problem.threshold[node][:, None]).any(axis=0).sum())
         return reached / float(problem.weights[REPETITIONS])

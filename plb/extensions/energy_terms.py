@@ -78,7 +78,9 @@ def delta(term: EnergyTerm, configuration: Configuration, proposal: Proposal) ->
     return after - before
 
 
-def carry_out(terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal) -> Proposal:
+def apply_proposal_of_terms(
+    terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal
+) -> Proposal:
     """Carry a proposal out with the sums that terms keep; return the proposal that takes it back."""
     for term in terms:
         if isinstance(term, SummedTerm):
@@ -87,7 +89,7 @@ def carry_out(terms: tuple[EnergyTerm, ...], configuration: Configuration, propo
 
 
 def take_back(terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal, back: Proposal) -> None:
-    """Take a proposal back that was the last one carried out; `back` is what `carry_out` returned."""
+    """Take a proposal back that was the last one carried out; `back` is what `apply_proposal_of_terms` returned."""
     configuration.apply(back)
     for term in terms:
         if isinstance(term, SummedTerm):

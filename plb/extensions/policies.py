@@ -1,7 +1,7 @@
 """What a placement policy is: the built-in ones, and those that a user writes.
 
 A policy needs a `name` and a `choose`. The other verbs are there for those that want them: `begin` for randomness and
-for what follows from the configuration, `leaving` for who is failed over, `make_room` for moves of further replicas.
+for what follows from the configuration, `leaving` for who is failed over, `evict` for moves of further replicas.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class OrderingPolicy(PlacementPolicy, Protocol):
 class RepackingPolicy(PlacementPolicy, Protocol):
     """A policy that moves other replicas before it places one."""
 
-    def make_room(self, configuration: Configuration, row: int) -> Iterable[Proposal]:
+    def evict(self, configuration: Configuration, row: int) -> Iterable[Proposal]:
         """Return moves of other replicas that stand, to be made in this order before a node for `row` is chosen.
 
         All of them are made, or none where a rule, a constraint or a budget refuses one or a replica may not move; they
@@ -115,7 +115,7 @@ def orders(policy: PlacementPolicy) -> TypeGuard[OrderingPolicy]:
 
 def repacks(policy: PlacementPolicy) -> TypeGuard[RepackingPolicy]:
     """Tell whether a policy moves other replicas before it places one."""
-    return hasattr(policy, "make_room")
+    return hasattr(policy, "evict")
 
 
 def choose(policy: PlacementPolicy, configuration: Configuration, row: int, nodes: Int) -> int | None:
@@ -144,7 +144,7 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
     from plb.extensions.configuration import Proposal  # it knows the settings, and they know policies by name
 
     item, field = f"policy {policy.name}", f"make_room for row {row}"
-    wanted = check_items(item, field, policy.make_room(configuration, row), Proposal)
+    wanted = check_items(item, field, policy.evict(configuration, row), Proposal)
     standing = configuration.rows[configuration.solution.node[configuration.rows] != NOWHERE]
     nodes = np.arange(configuration.nodes)
     for one in wanted:

@@ -12,7 +12,7 @@ from plb.learning.interface import Observation, ObservationShape, PlacementGame,
 from plb.learning.library import torch
 from plb.learning.networks import batch_of
 
-FIRST_ROOM = 64
+FIRST_CAPACITY = 64
 """Decisions a trajectory for which there is room at first."""
 
 
@@ -65,7 +65,7 @@ def play(
     randoms
         The randomness of each trajectory's actions.
     """
-    seen = _Seen(games[0].shape, FIRST_ROOM * len(games))
+    seen = _Seen(games[0].shape, FIRST_CAPACITY * len(games))
     present = [game.reset(seed) for game in games]
     rewards: list[float] = []
     times: list[int] = []

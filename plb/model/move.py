@@ -85,7 +85,7 @@ class Reason:
         words: Mapping[str, Callable[[], str]] = {
             "new replica": lambda: "a replica is missing",
             "surplus": self._of_surplus,
-            "make room": self._of_room,
+            "make room": self._of_eviction,
             "capacity": self._of_capacity,
             "energy": self._of_energy,
             "upgrade": lambda: f"node {self.node} is about to be upgraded",
@@ -97,7 +97,7 @@ class Reason:
             return f"follows its parent {self.other}"
         return f"{rule_in_words(self.rule)} rule broken on node {self.node}"
 
-    def _of_room(self) -> str:
+    def _of_eviction(self) -> str:
         text = "makes room" if self.node is None else f"makes room on node {self.node}"
         return text if self.other is None else f"{text} for {self.other}"
 

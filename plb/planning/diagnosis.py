@@ -16,12 +16,12 @@ from plb.model import DeactivationIntent, Node, Role
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.model.unplaced import (
     Crowded,
-    Elimination,
     Full,
     FullDomain,
     NotPreferred,
     OutOfService,
     Refused,
+    RuledOut,
     Shortage,
     Taken,
     Together,
@@ -57,25 +57,25 @@ def unplaced_row(
     nodes = len(state.nodes)
     refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
     find_refusals(problem, solution, masks[-1], row, refused, level)
-    eliminated = [
-        eliminate(audit, row, Rule(int(rule)), np.flatnonzero(refused == rule), level)
+    diagnosis = [
+        diagnose_rule(audit, row, Rule(int(rule)), np.flatnonzero(refused == rule), level)
         for rule in np.unique(refused[refused != NO_REFUSAL])
     ]
     if extensions is not None:
         left = np.flatnonzero(refused == NO_REFUSAL)
-        own = Counter(extensions.refused_nodes(problem, solution, row, left).values())
-        eliminated += [Refused(name, count) for name, count in own.items()]
+        by_extensions = Counter(extensions.refused_nodes(problem, solution, row, left).values())
+        diagnosis += [Refused(name, count) for name, count in by_extensions.items()]
     return Unplaced(
         partition=state.row_partition[row],
         role=Role(int(problem.role[row])),
         nodes=nodes,
-        eliminated=tuple(eliminated),
+        diagnosis=tuple(diagnosis),
         given_up=tuple(rule.name.lower() for rule in Rule if _is_given_up(problem, rule, row, masks)),
         together=together,
     )
 
 
-def eliminate(audit: Audit, row: int, rule: Rule, nodes: Int, level: Int) -> Elimination:
+def diagnose_rule(audit: Audit, row: int, rule: Rule, nodes: Int, level: Int) -> RuledOut:
     """Return what a rule rules out for `row`, which has no place in the solution.
 
     Parameters
@@ -173,13 +173,13 @@ def _crowded(ruled: _Ruled) -> Crowded:
 def _full_domain(ruled: _Ruled, name: str, node: int) -> FullDomain:
     """Return how full the domain of `node` is, and how many it may hold with one replica more than there are now."""
     problem, level = ruled.problem, int(ruled.level[node])
-    held = ruled.audit.replicas_by_domain(level, ruled.row)
-    here = held[int(problem.domain[node, level])]
+    immovable = ruled.audit.replicas_by_domain(level, ruled.row)
+    here = immovable[int(problem.domain[node, level])]
     allowed = int(problem.most_in_domain[problem.service[ruled.row], level])
     if allowed != EVEN:
         return FullDomain(name, here, allowed)
     beside = np.unique(problem.domain[problem.parent[:, level] == problem.parent[node, level], level])
-    replicas = 1 + sum(held[int(domain)] for domain in beside)
+    replicas = 1 + sum(immovable[int(domain)] for domain in beside)
     floor, rest = divmod(replicas, int(problem.siblings[problem.feasibility_class[ruled.row], node, level]))
     ceiling = floor + (rest > 0)
     return FullDomain(name, here, ceiling if here >= ceiling else floor)
@@ -207,7 +207,7 @@ def _full(ruled: _Ruled) -> Full:
                 nodes=len(of_metric),
                 needed=state.steps.to_user(name, int(needed[metric])),
                 free=state.steps.to_user(name, max(0, int(free[best, metric]))),
-                roomiest=state.nodes[int(nodes[best])].name,
+                emptiest=state.nodes[int(nodes[best])].name,
                 missing=state.steps.to_user(name, int(needed[metric] - free[best, metric])),
             )
         )
@@ -222,7 +222,7 @@ def _refused(ruled: _Ruled) -> Refused:
     return Refused(ruled.rule.name.lower(), len(ruled.nodes))
 
 
-_DESCRIBERS: Mapping[Rule, Callable[[_Ruled], Elimination]] = {
+_DESCRIBERS: Mapping[Rule, Callable[[_Ruled], RuledOut]] = {
     Rule.NODE: _out_of_service,
     Rule.EXCLUSION: _taken,
     Rule.PLACEMENT: _unsuited,

@@ -26,7 +26,7 @@ def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, t
     return state.services[domain.key].name, names
 
 
-def held_replicas(
+def immovable_replicas(
     state: ClusterState, problem: Problem, domain: ServiceDomain | None
 ) -> dict[str, dict[Immovable, int]]:
     """Return, for each partition that has any, how many replicas may not move, by why.

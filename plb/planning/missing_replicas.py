@@ -76,7 +76,7 @@ def _with_declined(unplaced: Unplaced, row: int, extensions: Extensions | None) 
     if extensions is None or extensions.policy is None or row not in extensions.declined or not unplaced.fitting:
         return unplaced
     declined = Declined(extensions.policy.name, unplaced.fitting)
-    return attrs.evolve(unplaced, eliminated=(*unplaced.eliminated, declined))
+    return attrs.evolve(unplaced, diagnosis=(*unplaced.diagnosis, declined))
 
 
 def _fill_in_turn(

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.constraints.affinity import FOLLOWS
+from plb.constraints.affinity import AFFINITY_CHILD
 from plb.energy.imbalance import deviation
 from plb.energy.score import (
     FAILOVERS_TERM,
@@ -81,8 +81,8 @@ class MoveReasons:
         if self.breaches.overloaded[origin].any():
             return self._overload(origin)
         if self.breaches.astray[row]:
-            suited = self.problem.feasibility_classes[self.problem.feasibility_class[row], origin]
-            return self._breach(self.before.apart(row) if suited else self.before.misplaced(row), origin)
+            feasible = self.problem.feasibility_classes[self.problem.feasibility_class[row], origin]
+            return self._breach(self.before.apart(row) if feasible else self.before.misplaced(row), origin)
         for level in np.flatnonzero(self.breaches.misplaced[:, row]).tolist():
             name = self.before.domain_name(level, origin)
             uneven = self.before.uneven(level, row)
@@ -105,7 +105,7 @@ class MoveReasons:
 
     def _parent_gone_from(self, row: int, origin: int) -> str | None:
         """Return the partition of the parent if its replica left `origin` in this phase, so that the row follows."""
-        if self.problem.affinity[row] != FOLLOWS:
+        if self.problem.affinity[row] != AFFINITY_CHILD:
             return None
         head = int(self.problem.parent_row[row])
         for one in siblings_of(self.problem, head):
@@ -137,18 +137,18 @@ class MoveReasons:
     def _driving_term(self, before: Energy, after: Energy) -> str | None:
         """Return the term without whose change the energy would be highest; None if none of them fell."""
         weights, counts, earlier = self.problem.weights, self.after.counts, self.before.solution.counts
-        movement, spread, held = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
+        movement, spread, immovable = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
         risk, old_risk = ((int(one[VIOLATIONS]), int(one[OVERLOAD])) for one in (counts, earlier))
         without = {
-            TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, held, *risk),
+            TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, immovable, *risk),
             TERM_NAMES[FRAGMENTATION_TERM]: energy_of(weights, movement, spread, before.fragmentation, *risk),
-            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, spread, held, old_risk[0], risk[1]),
-            TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, spread, held, risk[0], old_risk[1]),
+            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, spread, immovable, old_risk[0], risk[1]),
+            TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, spread, immovable, risk[0], old_risk[1]),
         }
-        present = energy_of(weights, movement, spread, held, *risk)
-        own = {} if self._extensions is None else self._extensions.weights
-        for name, weight in own.items():
-            without[name] = present + weight * (before.own[name] - after.own[name])
+        present = energy_of(weights, movement, spread, immovable, *risk)
+        extension_terms = {} if self._extensions is None else self._extensions.weights
+        for name, weight in extension_terms.items():
+            without[name] = present + weight * (before.extension_terms[name] - after.extension_terms[name])
         term = max(without, key=lambda one: without[one])
         return term if without[term] > present else None
 
@@ -156,8 +156,8 @@ class MoveReasons:
         """Return the metric whose weighted imbalance fell most; one that is to be uneven has it rise."""
         before, after = self._deviations(self.before.solution), self._deviations(self.after)
         gains = [
-            weight * (old - new) * (-1 if gathers else 1)
-            for weight, old, new, gathers in zip(
+            weight * (old - new) * (-1 if is_packed else 1)
+            for weight, old, new, is_packed in zip(
                 self.problem.metric_weight, before, after, self.problem.defragmented, strict=True
             )
         ]

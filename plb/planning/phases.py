@@ -19,7 +19,7 @@ from plb.model.rules import BUDGETS, Rule
 from plb.planning.audit import Audit
 from plb.planning.binding_budgets import bounding_budgets
 from plb.planning.dropping import Surplus, drop_surplus, still_surplus
-from plb.planning.immovable import concerned, held_replicas
+from plb.planning.immovable import concerned, immovable_replicas
 from plb.planning.missing_replicas import placed_all_or_nothing, unplaced_of
 from plb.planning.move_reasons import MoveReasons
 from plb.planning.problem import NO_BUDGET
@@ -316,7 +316,7 @@ class Run:
             *concerned(self.state, domain),
             phases=phases,
             idle={phase: why for phase, why in self._idle.items() if phase not in phases},
-            held=held_replicas(self.state, self.problem, domain),
+            immovable=immovable_replicas(self.state, self.problem, domain),
             end_reason=self._end.value,
             proposals=self._proposals if phases else Proposals(),
             bound_by=tuple(

@@ -31,7 +31,7 @@ from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, 
 from plb.planning.service_domains import ServiceDomain, service_domains
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
 from plb.planning.what_if import WhatIf
-from plb.registry import own_policy
+from plb.registry import extension_policy
 from plb.risk.demand import DemandHistory
 from plb.risk.estimators import MonteCarlo, estimator_of, samples_kept
 from plb.search.budget import Budget
@@ -138,8 +138,8 @@ class Planner:
         audit = Audit(self.state, problem, solution, rule_priorities(self.state.config))
         extensions = self._extensions(self.now)
         pairs = extensions.broken_by_name(extensions.configuration(problem, solution)) if extensions is not None else ()
-        own = (audit.broken(name, row) for name, row in pairs)
-        return (*audit.overloads(), *audit.breaches(up_to=2 if soft else 0), *own)
+        of_extensions = (audit.broken(name, row) for name, row in pairs)
+        return (*audit.overloads(), *audit.breaches(up_to=2 if soft else 0), *of_extensions)
 
     def violation_probabilities(self, at: float, partition: str | None) -> Float:
         """Return how likely each node is to run into a violation, (N,), perhaps with a missing replica of a partition.
@@ -301,7 +301,7 @@ class Planner:
             *concerned(self.state, domain),
             phases=(),
             idle=dict.fromkeys(Phase, Idle.UNDER_WAY),
-            held={},
+            immovable={},
             end_reason="nothing to do",
             proposals=Proposals(),
             action=Action.SKIPPED.value,
@@ -320,7 +320,7 @@ def _place(run: Run, work: Work) -> None:
 
 def _policy_of(config: PlbConfig) -> PlacementPolicy | None:
     """Return a new copy of the policy that the settings name."""
-    return own_policy(config.policy, config.policy_options)
+    return extension_policy(config.policy, config.policy_options)
 
 
 def _sampling(config: PlbConfig) -> tuple[object, ...]:

@@ -22,7 +22,7 @@ from plb.state.cluster import ClusterState
 from plb.state.demand_forecast import DemandForecast
 from plb.state.in_build import replicas_in_build
 from plb.state.observed_forecast import ObservedDemandForecast
-from plb.state.packing import gathers
+from plb.state.packing import is_packed
 from plb.state.topology import Topology
 
 NO_BUDGET = 2**31
@@ -56,7 +56,7 @@ def build_problem(
         **affinities(state, tables.each),
         peak=demand_forecast.peak,
         peak_ceiling=demand_forecast.peak_ceiling,
-        judges=demand_forecast.judges,
+        estimator_rows=demand_forecast.estimator_rows,
         variance_unit=demand_forecast.variance_unit,
         **demand_forecast.futures(state),
         **_energy(state, topology, demand_forecast, int(np.count_nonzero(member & ~table.leaving))),
@@ -117,7 +117,7 @@ def _energy(
     by_percentage, coarseness = counting(state, topology)
     plain_spread = (
         config.local_domain_weight == 0.0
-        and not any(gathers(metric) for metric in config.metrics)
+        and not any(is_packed(metric) for metric in config.metrics)
         and not (by_percentage.any() or coarseness.any())
     )
     return {
@@ -126,7 +126,7 @@ def _energy(
             replicas=replicas,
             repetitions=demand_forecast.units,
             plain_spread=plain_spread,
-            sampled=not len(demand_forecast.judges),
+            sampled=not len(demand_forecast.estimator_rows),
         ),
         "by_percentage": by_percentage,
         "coarseness": coarseness,
@@ -195,10 +195,10 @@ def local_domains(state: ClusterState, topology: Topology, services: Iterable[in
         partitions = Counter(record.service for record in state.partitions.values())
         for service in services:
             given = state.services[service].metrics
-            own = [metric.weight if given is None else given.get(metric.name, 0.0) for metric in config.metrics]
-            if partitions[service] >= 2 and sum(own) > 0.0:
+            of_service = [metric.weight if given is None else given.get(metric.name, 0.0) for metric in config.metrics]
+            if partitions[service] >= 2 and sum(of_service) > 0.0:
                 local_of[service] = len(weights)
-                weights.append(own)
+                weights.append(of_service)
                 counted.append(
                     topology.counted & topology.feasibility_classes[state.service_feasibility_class[service]]
                 )

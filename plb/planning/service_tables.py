@@ -17,7 +17,7 @@ from plb.model.rules import Rule
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS
 from plb.state.cluster import ClusterState
-from plb.state.packing import gathering_tables
+from plb.state.packing import packing_tables
 from plb.state.topology import Topology, domain_paths
 
 
@@ -81,7 +81,7 @@ def build_tables(state: ClusterState, topology: Topology, services: Sequence[int
         nodes_of_metric=counted_for.sum(axis=0),
         most_in_domain=most_in_domain(state, topology),
         metric_weight=metric_weights(state, services),
-        groups={**node_groups(state, topology), **gathering_tables(state, counted_for)},
+        groups={**node_groups(state, topology), **packing_tables(state, counted_for)},
         each=each_service(state),
     )
 
@@ -195,15 +195,15 @@ def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int
     Services that stand on every node do not speak for a metric.
     """
     names = state.config.metric_names
-    suited = np.zeros((len(topology.counted), len(names)), np.bool_)
+    feasible = np.zeros((len(topology.counted), len(names)), np.bool_)
     spoken = np.zeros(len(names), np.bool_)
     for service in services:
         described = state.services[service]
         if not described.on_every_node:
             has = [described.metrics is None or name in described.metrics for name in names]
-            suited[:, has] |= topology.feasibility_classes[state.service_feasibility_class[service]][:, None]
+            feasible[:, has] |= topology.feasibility_classes[state.service_feasibility_class[service]][:, None]
             spoken[has] = True
-    counted: Bool = topology.counted[:, None] & (suited | ~spoken)
+    counted: Bool = topology.counted[:, None] & (feasible | ~spoken)
     return counted
 
 

@@ -126,7 +126,7 @@ def promoted(
         Whether a node may be overfilled where none has room.
     """
     nodes = {row: int(solution.node[row]) for row in growth}
-    suited = [
+    feasible = [
         row
         for row, node in nodes.items()
         if problem.receives[0, node] and problem.feasibility_classes[feasibility_class, node]
@@ -134,10 +134,10 @@ def promoted(
     load = solution.node_load + problem.leaving_load
     fitting = [
         row
-        for row in suited
+        for row in feasible
         if not ((growth[row] > 0) & (load[nodes[row]] + growth[row] > problem.limit[nodes[row]])).any()
     ]
-    return next(iter(fitting or (suited if relaxed else [])), NOWHERE)
+    return next(iter(fitting or (feasible if relaxed else [])), NOWHERE)
 
 
 def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> list[int]:

@@ -14,9 +14,9 @@ from plb.model import Role
 from plb.model.alternatives import Alternatives, ClosedNode, Place, by_distance
 from plb.model.clauses import UnmetClause, unmet_clauses
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
-from plb.model.unplaced import Elimination, Refused
+from plb.model.unplaced import Refused, RuledOut
 from plb.planning.audit import Audit
-from plb.planning.diagnosis import eliminate, unplaced_row
+from plb.planning.diagnosis import diagnose_rule, unplaced_row
 from plb.planning.immovable import why_immovable
 from plb.planning.rule_priorities import placement_masks, rule_priorities
 from plb.search.extended.extensions import Extensions, energy_with
@@ -71,10 +71,10 @@ class WhatIf:
             index=row,
             standing=standing,
             places=tuple(sorted(places, key=lambda place: place.energy.total)),
-            eliminated=tuple(unplaced.eliminated),
+            diagnosis=tuple(unplaced.diagnosis),
             closed=by_distance(list(closed.values())),
             given_up=unplaced.given_up,
-            held=None if may_move else why_immovable(self._state, problem, row),
+            immovable=None if may_move else why_immovable(self._state, problem, row),
         )
 
     def _take(self, problem: Problem, row: int, node: int) -> None:
@@ -118,20 +118,20 @@ class WhatIf:
     ) -> dict[int, ClosedNode]:
         """Return the nodes that some enforced rule, or a constraint of the user's own, rules out."""
         always = (Rule.NODE, Rule.EXCLUSION, Rule.RANGE)
-        obstacles: dict[int, list[Elimination]] = {}
+        obstacles: dict[int, list[RuledOut]] = {}
         unmet: dict[int, tuple[UnmetClause, ...]] = {}
         for rule, (nodes, level) in refused.items():
             if rule not in always and not enforced >> rule & 1:
                 continue
             for node in nodes.tolist():
-                found = eliminate(audit, row, rule, np.array([node]), level)
+                found = diagnose_rule(audit, row, rule, np.array([node]), level)
                 obstacles.setdefault(node, []).append(found)
                 if rule is Rule.PLACEMENT:
                     unmet[node] = self._unmet(row, node)
         if self._extensions is not None:
             left = np.setdiff1d(np.arange(len(self._state.nodes)), list(obstacles))
-            own = self._extensions.refused_nodes(audit.problem, self._solution, row, left)
-            obstacles |= {node: [Refused(name, 1)] for node, name in own.items()}
+            by_extensions = self._extensions.refused_nodes(audit.problem, self._solution, row, left)
+            obstacles |= {node: [Refused(name, 1)] for node, name in by_extensions.items()}
         name = self._state.nodes
         return {
             node: ClosedNode(name[node].name, tuple(obstacles[node]), unmet.get(node, ())) for node in sorted(obstacles)

@@ -23,7 +23,7 @@ class NoPlanError(PlbError):
         )
 
 
-class NoRoomError(PlbError):
+class NoCapacityError(PlbError):
     """A replica finds no place on the nodes that there are, with the others as they stand.
 
     Parameters

@@ -77,7 +77,7 @@ def members(predictor: Predictor) -> list[Single]:
     return [inner for one in predictor.of for inner in members(one)]
 
 
-def judges_of(estimator: Gaussian | Predictor) -> list[list[float]]:
+def estimator_rows(estimator: Gaussian | Predictor) -> list[list[float]]:
     """Return the judges of `plb.risk.estimates`, (J, 5), the columns of one after those of the other."""
     if isinstance(estimator, Gaussian):
         return [[GAUSSIAN, 0, 2, 0.0, NO_CAP]]

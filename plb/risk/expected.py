@@ -59,7 +59,7 @@ class ExpectedDemand:
         code = self.history.class_code(tenant_class)
         return len(self._mean) - 1 if code < 0 else code * len(Role) + int(role)
 
-    def course(self, group: Int, age: Float, load: Float, horizon: int) -> Float:
+    def expected_demand(self, group: Int, age: Float, load: Float, horizon: int) -> Float:
         """Return the expected demand at the present step and those after it, (n, H, R) in user units.
 
         It is the present load and what the mean demand of the group grows by, times the share of those of this age who

@@ -15,8 +15,8 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.resolution import LARGEST_VALUE
-from plb.risk.columns import Shown, columns_of, judges_of, variance_units
-from plb.risk.estimates import CERTAIN, judge_sums, predicted_peaks
+from plb.risk.columns import Shown, columns_of, estimator_rows, variance_units
+from plb.risk.estimates import CERTAIN, predicted_peaks, violations_of_sums
 from plb.risk.estimators import Gaussian, estimator_of, samples_kept, samples_needed
 from plb.risk.interface import ReplicaForecast
 from plb.risk.peaks import Predictor
@@ -61,7 +61,7 @@ class ObservedRisk:
         given = checked_steps(ITEM, steps)
         self.metrics = tuple(given)
         self.steps: Float = np.array(list(given.values()), np.float64)
-        self._judges: Float = np.array(judges_of(found), np.float64)
+        self._estimator_rows: Float = np.array(estimator_rows(found), np.float64)
 
     def probability_of_violation(
         self, replicas: Sequence[ReplicaForecast], *, thresholds: Mapping[str, float], now: float
@@ -90,7 +90,7 @@ class ObservedRisk:
         check_number(ITEM, "now", now, low=-math.inf)
         given = check_items(ITEM, "replicas", replicas, ReplicaForecast)
         sums, variance_unit = self._sums(given)
-        violations = judge_sums(self._judges, variance_unit, sums, limits) if given else 0
+        violations = violations_of_sums(self._estimator_rows, variance_unit, sums, limits) if given else 0
         return violations / CERTAIN if isinstance(self.estimator, Gaussian) else float(violations)
 
     def predicted_peaks(self, replicas: Sequence[ReplicaForecast]) -> dict[str, float]:
@@ -108,7 +108,7 @@ class ObservedRisk:
         if isinstance(self.estimator, Gaussian):
             raise InvalidValueError(ITEM, "estimator", self.estimator, "a peak predictor")
         sums, _ = self._sums(check_items(ITEM, "replicas", replicas, ReplicaForecast))
-        peaks = predicted_peaks(self._judges, sums) * self.steps
+        peaks = predicted_peaks(self._estimator_rows, sums) * self.steps
         return dict(zip(self.metrics, peaks.tolist(), strict=True))
 
     def _sums(self, replicas: Sequence[ReplicaForecast]) -> tuple[Int, Float]:

@@ -16,7 +16,7 @@ _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
 @kernel
-def children_follow(
+def move_children(
     problem: Problem,
     solution: Solution,
     enforced: int,
@@ -64,7 +64,7 @@ def move_with_children(
         return False
     before = transaction.length[0]
     try_move(problem, solution, transaction, row, target)
-    if children_follow(problem, solution, enforced, row, before, rng, transaction):
+    if move_children(problem, solution, enforced, row, before, rng, transaction):
         return True
     undo_transaction(problem, solution, transaction, before)
     return False

@@ -15,7 +15,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import Stream, working_time
-from plb.evaluation.proposals import DRAWN
+from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search.annealed import Annealed, new_tally
 from plb.search.budget import ENDLESS, Budget, EndReason
@@ -71,9 +71,9 @@ def anneal_chains(
     if config.prevent_transient_overcommit and not config.count_disappearing_load_for_simulated_annealing:
         problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
-    room = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
-    if extensions is not None and not extensions.run_compiled(compound=room > 0):
-        return anneal_extended_chains(extensions, problem, start, choice, settings, config, seed, budget, room)
+    capacity = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
+    if extensions is not None and not extensions.run_compiled(compound=capacity > 0):
+        return anneal_extended_chains(extensions, problem, start, choice, settings, config, seed, budget, capacity)
     threads = _threads(config, settings)
     begun = working_time()
 
@@ -82,7 +82,7 @@ def anneal_chains(
         if extensions is not None:
             compare_extension_state(extensions, problem, chain.solution, chain.extension_state, moment)
 
-    new = _new_chains(problem, start, choice, config, seed, settings, room, extensions)
+    new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions)
 
     def run(number: int, chain: _Chain) -> _Chain:
         share = 1.0 if threads > 1 else (number + 1) / config.chains
@@ -142,36 +142,36 @@ def _new_chains(
     config: PlbConfig,
     seed: np.random.SeedSequence,
     settings: Settings,
-    room: int,
+    capacity: int,
     extensions: Extensions | None,
 ) -> list[_Chain]:
     """Return the chains at their start, with what they carry along and the kinds of steps that they may need."""
     extension_state = (update_extension_state(extensions, problem, start) for _ in range(config.chains))
     streams = seed.spawn(config.chains)
     chains = [
-        _new_chain(start, one, stream, settings, room) for one, stream in zip(extension_state, streams, strict=True)
+        _new_chain(start, one, stream, settings, capacity) for one, stream in zip(extension_state, streams, strict=True)
     ]
-    compound, extended = _addresses_of_steps(chains[0], problem, choice, room > 0, extensions is not None)
+    compound, extended = _addresses_of_steps(chains[0], problem, choice, capacity > 0, extensions is not None)
     for chain in chains:
         chain.chain_state = chain.chain_state._replace(compound=compound, extended=extended)
     return chains
 
 
 def _new_chain(
-    start: Solution, extension_state: ExtensionState, stream: np.random.SeedSequence, settings: Settings, room: int
+    start: Solution, extension_state: ExtensionState, stream: np.random.SeedSequence, settings: Settings, capacity: int
 ) -> _Chain:
     """Return a chain at its start.
 
     Parameters
     ----------
-    room
+    capacity
         Moves that one proposal may call for; 0 where none calls for others.
     """
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
-    entries = min(_proposals_of(settings), UNDO_LOG_SIZE) + room + 1
+    entries = min(_proposals_of(settings), UNDO_LOG_SIZE) + capacity + 1
     undo_log = UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
-    chain_state = ChainState(schedule, undo_log, new_tally(), new_transaction(room))
+    chain_state = ChainState(schedule, undo_log, new_tally(), new_transaction(capacity))
     return _Chain(start.copy(), extension_state, chain_state, Stream(stream))
 
 
@@ -209,7 +209,7 @@ def _run_chain(
         arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
         anneal(*arguments, 1 if check else stretch)
         if check:
-            check(chain, f"proposal {chain.tally[DRAWN]}")
+            check(chain, f"proposal {chain.tally[GENERATED]}")
         chain.timed_out = deadline is not None and working_time() >= deadline
     chain.timed_out &= bool(chain.schedule[END] == RUNNING)
     return chain

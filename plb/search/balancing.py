@@ -18,7 +18,7 @@ from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
 from plb.settings.config import PlbConfig
 from plb.state.arrays import MOVEMENT, Problem, Solution
-from plb.state.packing import gathers, packs, reserves, strategy_of, wanted_empty
+from plb.state.packing import is_packed, packs, reserves, strategy_of, target_empty_nodes
 
 
 def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
@@ -43,9 +43,9 @@ def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
         if problem.metric_weight[index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
             continue
         loads = steps.in_user_units(metric.name, solution.node_load[counted, index])
-        if gathers(metric):
+        if is_packed(metric):
             empty = _is_empty(problem, solution, index)[counted]
-            found[index] = _wants_gathering(metric, loads, empty, problem.group[:, counted])
+            found[index] = _wants_packing(metric, loads, empty, problem.group[:, counted])
         else:
             found[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
     return found
@@ -82,7 +82,7 @@ def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, s
     for local in range(len(problem.local_nodes)):
         counted = problem.local_counted[local]
         for index, metric in enumerate(config.metrics):
-            if problem.local_weight[local, index] <= 0 or gathers(metric) or not counted.any():
+            if problem.local_weight[local, index] <= 0 or is_packed(metric) or not counted.any():
                 continue
             loads = steps.in_user_units(metric.name, solution.local_load[local, counted, index])
             highest = steps.to_user(metric.name, int(solution.node_load[counted, index].max()))
@@ -100,7 +100,7 @@ def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
     return empty[:, metric]
 
 
-def _wants_gathering(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
+def _wants_packing(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
     """Tell whether a metric is spread too evenly, has too few empty nodes, or is uneven where it should not be.
 
     Parameters
@@ -128,7 +128,7 @@ def _wants_gathering(metric: Metric, loads: Float, empty: Bool, group: Int) -> b
 
 def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
     """Tell whether fewer nodes are empty than the metric asks for, over all or in some domain."""
-    target = wanted_empty(metric, len(empty))
+    target = target_empty_nodes(metric, len(empty))
     if not metric.empty_nodes_across_domains:
         return bool(empty.sum() < target)
     for of_kind in group:

@@ -21,7 +21,7 @@ _PRIMARY = int(Role.PRIMARY)
 
 
 @kernel
-def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: int, rng: Stream) -> int:
+def replica_worth_moving(problem: Problem, solution: Solution, movable: Int, row: int, rng: Stream) -> int:
     """Return `row`, or one of `movable` drawn in its place, that is worth moving; NOWHERE if none was met."""
     for _ in range(BIASED_SAMPLES):
         if _is_worth(problem, solution, row, solution.node[row], 1):
@@ -31,7 +31,7 @@ def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: i
 
 
 @kernel
-def draw_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
+def node_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
     """Return a random target that is worth reaching for `row`; its own node if none was met."""
     targets = problem.targets
     for _ in range(BIASED_SAMPLES):
@@ -68,7 +68,7 @@ def _evens_out(problem: Problem, solution: Solution, row: int, metric: int, node
     """Tell whether load that leaves `node`, or comes there if below 0, may even out a metric that the row balances."""
     if leaving == 0:
         return False
-    if _gathers_any(problem, metric):
+    if _packs_any(problem, metric):
         return True
     if problem.uneven[0, metric] and leaving * _above_mean(problem, solution, metric, node) > 0:
         return True
@@ -78,7 +78,7 @@ def _evens_out(problem: Problem, solution: Solution, row: int, metric: int, node
 
 
 @kernel
-def _gathers_any(problem: Problem, metric: int) -> bool:
+def _packs_any(problem: Problem, metric: int) -> bool:
     """Tell whether the metric calls for balancing and asks for more than balance."""
     return bool(problem.uneven[0, metric] and (problem.defragmented[metric] or problem.reserving[metric]))
 

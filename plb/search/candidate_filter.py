@@ -26,7 +26,7 @@ def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int)
         factor, share = _settings(metric)
         incoming = float(problem.load[rows, index].sum())
         if packs(metric) and (factor > 0.0 or share > 0.0) and incoming > 0.0:
-            free = _free_room(problem, solution, index)
+            free = _free_capacity(problem, solution, index)
             goal = max(factor * incoming, share * free.sum()) if share > 0.0 else factor * incoming
             kept |= _fullest(solution, index, free, goal, _most(problem, rows))
             any_filtered = True
@@ -38,7 +38,7 @@ def _settings(metric: Metric) -> tuple[float, float]:
     return metric.placement_heuristic_incoming_load_factor, metric.placement_heuristic_empty_space_percent
 
 
-def _free_room(problem: Problem, solution: Solution, metric: int) -> Float:
+def _free_capacity(problem: Problem, solution: Solution, metric: int) -> Float:
     """Return the free steps of every node, (N,); 0 where it takes no new replicas, infinite where it has no limit."""
     limit = problem.limit[:, metric]
     load = solution.node_load[:, metric] + problem.leaving_load[:, metric]

@@ -15,9 +15,9 @@ from plb.evaluation.constraint_chain import are_siblings
 from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import (
     ACCEPTED,
-    DRAWN,
     FIRST_RULE,
     FIRST_TERM,
+    GENERATED,
     REJECTED,
     SCORED,
     evaluate,
@@ -26,13 +26,12 @@ from plb.evaluation.proposals import (
     refusal_in_place,
 )
 from plb.model.rules import NO_REFUSAL, Rule
-from plb.search.affinity_moves import children_follow
+from plb.search.affinity_moves import move_children
 from plb.search.cooling_schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,
     END,
     ENERGY,
-    JOURNAL,
     NOT_STARTED,
     ROUND_ENERGY,
     ROUND_HAD_BEST,
@@ -40,6 +39,7 @@ from plb.search.cooling_schedule import (
     SPENT,
     STEP,
     TEMPERATURE,
+    UNDO_LENGTH,
     Settings,
     end_round,
     first_temperature,
@@ -48,7 +48,7 @@ from plb.search.extended.compiled import (
     ALLOWED,
     NO_KERNEL,
     ExtensionState,
-    carry_out,
+    apply_proposal_of_terms,
     copy_values,
     foresee,
     refusing,
@@ -172,10 +172,10 @@ def _step(
 ) -> None:
     """Draw one proposal and take it or leave it."""
     schedule, undo_log, tally = chain_state.schedule, chain_state.undo_log, chain_state.tally
-    if schedule[JOURNAL] + chain_state.transaction.row.shape[0] >= undo_log.row.shape[0]:
+    if schedule[UNDO_LENGTH] + chain_state.transaction.row.shape[0] >= undo_log.row.shape[0]:
         return_to_best(problem, solution, schedule, undo_log, extension_state)
     row, target, partner = generate_proposal(problem, solution, choice, rng)
-    tally[DRAWN] += 1
+    tally[GENERATED] += 1
     if row == NOWHERE or target == solution.node[row]:
         return
     refused = refusal_in_place(problem, solution, choice.enforced, row, target, partner)
@@ -243,10 +243,10 @@ def extended_step(
         return
     movement = solution.counts[MOVEMENT]
     source = solution.node[row]
-    carry_out(problem, solution, extension_state, row, target, partner)
+    apply_proposal_of_terms(problem, solution, extension_state, row, target, partner)
     after = base + own
     if schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement:
-        carry_out(problem, solution, extension_state, row, source, partner)
+        apply_proposal_of_terms(problem, solution, extension_state, row, source, partner)
         return
     copy_values(extension_state.after, extension_state.value)
     tally[ACCEPTED] += 1
@@ -278,9 +278,9 @@ def compound_step(
         tally[FIRST_RULE + _FAULT_DOMAIN] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
-    follow = children_follow(problem, solution, choice.enforced, row, 0, rng, transaction)
+    follow = move_children(problem, solution, choice.enforced, row, 0, rng, transaction)
     if follow and partner != NOWHERE and not are_siblings(problem, row, partner):
-        follow = children_follow(problem, solution, choice.enforced, partner, 0, rng, transaction)
+        follow = move_children(problem, solution, choice.enforced, partner, 0, rng, transaction)
     too_many = solution.counts[DISPLACED] > max(choice.migrations, displaced)
     if not follow or too_many:
         tally[FIRST_RULE + (_MOVES if follow else _AFFINITY)] += 1
@@ -294,7 +294,9 @@ def compound_step(
     idle = schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement
     if after > step.highest or idle:
         for entry in range(transaction.length[0] - 1, -1, -1):
-            carry_out(problem, solution, extension_state, transaction.row[entry], transaction.source[entry], NOWHERE)
+            apply_proposal_of_terms(
+                problem, solution, extension_state, transaction.row[entry], transaction.source[entry], NOWHERE
+            )
         return
     tally[ACCEPTED] += 1
     copy_values(extension_state.after, extension_state.value)
@@ -314,7 +316,7 @@ def _redo_with_terms(
     for entry in range(length):
         row, target = transaction.row[entry], transaction.target[entry]
         foresee(problem, solution, extension_state, row, target, NOWHERE)
-        carry_out(problem, solution, extension_state, row, target, NOWHERE)
+        apply_proposal_of_terms(problem, solution, extension_state, row, target, NOWHERE)
 
 
 @kernel
@@ -327,5 +329,5 @@ def _remember(solution: Solution, schedule: Float, extension_state: ExtensionSta
         schedule[BEST_ENERGY] = energy
         schedule[BEST_MOVEMENT] = movement
         schedule[ROUND_HAD_BEST] = 1.0
-        schedule[JOURNAL] = 0.0
+        schedule[UNDO_LENGTH] = 0.0
         copy_values(extension_state.value, extension_state.best)

@@ -11,7 +11,7 @@ from plb.search.budget import EndReason
 
 # Positions in a schedule: where a chain stands
 (TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
-(BARREN_ROUNDS, JOURNAL, END) = range(9, 12)
+(BARREN_ROUNDS, UNDO_LENGTH, END) = range(9, 12)
 SCHEDULE_SIZE = 12
 NOT_STARTED = -1.0
 RUNNING, SPENT, CONVERGED = 0.0, 1.0, 2.0

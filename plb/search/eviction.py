@@ -13,7 +13,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.constraints.affinity import FOLLOWS
+from plb.constraints.affinity import AFFINITY_CHILD
 from plb.constraints.capacity import exceeds_capacity
 from plb.evaluation.constraint_chain import refusal_of_place
 from plb.evaluation.delta import apply_proposal, present_energy
@@ -22,7 +22,7 @@ from plb.model.rules import NO_REFUSAL
 from plb.search.affinity_moves import move_with_children
 from plb.search.transactions import (
     Transaction,
-    has_room,
+    has_capacity,
     keep_transaction,
     new_transaction,
     place_in_turn,
@@ -36,7 +36,7 @@ MOST_SHIFTS = 3
 """Moves of relatives that are tried before new replicas are placed beside them."""
 
 
-def make_room(
+def evict(
     problem: Problem,
     solution: Solution,
     rows: Int,
@@ -61,21 +61,21 @@ def make_room(
     tries
         Random attempts for each row.
     """
-    room = len(solution.node)
-    related = problem.affinity[rows] == FOLLOWS
+    capacity = len(solution.node)
+    related = problem.affinity[rows] == AFFINITY_CHILD
     if related.any():
-        most = MOST_SHIFTS * (2 * room + 2) + len(rows)
+        most = MOST_SHIFTS * (2 * capacity + 2) + len(rows)
         transaction, best = new_transaction(most), new_transaction(most)
         _try_shifts(
             problem, solution, rows[related], all_or_nothing[related], enforced, slots, tries, rng, transaction, best
         )
-    transaction, best = new_transaction(8 * room + 8), new_transaction(8 * room + 8)
+    transaction, best = new_transaction(8 * capacity + 8), new_transaction(8 * capacity + 8)
     waits = solution.node[rows] == NOWHERE
     groups = zip(all_or_nothing[waits].tolist(), rows[waits].tolist(), strict=True)
     for group, members in groupby(groups, key=itemgetter(0)):
         done: list[tuple[int, int]] = []
         for _, row in members:
-            _try_rooms(problem, solution, row, enforced, slots, tries * 5, rng, transaction, best)
+            _try_evictions(problem, solution, row, enforced, slots, tries * 5, rng, transaction, best)
             if solution.node[row] != NOWHERE:
                 moves = slice(best.length[0])
                 done += zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)
@@ -143,7 +143,7 @@ def _random_relative(problem: Problem, solution: Solution, row: int, rng: Stream
 
 
 @kernel
-def _try_rooms(
+def _try_evictions(
     problem: Problem,
     solution: Solution,
     row: int,
@@ -189,7 +189,7 @@ def _clear(
     none = problem.load[NOWHERE]
     while exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
         leaver = _random_on(problem, solution, target, rng)
-        if leaver == NOWHERE or not has_room(solution, transaction):
+        if leaver == NOWHERE or not has_capacity(solution, transaction):
             return False
         if not move_with_children(problem, solution, enforced, leaver, rng, transaction):
             return False

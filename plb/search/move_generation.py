@@ -8,7 +8,7 @@ from typing import NamedTuple
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Peek, Stream, fetch, kernel, uniform
 from plb.evaluation.constraint_chain import are_siblings
-from plb.search.biased_sampling import draw_worth_moving, draw_worth_reaching, is_worth_swapping
+from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
 from plb.state.arrays import DISPLACED, Problem, Solution
 
 ROWS_IN_CACHE = 10_000
@@ -99,10 +99,10 @@ def _draw(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> 
         if too_many or partner == row or are_siblings(problem, row, partner):
             partner = NOWHERE
     elif problem.biased:
-        row = draw_worth_moving(problem, solution, choice.movable, row, rng)
+        row = replica_worth_moving(problem, solution, choice.movable, row, rng)
         if row == NOWHERE:
             return NOWHERE, NOWHERE, NOWHERE
-        return row, draw_worth_reaching(problem, solution, row, rng), NOWHERE
+        return row, node_worth_reaching(problem, solution, row, rng), NOWHERE
     else:
         return row, _random_of(problem.targets, rng), NOWHERE
     if partner == NOWHERE:

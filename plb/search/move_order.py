@@ -68,7 +68,7 @@ class _Queue:
             if index is None:
                 left = sorted(self.waiting)
                 index = next((one for one in left if self._full_node(one) is None), left[0])
-            self._carry_out(index)
+            self._apply_moves(index)
             ordered.append(self.steps[index])
         return ordered
 
@@ -111,7 +111,7 @@ class _Queue:
                 return node
         return None
 
-    def _carry_out(self, index: int) -> None:
+    def _apply_moves(self, index: int) -> None:
         self.waiting.remove(index)
         looked_at_again = self.blocked.pop(index, [])
         for one in looked_at_again:

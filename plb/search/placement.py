@@ -17,7 +17,7 @@ from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget, EndReason
 from plb.search.candidate_filter import filtered
-from plb.search.eviction import make_room
+from plb.search.eviction import evict
 from plb.search.extended.extensions import Extensions
 from plb.search.extended.placement import walk
 from plb.search.extended.policy_search import place_by_policy
@@ -85,11 +85,11 @@ def place_rows(
             break
     if len(left) and with_moves:
         rng = Stream(stream_of(seed, len(stages)))
-        solution = _with_room_made(problem, solution, left, all_or_nothing, masks[-1], slots, tries, rng, extensions)
+        solution = _after_evictions(problem, solution, left, all_or_nothing, masks[-1], slots, tries, rng, extensions)
     return Annealed(solution, present_energy(problem, solution), tally, reason)
 
 
-def _with_room_made(
+def _after_evictions(
     problem: Problem,
     crowded: Solution,
     rows: Int,
@@ -102,7 +102,7 @@ def _with_room_made(
 ) -> Solution:
     """Return a solution in which replicas that stand make room for `rows`; that before if it breaks a constraint."""
     solution = crowded.copy()
-    make_room(problem, solution, rows, all_or_nothing, enforced, slots, tries, rng)
+    evict(problem, solution, rows, all_or_nothing, enforced, slots, tries, rng)
     return solution if extensions is None or extensions.keeps(problem, crowded, solution) else crowded
 
 

@@ -69,10 +69,10 @@ def repair(
         movable = _concerned(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
-        mended = anneal_chains(problem, solution, choice, config, annealing, budget, extensions)
-        if mended.solution.counts[MOVES] > solution.counts[MOVES]:
-            mended = attrs.evolve(mended, solution=solution, energy=present_energy(problem, solution))
-        result = attrs.evolve(mended, tally=result.tally + mended.tally)
+        repaired = anneal_chains(problem, solution, choice, config, annealing, budget, extensions)
+        if repaired.solution.counts[MOVES] > solution.counts[MOVES]:
+            repaired = attrs.evolve(repaired, solution=solution, energy=present_energy(problem, solution))
+        result = attrs.evolve(repaired, tally=result.tally + repaired.tally)
     if extensions is not None and extensions.constraints:
         rng = Stream(seed.spawn(1)[0])
         return repair_randomly(extensions, problem, start, result, masks[0], rng)
@@ -109,14 +109,14 @@ def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
 
 
 def _repair_randomly(
-    problem: Problem, solution: Solution, mended: int, binding: int, config: PlbConfig, rng: Stream
+    problem: Problem, solution: Solution, repaired: int, binding: int, config: PlbConfig, rng: Stream
 ) -> bool:
     """Repair `solution` by the best of several random attempts; tell whether it became better."""
-    room = 8 * len(solution.node) + 8
-    transaction, best = new_transaction(room), new_transaction(room)
+    capacity = 8 * len(solution.node) + 8
+    transaction, best = new_transaction(capacity), new_transaction(capacity)
     load = solution.node_load.copy()
     repairs = Repairs(
-        mended,
+        repaired,
         binding,
         transactions=max(1, config.constraint_check_iterations_per_round),
         swaps=config.enable_preferred_swap_solution_in_constraint_check,

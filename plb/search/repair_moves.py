@@ -12,11 +12,11 @@ from plb.constraints.domains import stands_wrongly
 from plb.evaluation.delta import present_energy
 from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL, Rule
-from plb.search.affinity_moves import bring_parent, children_follow, move_with_children, rejoin
+from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.breaches import is_astray, remaining_breaches
 from plb.search.transactions import (
     Transaction,
-    has_room,
+    has_capacity,
     keep_transaction,
     redo_transaction,
     try_move,
@@ -30,7 +30,7 @@ _CAPACITY = int(Rule.CAPACITY)
 class Repairs(NamedTuple):
     """What random repairs may do."""
 
-    mended: int
+    repaired: int
     """Rules that are mended."""
     binding: int
     """Rules that bind the moves."""
@@ -59,19 +59,19 @@ def try_repairs(
     load
         (N, R) steps that the nodes carry at first.
     """
-    mended, binding, swaps = repairs.mended, repairs.binding, repairs.swaps
-    fewest, least = remaining_breaches(problem, solution, mended)
+    repaired, binding, swaps = repairs.repaired, repairs.binding, repairs.swaps
+    fewest, least = remaining_breaches(problem, solution, repaired)
     lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
     for index in range(repairs.transactions):
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         if index % 2 == 1:
-            _repair_randomly(problem, solution, mended, binding & ~(1 << _CAPACITY), swaps, parents, rng, transaction)
-        _repair_randomly(problem, solution, mended, binding, swaps, parents, rng, transaction)
-        broken, overload = remaining_breaches(problem, solution, mended)
+            _repair_randomly(problem, solution, repaired, binding & ~(1 << _CAPACITY), swaps, parents, rng, transaction)
+        _repair_randomly(problem, solution, repaired, binding, swaps, parents, rng, transaction)
+        broken, overload = remaining_breaches(problem, solution, repaired)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
         better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
-        if better and not (mended >> _CAPACITY & 1 and _fills_further(problem, solution, load)):
+        if better and not (repaired >> _CAPACITY & 1 and _fills_further(problem, solution, load)):
             fewest = broken
             least = overload
             lowest = energy
@@ -95,7 +95,7 @@ def _fills_further(problem: Problem, solution: Solution, load: Int) -> bool:
 def _repair_randomly(
     problem: Problem,
     solution: Solution,
-    mended: int,
+    repaired: int,
     binding: int,
     swaps: bool,
     parents: bool,
@@ -106,17 +106,17 @@ def _repair_randomly(
 
     Parameters
     ----------
-    mended, binding
+    repaired, binding
         See `Repairs`; without capacity, nodes may be overfilled, to be unloaded by a second call.
     swaps
         Whether roles may be swapped where no replica can move.
     parents
         Whether parents may move to their children.
     """
-    if mended >> _CAPACITY & 1:
+    if repaired >> _CAPACITY & 1:
         _unload(problem, solution, binding, swaps, rng, transaction)
-    _spread(problem, solution, mended, binding, rng, transaction)
-    _gather(problem, solution, binding, parents, rng, transaction)
+    _spread(problem, solution, repaired, binding, rng, transaction)
+    _pack(problem, solution, binding, parents, rng, transaction)
 
 
 @kernel
@@ -130,7 +130,7 @@ def _unload(
         for metric in range(problem.limit.shape[1]):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
                 row = _random_leaver(problem, solution, enforced, node, metric, rng)
-                if row == NOWHERE or not has_room(solution, transaction):
+                if row == NOWHERE or not has_capacity(solution, transaction):
                     break
                 if move_with_children(problem, solution, enforced, row, rng, transaction):
                     continue
@@ -221,7 +221,7 @@ def _swap_with_lighter(
             before = transaction.length[0]
             try_move(problem, solution, transaction, row, place)
             try_move(problem, solution, transaction, other, node)
-            if children_follow(problem, solution, enforced, row, before, rng, transaction):
+            if move_children(problem, solution, enforced, row, before, rng, transaction):
                 return True
             undo_transaction(problem, solution, transaction, before)
         other = problem.sibling[other]
@@ -229,7 +229,7 @@ def _swap_with_lighter(
 
 
 @kernel
-def _gather(
+def _pack(
     problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, transaction: Transaction
 ) -> None:
     """Move replicas that are astray to where they may stand, and their children after them.
@@ -240,27 +240,27 @@ def _gather(
         Whether a parent may move where its child cannot.
     """
     for row in range(solution.node.shape[0]):
-        if is_astray(problem, solution, enforced, row) and has_room(solution, transaction):
+        if is_astray(problem, solution, enforced, row) and has_capacity(solution, transaction):
             before = transaction.length[0]
             head = row
             moved = rejoin(problem, solution, enforced, row, rng, transaction)
             if not moved and parents and problem.parent_row[row] != NOWHERE:
                 head = problem.parent_row[row]
                 moved = bring_parent(problem, solution, enforced, row, rng, transaction)
-            if moved and not children_follow(problem, solution, enforced, head, before, rng, transaction):
+            if moved and not move_children(problem, solution, enforced, head, before, rng, transaction):
                 undo_transaction(problem, solution, transaction, before)
 
 
 @kernel
 def _spread(
-    problem: Problem, solution: Solution, mended: int, binding: int, rng: Stream, transaction: Transaction
+    problem: Problem, solution: Solution, repaired: int, binding: int, rng: Stream, transaction: Transaction
 ) -> None:
     """Move replicas out of domains that hold too many of their partition."""
     for level in range(problem.domain.shape[1]):
-        if not mended >> problem.domain_rule[level] & 1:
+        if not repaired >> problem.domain_rule[level] & 1:
             continue
         for row in range(solution.node.shape[0]):
             if not problem.movable[row]:
                 continue
-            if stands_wrongly(problem, solution, level, row) and has_room(solution, transaction):
+            if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
                 move_with_children(problem, solution, binding, row, rng, transaction)

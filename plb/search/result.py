@@ -10,7 +10,7 @@ from plb.array_types import NOWHERE, Int
 from plb.energy.overload import UNITS
 from plb.energy.score import REPETITIONS, TERM_NAMES
 from plb.evaluation.delta import present_energy
-from plb.evaluation.proposals import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REACHED_MONTE_CARLO, SCORED
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, FIRST_TERM, GENERATED, REACHED_MONTE_CARLO, SCORED
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
 from plb.model.outcome import Proposals
@@ -43,7 +43,7 @@ def proposals_of(tally: Int) -> Proposals:
     rules = zip(RULE_NAMES, counts[FIRST_RULE:FIRST_TERM], strict=True)
     terms = zip(TERM_NAMES, counts[FIRST_TERM:], strict=True)
     return Proposals(
-        drawn=counts[DRAWN],
+        drawn=counts[GENERATED],
         scored=counts[SCORED],
         reached_monte_carlo=counts[REACHED_MONTE_CARLO],
         accepted=counts[ACCEPTED],

@@ -27,9 +27,9 @@ class Transaction(NamedTuple):
     """(1,) entries that are valid."""
 
 
-def new_transaction(room: int) -> Transaction:
-    """Return an attempt without moves, with room for `room`."""
-    row, source, target = (np.empty(room, np.int64) for _ in range(3))
+def new_transaction(capacity: int) -> Transaction:
+    """Return an attempt without moves, with room for `capacity`."""
+    row, source, target = (np.empty(capacity, np.int64) for _ in range(3))
     return Transaction(row, source, target, np.zeros(1, np.int64))
 
 
@@ -106,7 +106,7 @@ def redo_transaction(problem: Problem, solution: Solution, best: Transaction) ->
 
 
 @kernel
-def has_room(solution: Solution, transaction: Transaction) -> bool:
+def has_capacity(solution: Solution, transaction: Transaction) -> bool:
     """Tell whether the attempt can take a further move with all moves that may follow it."""
     return bool(transaction.length[0] + 2 * solution.node.shape[0] + 2 <= transaction.row.shape[0])
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from plb.array_types import Float, Int
 from plb.compiler import kernel
-from plb.search.cooling_schedule import BEST_ENERGY, ENERGY, JOURNAL
-from plb.search.extended.compiled import ExtensionState, carry_out, copy_values
+from plb.search.cooling_schedule import BEST_ENERGY, ENERGY, UNDO_LENGTH
+from plb.search.extended.compiled import ExtensionState, apply_proposal_of_terms, copy_values
 from plb.state.arrays import Problem, Solution
 
 
@@ -22,11 +22,11 @@ class UndoLog(NamedTuple):
 @kernel
 def note_accepted(schedule: Float, undo_log: UndoLog, row: int, source: int, partner: int) -> None:
     """Enter an accepted proposal in the journal."""
-    entry = int(schedule[JOURNAL])
+    entry = int(schedule[UNDO_LENGTH])
     undo_log.row[entry] = row
     undo_log.source[entry] = source
     undo_log.partner[entry] = partner
-    schedule[JOURNAL] += 1.0
+    schedule[UNDO_LENGTH] += 1.0
 
 
 @kernel
@@ -34,9 +34,9 @@ def return_to_best(
     problem: Problem, solution: Solution, schedule: Float, undo_log: UndoLog, extension_state: ExtensionState
 ) -> None:
     """Undo what was accepted after the best solution."""
-    for entry in range(int(schedule[JOURNAL]) - 1, -1, -1):
+    for entry in range(int(schedule[UNDO_LENGTH]) - 1, -1, -1):
         row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
-        carry_out(problem, solution, extension_state, row, source, partner)
+        apply_proposal_of_terms(problem, solution, extension_state, row, source, partner)
     copy_values(extension_state.best, extension_state.value)
-    schedule[JOURNAL] = 0.0
+    schedule[UNDO_LENGTH] = 0.0
     schedule[ENERGY] = schedule[BEST_ENERGY]

@@ -21,7 +21,7 @@ from plb.state.role_slots import (
 )
 
 
-def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
+def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
     """Let the replica of a move stand on its target; with `leaving`, keep a departing end on the source."""
     record = state.partition(move.partition)
     source = NOWHERE if move.source is None else state.node(move.source)

@@ -134,7 +134,7 @@ class Problem(NamedTuple):
     """(M+1, R, K) steps: the largest demand of each sampled trace; the last row is zero. With judges, their columns."""
     peak_ceiling: Int
     """(M+1, R) steps: the largest peak over the repetitions; the last row is zero."""
-    judges: Float
+    estimator_rows: Float
     """(J, 5) how violations follow from sums of columns (`plb.risk.estimates`); J = 0: as a share of repetitions."""
     variance_unit: Float
     """(R,) squared steps that a variance of 1 in a column stands for."""
@@ -179,7 +179,7 @@ class Problem(NamedTuple):
     """(R,) weight of the empty nodes in the score of such a metric."""
     other_weight: Float
     """(R,) weight of the deviation over the other nodes."""
-    empty_wanted: Int
+    target_empty: Int
     """(R,) nodes to be empty."""
     empty_limit: Int
     """(N, R) steps up to which a node counts as empty; below 0: never."""

@@ -86,7 +86,7 @@ class ClusterState:
         self.partitions: dict[str, PartitionRecord] = {}
         self.partitions_made = 0
         """How many there have been so far."""
-        self.told_of_surplus: set[str] = set()
+        self.reported_surplus: set[str] = set()
         """Names of the partitions whose last description said that they have replicas too many."""
         self.rows = RowTable(metrics)
         self.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
@@ -100,17 +100,20 @@ class ClusterState:
         """Rises with every service that is made, changed or removed."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
-        self._carried: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
+        self._reported_metrics: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
         self.load_version: list[int] = []
         """For each service, rises with every report of a load or a move cost."""
 
-    def carries(self) -> Bool:
+    def reports(self) -> Bool:
         """Return which metrics the replicas of each service carry, (S, R); what they report of others is ignored."""
-        if self._carried[0] != self.services_version:
+        if self._reported_metrics[0] != self.services_version:
             names = self.config.metric_names
             carried = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
-            self._carried = self.services_version, np.array(carried, np.bool_).reshape(len(carried), len(names))
-        return self._carried[1]
+            self._reported_metrics = (
+                self.services_version,
+                np.array(carried, np.bool_).reshape(len(carried), len(names)),
+            )
+        return self._reported_metrics[1]
 
     def living_services(self) -> list[Service | None]:
         """Return the services by index; None where one was removed."""

@@ -49,7 +49,7 @@ class DemandForecast:
         (M+1, R) steps: the largest over the repetitions.
     trace
         (M, K) row of the history; means nothing where none is drawn.
-    judges, variance_unit
+    estimator_rows, variance_unit
         As in `plb.state.arrays.Problem`: none judges, violations are a share of the repetitions.
     units
         K, or 0 without repetitions.
@@ -61,7 +61,7 @@ class DemandForecast:
         self._metrics = len(config.metrics)
         self._columns = columns
         self.units = self.repetitions = 0 if self.history is None else config.repetitions
-        self.judges, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
+        self.estimator_rows, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
         self._anchored = config.replay is Replay.ANCHORED
         self._lifetime: Float32 = np.zeros(0, np.float32) if history is None else history.lifetime.copy()
         self._trend = np.array([metric.trend for metric in config.metrics], np.int64)
@@ -77,36 +77,36 @@ class DemandForecast:
         self._classes_version = -1
         self._allocate(0)
 
-    def _allocate(self, room: int) -> None:
-        self.peak: Int32 = np.zeros((room + 1, self._metrics, self.repetitions), np.int32)
-        self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
-        self.trace: Int32 = np.zeros((room, self.repetitions), np.int32)
-        self._changed: Bool = np.zeros(room, np.bool_)
+    def _allocate(self, capacity: int) -> None:
+        self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self.repetitions), np.int32)
+        self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
+        self.trace: Int32 = np.zeros((capacity, self.repetitions), np.int32)
+        self._changed: Bool = np.zeros(capacity, np.bool_)
         self._draws = Draws(
-            key=np.zeros(room, np.uint64),
-            generation=np.zeros(room, np.int64),
-            group=np.full(room, -1, np.int64),
-            widening=np.full(room, NONE, np.int8),
-            age=np.zeros(room),
-            demand=np.zeros((room, self._metrics)),
-            valid_age=np.full(room, -1.0),
-            valid_demand=np.full((room, self._metrics), -1.0),
+            key=np.zeros(capacity, np.uint64),
+            generation=np.zeros(capacity, np.int64),
+            group=np.full(capacity, -1, np.int64),
+            widening=np.full(capacity, NONE, np.int8),
+            age=np.zeros(capacity),
+            demand=np.zeros((capacity, self._metrics)),
+            valid_age=np.full(capacity, -1.0),
+            valid_demand=np.full((capacity, self._metrics), -1.0),
         )
-        self._age: Float = np.zeros(room)
-        self._expired: Int = np.zeros(room, np.int64)
-        self._settled_age: Float = np.full((room, self._metrics), np.inf)
-        self._anchored_age: Float = np.full(room, -1.0)
-        self._anchored_demand: Float = np.full((room, self._metrics), -1.0)
+        self._age: Float = np.zeros(capacity)
+        self._expired: Int = np.zeros(capacity, np.int64)
+        self._settled_age: Float = np.full((capacity, self._metrics), np.inf)
+        self._anchored_age: Float = np.full(capacity, -1.0)
+        self._anchored_demand: Float = np.full((capacity, self._metrics), -1.0)
 
     def update(self, state: ClusterState, now: float) -> int:
         """Draw traces for rows that have none, or whose draws are no longer all eligible; return how many rows."""
         table = state.rows
         if self._sampler is None or self.history is None:
-            if len(self.peak) != table.room + 1:
-                self._allocate(table.room)
+            if len(self.peak) != table.capacity + 1:
+                self._allocate(table.capacity)
             return 0
-        if len(self.trace) != table.room or not np.array_equal(self._steps, state.steps.steps):
-            self._allocate(table.room)
+        if len(self.trace) != table.capacity or not np.array_equal(self._steps, state.steps.steps):
+            self._allocate(table.capacity)
             self._steps = state.steps.steps
             self._level = np.ascontiguousarray(self._levels())
         classes = self._classes_of(state, self.history)

@@ -38,10 +38,10 @@ def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, floa
     steps = state.steps.copy()
     new = steps.loads(item, "load", loads)
     state.steps = steps
-    carries = state.carries()[state.rows.service[row]]
+    reports = state.reports()[state.rows.service[row]]
     for name, value in loads.items():
         metric = steps.index[name]
-        if carries[metric]:
+        if reports[metric]:
             state.rows.load[row, metric] = new[metric]
             state.rows.largest_demand[row, metric] = max(state.rows.largest_demand[row, metric], value)
     state.rows.reported[row] = True
@@ -66,7 +66,7 @@ def set_role_load(
         concerned = state.rows.node[row] == NOWHERE if only_to_come else not state.rows.reported[row]
         if state.rows.role[row] == role and concerned:
             for metric in [steps.index[name] for name in loads]:
-                state.rows.load[row, metric] = new[metric] * state.carries()[record.service, metric]
+                state.rows.load[row, metric] = new[metric] * state.reports()[record.service, metric]
     state.load_version[record.service] += 1
 
 
@@ -129,9 +129,9 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     steps = state.steps.copy()
     new = steps.bulk("report_loads", loads)
     state.steps = steps
-    carries = state.carries()
-    if not carries.all():
-        new, loads = new * carries[state.rows.service[rows]], loads * carries[state.rows.service[rows]]
+    reports = state.reports()
+    if not reports.all():
+        new, loads = new * reports[state.rows.service[rows]], loads * reports[state.rows.service[rows]]
     state.rows.load[rows] = new
     state.rows.largest_demand[rows] = np.maximum(state.rows.largest_demand[rows], loads)
     state.rows.reported[rows] = True
@@ -158,8 +158,8 @@ def _check_bulk(state: ClusterState, rows: Int, loads: Float) -> None:
     if loads.shape != (len(rows), len(state.steps.metrics)):
         expected = f"shape ({len(rows)}, {len(state.steps.metrics)})"
         raise InvalidValueError("report_loads", "loads.shape", loads.shape, expected)
-    if rows.min() < 0 or rows.max() >= state.rows.room or not state.rows.used[rows].all():
-        bad = next(int(row) for row in rows if not (0 <= row < state.rows.room and state.rows.used[row]))
+    if rows.min() < 0 or rows.max() >= state.rows.capacity or not state.rows.used[rows].all():
+        bad = next(int(row) for row in rows if not (0 <= row < state.rows.capacity and state.rows.used[row]))
         raise InvalidValueError("report_loads", "replica_index", bad, "an index from replicas()")
     times = np.bincount(rows)
     if times.max() > 1:

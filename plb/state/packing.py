@@ -43,7 +43,7 @@ def reserves(metric: Metric) -> bool:
     return strategy_of(metric) in RESERVING
 
 
-def gathers(metric: Metric) -> bool:
+def is_packed(metric: Metric) -> bool:
     """Tell whether the metric asks for more than balance."""
     return packs(metric) or reserves(metric)
 
@@ -57,7 +57,7 @@ def emptiness_weights(metric: Metric) -> tuple[float, float]:
     return empty, 0.0 if strategy is PlacementStrategy.RESERVATION else other
 
 
-def wanted_empty(metric: Metric, nodes: int) -> int:
+def target_empty_nodes(metric: Metric, nodes: int) -> int:
     """Return how many of so many nodes are to be empty."""
     wanted = metric.empty_nodes or 0.0
     return math.floor(wanted * nodes) if wanted < 1 else int(wanted)
@@ -83,11 +83,11 @@ def empty_limits(state: ClusterState) -> Int:
     return limits
 
 
-def gathering_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
+def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
     """Return what `Problem` says of strategies."""
     metrics = state.config.metrics
     weights = np.array([emptiness_weights(metric) for metric in metrics])
-    wanted = [wanted_empty(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]
+    wanted = [target_empty_nodes(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]
     return {
         "defragmented": np.array([packs(metric) for metric in metrics], np.bool_),
         "reserving": np.array([reserves(metric) for metric in metrics], np.bool_),

@@ -85,7 +85,7 @@ def expected_load(state: ClusterState, record: PartitionRecord, role: Role, defa
     load = default.copy()
     for name, value in record.role_load.get(role, {}).items():
         load[state.steps.index[name]] = state.steps.loads("", "", {name: value})[state.steps.index[name]]
-    return load if state.services[record.service].metrics is None else load * state.carries()[record.service]
+    return load if state.services[record.service].metrics is None else load * state.reports()[record.service]
 
 
 def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:

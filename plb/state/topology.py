@@ -157,11 +157,11 @@ def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:
     """Return which nodes suit each suit: not blocked, and the expression holds for the role; (X, N)."""
     properties = [node.placement_properties for node in state.nodes]
 
-    def suited(feasibility_class: FeasibilityClass, node: Node, has: Mapping[str, str]) -> bool:
+    def feasible(feasibility_class: FeasibilityClass, node: Node, has: Mapping[str, str]) -> bool:
         return node.name not in feasibility_class.blocked and feasibility_class.expression.holds(has, primary=primary)
 
     found = [
-        [suited(feasibility_class, node, has) for node, has in zip(state.nodes, properties, strict=True)]
+        [feasible(feasibility_class, node, has) for node, has in zip(state.nodes, properties, strict=True)]
         for feasibility_class in state.feasibility_classes
     ]
     return np.array(found, np.bool_).reshape(len(state.feasibility_classes), len(state.nodes))

@@ -88,7 +88,7 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
         _follow_service(state, record, service, defaults)
     if service.metrics is not None:
         rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
-        state.rows.load[rows] *= state.carries()[index]
+        state.rows.load[rows] *= state.reports()[index]
 
 
 def _follow_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
@@ -153,9 +153,9 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
         state.partitions_made += 1
     record.missing, record.described = partition.missing, (partition.version, partition.missing)
     if (partition.missing or 0) < 0:
-        state.told_of_surplus.add(partition.name)
+        state.reported_surplus.add(partition.name)
     else:
-        state.told_of_surplus.discard(partition.name)
+        state.reported_surplus.discard(partition.name)
     record.version += 1
     record.still = partition.in_transition or partition.in_quorum_loss
     record.upgrading = any(replica.upgrade is not UpgradeMark.NONE for replica in partition.replicas)
@@ -187,5 +187,5 @@ def remove_partition(state: ClusterState, name: str) -> None:
         del state.row_partition[row]
         state.rows.release(row)
     del state.partitions[name]
-    state.told_of_surplus.discard(name)
+    state.reported_surplus.discard(name)
     state.service_version[record.service] += 1

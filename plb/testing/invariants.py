@@ -10,7 +10,7 @@ from plb.array_types import NOWHERE
 from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm, begin, carry_out, delta
+from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, begin, delta
 
 
 class Invariant(Enum):
@@ -119,13 +119,13 @@ def check_order(term: EnergyTerm, configuration: Configuration, first: int) -> N
     changed = [int(row) for row in configuration.rows if configuration.node_of(row) != twin.node_of(row)]
     rows = [row for row in changed if configuration.node_of(row) != NOWHERE]
     for row in sorted(set(changed) - set(rows)):
-        carry_out((term,), twin, Proposal(row, NOWHERE))
+        apply_proposal_of_terms((term,), twin, Proposal(row, NOWHERE))
     summed = float(term.total(twin))
     first = first % len(rows) if rows else 0
     for row in rows[first:] + rows[:first]:
         move = Proposal(row, configuration.node_of(row))
         summed += float(delta(term, twin, move))
-        carry_out((term,), twin, move)
+        apply_proposal_of_terms((term,), twin, move)
     right = value_from_scratch(term, configuration)
     if not (same(summed, right) and same(float(term.total(twin)), right)):
         story = f"single moves of rows {rows[first:] + rows[:first]} end at {summed:.9g}, the total is {right:.9g}"

@@ -71,9 +71,9 @@ def test_a_plan_is_told_written_and_read_again(base: Path, tmp_path: Path) -> No
     assert found["nodes"] == plan.nodes == provision(instance, "SpreadWFD-Avg-BinSearch").nodes
     assert found["lower_bound"] == lower_bound(instance)
     assert found["deviation_percent"] == pytest.approx(100.0 * (plan.nodes / found["lower_bound"] - 1.0))
-    told = re.sub(r"[\s│]+", " ", result.stdout)
+    cause_text = re.sub(r"[\s│]+", " ", result.stdout)
     for words in (f"nodes {plan.nodes} ", f"lower bound {found['lower_bound']} ", "valid yes", f"Plan: {out}"):
-        assert words in told
+        assert words in cause_text
 
 
 @pytest.mark.parametrize("name", ["plan.parquet", "plan.csv.gz"])
@@ -117,8 +117,8 @@ def test_kinds_of_nodes_are_used_in_their_order_and_counted(base: Path, tmp_path
     plan = read_plan(tmp_path / "plan.csv", read_instance(base, parse_nodes([nodes[1], nodes[3]])))
     assert plan.valid
     assert int((plan.kind == 0).sum()) == 2
-    told = re.sub(r"[\s│]+", " ", result.stdout)
-    assert f"large 2 small {plan.nodes - 2} lower bound" in told
+    cause_text = re.sub(r"[\s│]+", " ", result.stdout)
+    assert f"large 2 small {plan.nodes - 2} lower bound" in cause_text
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ def test_a_plan_that_holds_stays_as_it_is(instance: Path, plan: Path, tmp_path: 
         0,
         True,
     ]
-    told = re.sub(r"[\s│]+", " ", result.stdout)
+    cause_text = re.sub(r"[\s│]+", " ", result.stdout)
     for words in ("replicas that move 0 ", "valid yes", f"Plan: {out}", f"Moves: {moves}"):
-        assert words in told
+        assert words in cause_text
 
 
 def test_applications_come_go_and_grow(plan: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from cluster.results.writing import ResultsFolder
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.record import RunResult
-from cluster.simulation.run_tables import TABLES, column_guide
+from cluster.simulation.run_tables import TABLES, column_descriptions
 from plb import PlbError, UnknownNameError
 from tests.cluster.tiny import small_region
 
@@ -71,7 +71,7 @@ def test_a_directory_compares_like_its_runs(runs: tuple[Path, list[RunResult]]):
 
 def test_columns_without_values_are_those_that_say_so():
     """A column may be null exactly where its meaning speaks of null, or of metrics of violations."""
-    for table, columns in column_guide().items():
+    for table, columns in column_descriptions().items():
         for name, spec in columns.items():
             said = "null" in spec["meaning"] or (name == "metric" and "cause is a violation" in spec["meaning"])
             assert TABLES[table].get(name) is None or TABLES[table][name].may_be_null == said, (table, name)

@@ -95,11 +95,11 @@ def test_density_at_equal_violations_lies_between_those_that_were_run():
     arms = {arm.name: np.array([[2.0], [4.0], [6.0]]) for arm in risk.ARMS}
     arms["prv_worst_fit, gaussian"] = np.array([[1.0], [2.0], [6.0]])
     arms["prv_worst_fit, n-sigma"] = np.array([[10.0], [20.0], [30.0]])
-    told = {claim.label: claim.ours for claim in risk.claims(Violations(settings, arms))}
+    cause_text = {claim.label: claim.ours for claim in risk.claims(Violations(settings, arms))}
     density = "prv_worst_fit: density at equal violations"
-    assert told[f"{density}, gaussian / monte-carlo"] == "1.250 (1 of 1 workloads)"
-    assert told[f"{density}, n-sigma / monte-carlo"] == "- (0 of 1 workloads)"
-    assert told["prv_worst_fit: gaussian / monte-carlo"].mean == pytest.approx((0.5 + 0.5 + 1.0) / 3)
+    assert cause_text[f"{density}, gaussian / monte-carlo"] == "1.250 (1 of 1 workloads)"
+    assert cause_text[f"{density}, n-sigma / monte-carlo"] == "- (0 of 1 workloads)"
+    assert cause_text["prv_worst_fit: gaussian / monte-carlo"].mean == pytest.approx((0.5 + 0.5 + 1.0) / 3)
 
 
 def test_risk_study_tells_what_every_estimator_did_and_goes_on(tmp_path, monkeypatch):
@@ -108,8 +108,8 @@ def test_risk_study_tells_what_every_estimator_did_and_goes_on(tmp_path, monkeyp
     given = (*ONE_SETTING[:-1], "1")
     one = study(tmp_path / "one", "risk", *given, "--jobs", "1")
     assert set(one["settings"][0]["violations"]) == {arm.name for arm in risk.ARMS}
-    assert [held["label"] for held in one["calibration"]] == [*risk.ESTIMATORS]
-    assert all(sum(held["looks"]) == 8 for held in one["calibration"]), "eight nodes, once"
+    assert [immovable["label"] for immovable in one["calibration"]] == [*risk.ESTIMATORS]
+    assert all(sum(immovable["looks"]) == 8 for immovable in one["calibration"]), "eight nodes, once"
     assert f"placement of a tenant, {risk.COMPARED}" in one["counts"]
     for name in ("risk.png", "calibration.png"):
         assert (tmp_path / "one" / name).stat().st_size > 10_000

@@ -138,17 +138,17 @@ def test_means_come_from_the_runs() -> None:
 
 def test_text_of_the_paper_states_some_means() -> None:
     """Averages of arbitrary graphs, times that are not exceeded, and what spreading comes to on threshold graphs."""
-    told = PublishedMeans()
-    first = told.of(ARBITRARY, "FF")
+    cause_text = PublishedMeans()
+    first = cause_text.of(ARBITRARY, "FF")
     assert (str(first.deviation), str(first.seconds)) == ("12.1", "<5")
-    assert told.of(ARBITRARY, "SpreadWFD-Avg-BinSearch").seconds == Published(225.0)
-    assert told.of(attrs.evolve(ARBITRARY, graph=GraphKind.NORMAL), "FF").deviation is None
+    assert cause_text.of(ARBITRARY, "SpreadWFD-Avg-BinSearch").seconds == Published(225.0)
+    assert cause_text.of(attrs.evolve(ARBITRARY, graph=GraphKind.NORMAL), "FF").deviation is None
     threshold = attrs.evolve(ARBITRARY, graph=GraphKind.THRESHOLD, density=0.1)
-    assert told.of(threshold, "SpreadWFD-Avg-Decr2").deviation == Published(10.5)
+    assert cause_text.of(threshold, "SpreadWFD-Avg-Decr2").deviation == Published(10.5)
     largest = Group(Figure.SIZES, GraphKind.ARBITRARY, 0.005, 100_000)
-    assert told.of(largest, "SpreadWFD-Avg-BinSearch").seconds == Published(7 * 3600.0)
-    assert told.of(attrs.evolve(largest, figure=Figure.CURVE_SIZES), "FF").seconds == Published(14 * 60.0)
-    assert told.of(attrs.evolve(largest, applications=10_000), "FF").seconds is None
+    assert cause_text.of(largest, "SpreadWFD-Avg-BinSearch").seconds == Published(7 * 3600.0)
+    assert cause_text.of(attrs.evolve(largest, figure=Figure.CURVE_SIZES), "FF").seconds == Published(14 * 60.0)
+    assert cause_text.of(attrs.evolve(largest, applications=10_000), "FF").seconds is None
 
 
 def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, base: Path) -> None:
@@ -160,13 +160,13 @@ def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, 
         "density2D_64_128,arbitrary_d10,FF,88.25,4.5,10\n"
         "large2D_64_128,large_scale_40_arbitrary_d005,SpreadWFD-Avg,1.87,86.25,10\n"
     )
-    told = PublishedMeans(path)
+    cause_text = PublishedMeans(path)
     tenth = attrs.evolve(ARBITRARY, density=0.1)
-    assert told.of(tenth, "Medea-TagPopularity").deviation == Published(12.34)
-    assert told.of(Group(Figure.SIZES, GraphKind.ARBITRARY, 0.005, 40), "SpreadWFD-Avg-BinSearch").seconds == Published(
-        86.25
-    )
-    assert told.of(tenth, "WFD-AvgExp").deviation is None
+    assert cause_text.of(tenth, "Medea-TagPopularity").deviation == Published(12.34)
+    assert cause_text.of(
+        Group(Figure.SIZES, GraphKind.ARBITRARY, 0.005, 40), "SpreadWFD-Avg-BinSearch"
+    ).seconds == Published(86.25)
+    assert cause_text.of(tenth, "WFD-AvgExp").deviation is None
     result, figures = run(tmp_path / "out", "--base", base, "--published", path, "--figure", 4, "--graph", "arbitrary")
     assert "88.25" in result.stdout
     assert "86.25" not in result.stdout
@@ -176,7 +176,7 @@ def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, 
     found = group_means(pl.read_parquet(tmp_path / "out/plans.parquet"))
     near = attrs.evolve(found[0], means={Arm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=88.0)})
     far = attrs.evolve(found[0], means={Arm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=87.9)})
-    assert agreement([near, far], told) == (1, 2)
+    assert agreement([near, far], cause_text) == (1, 2)
 
 
 def _any(means: Any) -> Any:

@@ -88,12 +88,12 @@ def test_failing_task_loses_no_other_and_is_tried_again(tmp_path, jobs):
     notes, journal = tmp_path / "notes", tmp_path / "journal"
     notes.mkdir()
     tasks = tasks_of([1, 13, 2], notes=str(notes))
-    told: list[Outcome] = []
+    cause_text: list[Outcome] = []
     for _ in range(2):
-        found = swept(tasks, journal, jobs=jobs, progress=told.append)
+        found = swept(tasks, journal, jobs=jobs, progress=cause_text.append)
         assert [one.values for one in found] == [{"square": 1}, None, {"square": 4}]
         assert "ValueError: thirteen is not squared" in found[1].error
-    assert sorted(one.key for one in told) == ["number 1", "number 13", "number 13", "number 2"]
+    assert sorted(one.key for one in cause_text) == ["number 1", "number 13", "number 13", "number 2"]
     assert len((notes / "13").read_text()) == 2
 
 

@@ -51,7 +51,7 @@ def announce(*names: str) -> Callable[[], None]:
 
     def task() -> None:
         for name in names:
-            NOTICE.tell(name, 1)
+            NOTICE.report_replicas(name, 1)
 
     return task
 

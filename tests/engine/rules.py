@@ -168,13 +168,13 @@ def _crowds(said: Said, standing: Sequence[Seat], kind: str) -> Breaches:
             most = (0, 1)
         for depth, level in enumerate(levels):
             usable = _usable_domains(said, service, level)
-            held = Counter(level[node] for node in places if level[node] in usable)
+            immovable = Counter(level[node] for node in places if level[node] in usable)
             if most is not None:
                 if depth == most[0]:
-                    found[kind, name] = Fraction(sum(max(0, count - most[1]) for count in held.values()))
+                    found[kind, name] = Fraction(sum(max(0, count - most[1]) for count in immovable.values()))
                 continue
             for parent in {above for above, _ in usable}:
-                counts = [held[group] for group in usable if group[0] == parent]
+                counts = [immovable[group] for group in usable if group[0] == parent]
                 mean = Fraction(sum(counts), len(counts))
                 uneven = sum(max(0, c - math.ceil(mean)) + max(0, math.floor(mean) - c) for c in counts)
                 found[kind, name, depth, parent] = Fraction(uneven)

@@ -58,7 +58,7 @@ def test_every_node_is_a_place_or_closed_by_the_rule_that_it_fails_first(cluster
             said = closed.get(node.name)
             rule = first_rule_failed(cluster, engine.config, kinds, standing, without, found.index, node)
             assert ("domain" if said in DOMAINS else said) == rule, (found, node.name)
-        counts = {one.rule: one.nodes for one in found.eliminated}
+        counts = {one.rule: one.nodes for one in found.diagnosis}
         assert counts == {rule: [*closed.values()].count(rule) for rule in counts}
         assert sum(counts.values()) == len(closed) == found.nodes - len(found.places)
 
@@ -72,8 +72,8 @@ def test_energies_are_those_of_the_formula_with_the_replica_there(cluster):
     names = [node.name for node in cluster.nodes]
     replicas = sum(not r.leaving for p in cluster.partitions for r in engine.replicas(p.name))
     for found in alternatives_of(engine, cluster):
-        own = [] if found.standing is None else [found.standing]
-        for place in (*found.places, *own):
+        standing = [] if found.standing is None else [found.standing]
+        for place in (*found.places, *standing):
             node = problem.origin.copy()
             node[found.index] = names.index(place.node)
             by_hand = energy_by_hand(engine.config, problem, node, replicas)
@@ -95,7 +95,7 @@ def test_refused_replicas_are_told_as_placement_tells_them(cluster):
     for found in waiting:
         unplaced = refused.get((found.partition, found.role))
         if unplaced is not None:
-            assert found.eliminated == unplaced.eliminated
+            assert found.diagnosis == unplaced.diagnosis
             assert found.given_up == unplaced.given_up
             assert found.rank is None
 
@@ -246,7 +246,7 @@ def test_blocked_nodes_and_constraints_of_ones_own_are_obstacles():
         "n1": ("n1 must no longer be blocked for the service",),
         "n3": ("off last node must allow it (off last node)",),
     }
-    assert {one.rule: one.nodes for one in found.eliminated} == {"placement": 1, "off_last_node": 1}
+    assert {one.rule: one.nodes for one in found.diagnosis} == {"placement": 1, "off_last_node": 1}
 
 
 def test_a_soft_rule_that_the_replica_breaks_is_not_asked_of_other_nodes():
@@ -277,7 +277,7 @@ def test_a_replica_that_may_not_move_says_why():
     engine.update_partition(Partition("web/0", service="web", replicas=pinned))
     engine.report_load("web/0", "n0", {"cpu": 20})
     (found,) = engine.alternatives("web/0")
-    assert found.held is Immovable.PINNED
+    assert found.immovable is Immovable.PINNED
     assert found.rank is None
     assert found.standing.node == "n0"
     assert str(found).endswith("; it may not move: pinned")
@@ -308,7 +308,7 @@ def test_a_child_apart_from_its_parent_needs_the_parent_there():
     (found,) = engine.alternatives("child/0")
     assert [place.node for place in found.places] == ["n1"]
     assert [one.changes for one in found.closed] == [
-        (f"parent must have a replica on {node} ({found.eliminated[0]})",) for node in ("n0", "n2")
+        (f"parent must have a replica on {node} ({found.diagnosis[0]})",) for node in ("n0", "n2")
     ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.compiler import Stream
-from plb.search.biased_sampling import draw_worth_moving, draw_worth_reaching, is_worth_swapping
+from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
 from plb.testing import Cluster, busy_clusters, configuration_of
 
 from .stories import stand
@@ -74,12 +74,12 @@ def test_draws_are_what_plain_python_calls_worth_it(
         return
     rng = Stream(5)
     worth = {row for row in movable.tolist() if gains(problem, solution, row, solution.node[row], problem.load[row])}
-    drawn = {draw_worth_moving(problem, solution, movable, int(rng.choice(movable)), rng) for _ in range(40)} - {-1}
+    drawn = {replica_worth_moving(problem, solution, movable, int(rng.choice(movable)), rng) for _ in range(40)} - {-1}
     assert drawn <= worth
     assert bool(drawn) == bool(worth)
     row = int(movable[0])
     reachable = {n for n in problem.targets.tolist() if gains(problem, solution, row, n, -problem.load[row])}
-    reached = {draw_worth_reaching(problem, solution, row, rng) for _ in range(40)} - {int(solution.node[row])}
+    reached = {node_worth_reaching(problem, solution, row, rng) for _ in range(40)} - {int(solution.node[row])}
     assert reached <= reachable
     assert not (reachable - {int(solution.node[row])}) or reached
     for primary in movable[problem.role[movable] == Role.PRIMARY].tolist():

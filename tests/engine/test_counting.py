@@ -78,9 +78,9 @@ LARGE = 2**31 - 1
 def test_largest_loads_are_exact_where_they_must_fit():
     """2^31 - 1 beside 1 fits into 2^31 and no more: nothing is rounded where capacity is checked."""
     nodes = {f"n{index}": 2**31 for index in range(9)}
-    for room, fits in ((1, True), (2, False)):
+    for capacity, fits in ((1, True), (2, False)):
         engine = engine_with({"n0": 2**31}, {"a": ("n0", LARGE)})
-        add_instance(engine, room)
+        add_instance(engine, capacity)
         assert bool(engine.place().moves) is fits
     engine = engine_with(nodes, {f"p{index}": (f"n{index % 2}", 2**30) for index in range(4)})
     assert len(engine.balance().moves) == 2

@@ -59,19 +59,21 @@ def engine_with(spec, places, reports, *, limits=True):
         engine.update_service(Service(f"s{number}", stateful=False, limits=promised))
         engine.update_partition(Partition(f"p{number}", service=f"s{number}", replicas=[Replica("instance", place)]))
     for step in range(max(map(len, reports), default=0)):
-        for number, own in enumerate(reports):
-            late = step - (max(map(len, reports)) - len(own))
+        for number, series in enumerate(reports):
+            late = step - (max(map(len, reports)) - len(series))
             if late >= 0:
                 engine.report_load(
-                    f"p{number}", places[number], dict(zip(CAPACITIES, map(float, own[late]), strict=True))
+                    f"p{number}", places[number], dict(zip(CAPACITIES, map(float, series[late]), strict=True))
                 )
     return engine
 
 
 def shown(reports, *, cap):
     """Return the newest samples of each replica, the newest first, and whether it is warm."""
-    newest = [np.array(own, float).reshape(-1, 2)[::-1][:HISTORY] for own in reports]
-    return [np.minimum(own, LIMIT) if cap else own for own in newest], [len(own) >= WARMUP for own in newest]
+    newest = [np.array(series, float).reshape(-1, 2)[::-1][:HISTORY] for series in reports]
+    return [np.minimum(series, LIMIT) if cap else series for series in newest], [
+        len(series) >= WARMUP for series in newest
+    ]
 
 
 def predicted(spec, reports):
@@ -86,12 +88,13 @@ def predicted(spec, reports):
     if spec.startswith("rc-like"):
         percentile = float(spec.split("percentile=")[1].split(",")[0])
         each = [
-            np.percentile(own, percentile, axis=0) if ok else [LIMIT] * 2 for own, ok in zip(samples, warm, strict=True)
+            np.percentile(series, percentile, axis=0) if ok else [LIMIT] * 2
+            for series, ok in zip(samples, warm, strict=True)
         ]
         return np.sum(each, axis=0)
     past = [
-        own[np.arange(HISTORY) % len(own)] if ok else np.full((HISTORY, 2), LIMIT)
-        for own, ok in zip(samples, warm, strict=True)
+        series[np.arange(HISTORY) % len(series)] if ok else np.full((HISTORY, 2), LIMIT)
+        for series, ok in zip(samples, warm, strict=True)
     ]
     total = np.sum(past, axis=0)
     if spec.startswith("n-sigma"):
@@ -109,8 +112,14 @@ def expected(spec, reports):
     if not spec.startswith("gaussian"):
         return float((predicted(spec, reports) >= bounds).any())
     samples, warm = shown(reports, cap=False)
-    mean = np.sum([own.mean(axis=0) if ok else [LIMIT] * 2 for own, ok in zip(samples, warm, strict=True)], axis=0)
-    variance = np.sum([own.var(axis=0) if ok else [0.0] * 2 for own, ok in zip(samples, warm, strict=True)], axis=0)
+    mean = np.sum(
+        [series.mean(axis=0) if ok else [LIMIT] * 2 for series, ok in zip(samples, warm, strict=True)],
+        axis=0,
+    )
+    variance = np.sum(
+        [series.var(axis=0) if ok else [0.0] * 2 for series, ok in zip(samples, warm, strict=True)],
+        axis=0,
+    )
     with np.errstate(divide="ignore"):
         excess = np.where(variance > 0, norm.sf((bounds - mean) / np.sqrt(variance)), mean >= bounds)
     return 1.0 - float(np.prod(1.0 - excess))
@@ -125,17 +134,20 @@ REPLICAS = st.lists(st.tuples(st.integers(0, NODES - 1), st.lists(LOADS, max_siz
 @given(replicas=REPLICAS)
 def test_probability_is_that_of_the_reports(spec, replicas):
     """Of every node, as it stands and with one more replica, by a count from the reports alone."""
-    engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [own for _, own in replicas])
+    engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [series for _, series in replicas])
     configuration = configuration_of(engine)
     tolerance = 1e-4  # means and variances are rounded up
     for node in range(NODES):
-        there = [own for place, own in replicas if place == node]
+        there = [series for place, series in replicas if place == node]
         assert math.isclose(configuration.violation_probabilities[node], expected(spec, there), abs_tol=tolerance)
         on_node = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
         assert math.isclose(probability_by_model(spec, on_node), expected(spec, there), abs_tol=tolerance)
     row = int(configuration.rows[0])
     for node in set(range(NODES)) - {configuration.node_of(row)}:
-        there = [*(own for place, own in replicas if place == node), replicas[_number(configuration, row)][1]]
+        there = [
+            *(series for place, series in replicas if place == node),
+            replicas[_number(configuration, row)][1],
+        ]
         found = configuration.violation_probabilities_with(row)[node]
         assert math.isclose(found, expected(spec, there), abs_tol=tolerance)
 
@@ -156,7 +168,7 @@ def _number(configuration, row):
 @given(replicas=REPLICAS, data=st.data())
 def test_increments_agree_with_a_count_from_scratch(spec, replicas, data):
     """Whatever moves and exchanges are made and taken back."""
-    engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [own for _, own in replicas])
+    engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [series for _, series in replicas])
     configuration, term = configuration_of(engine), ExpectedFailovers()
     rows = configuration.rows.tolist()
     for _ in range(4):

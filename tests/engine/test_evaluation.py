@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.evaluation.proposals import ACCEPTED, DRAWN, REACHED_MONTE_CARLO, REJECTED, SCORED, evaluate
+from plb.evaluation.proposals import ACCEPTED, GENERATED, REACHED_MONTE_CARLO, REJECTED, SCORED, evaluate
 from plb.extensions.configuration import Configuration
 from plb.search.annealed import new_tally
 from plb.state.arrays import SCRATCH
@@ -37,7 +37,7 @@ def test_judge_gives_the_exact_energy_if_it_is_low_enough(cluster, data):
             assert verdict == (energy if energy <= highest else REJECTED)
             assert tally[SCORED] == 1
             assert tally[REACHED_MONTE_CARLO] <= 1
-            assert tally[DRAWN] == tally[ACCEPTED] == 0
+            assert tally[GENERATED] == tally[ACCEPTED] == 0
             assert tally.sum() - tally[SCORED] - tally[REACHED_MONTE_CARLO] == (verdict == REJECTED), "one term named"
         configuration.apply(proposal)
 

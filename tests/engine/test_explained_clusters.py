@@ -283,8 +283,8 @@ def test_every_partition_of_every_cluster_has_an_explanation(call, domains, clus
     for refusal in plan.unplaced:
         assert refusal.fitting + sum(refusal.ruled_out.values()) == len(names)
         assert refusal.fitting >= 0
-        assert len({one.rule for one in refusal.eliminated}) == len(refusal.eliminated)
-        for one in refusal.eliminated:
+        assert len({one.rule for one in refusal.diagnosis}) == len(refusal.diagnosis)
+        for one in refusal.diagnosis:
             check_elimination(one, names, known)
     assert {name for one in plan.outcomes for name in one.partitions} == {p.name for p in cluster.partitions}
     assert all({*one.phases, *one.idle} == set(Phase) for one in plan.outcomes)
@@ -302,17 +302,17 @@ def test_numbers_of_a_refusal_are_those_of_the_cluster_after_the_plan(cluster):
     nodes = {node.name: node for node in cluster.nodes}
     for refusal in plan.unplaced:
         needed = cluster.load_of(refusal.partition, refusal.role, None)
-        held = [r.node for r in after.values() if r.partition == refusal.partition and r.node and not r.leaving]
-        for one in refusal.eliminated:
+        immovable = [r.node for r in after.values() if r.partition == refusal.partition and r.node and not r.leaving]
+        for one in refusal.diagnosis:
             for short in one.shortages if one.rule == "capacity" else ():
-                node, load = nodes[short.roomiest], loads[short.roomiest][short.metric]
+                node, load = nodes[short.emptiest], loads[short.emptiest][short.metric]
                 assert Fraction(short.needed) == needed[short.metric]
                 assert not fits(cluster, engine.config, node, short.metric, load + needed[short.metric])
                 assert short.free == 0 or fits(cluster, engine.config, node, short.metric, load + Fraction(short.free))
             for full in one.domains if one.rule in ("fault_domain", "upgrade_domain") else ():
                 groups = domain_groups(cluster, one.rule.partition("_")[0])
                 of_domain = [{n for n, (_, d) in level.items() if name_of(d) == full.domain} for level in groups]
-                assert full.replicas in {sum(node in inside for node in held) for inside in of_domain}
+                assert full.replicas in {sum(node in inside for node in immovable) for inside in of_domain}
 
 
 def check_elimination(one: Any, nodes: set[str], domains: set[str]) -> None:
@@ -331,6 +331,6 @@ def check_elimination(one: Any, nodes: set[str], domains: set[str]) -> None:
         assert all(full.domain in domains and full.replicas >= full.most for full in one.domains)
     elif one.rule == "capacity":
         assert sum(short.nodes for short in one.shortages) >= one.nodes
-        assert all(short.free < short.needed and short.roomiest in nodes for short in one.shortages)
+        assert all(short.free < short.needed and short.emptiest in nodes for short in one.shortages)
     elif one.rule == "affinity":
         assert set(one.together_on) <= nodes

@@ -147,7 +147,7 @@ def test_capacity_names_every_metric_that_is_short_and_the_roomiest_node():
         "instance of web/1 fits on none of 2 nodes: ruled out 2 by capacity "
         "(9 cpu needed, at most 8 free, on b; 5 memory needed, at most 4 free, on b)"
     )
-    assert [(one.metric, one.nodes) for one in refusal.eliminated[0].shortages] == [("cpu", 2), ("memory", 1)]
+    assert [(one.metric, one.nodes) for one in refusal.diagnosis[0].shortages] == [("cpu", 2), ("memory", 1)]
 
 
 def test_affinity_says_where_the_parent_stands():
@@ -286,7 +286,7 @@ def test_replicas_that_may_not_move_are_counted_by_why():
     stand(engine, "web/0", *replicas)
     stand(engine, "web/1", Replica(INSTANCE, "a"), in_transition=True, missing=0)
     plan = engine.refresh(0.0)
-    assert plan.outcomes[0].held == {
+    assert plan.outcomes[0].immovable == {
         "web/0": {Immovable.PINNED: 1, Immovable.NOT_READY: 1, Immovable.NODE_OUT_OF_SERVICE: 1},
         "web/1": {Immovable.IN_TRANSITION: 1},
     }
@@ -309,7 +309,7 @@ def test_partition_that_moved_too_often_is_held():
     (move,) = engine.refresh(200.0).moves
     stand(engine, move.partition, Replica(INSTANCE, "a"))
     plan = engine.refresh(300.0)
-    assert plan.outcomes[0].held == {move.partition: {Immovable.THROTTLED: 1}}
+    assert plan.outcomes[0].immovable == {move.partition: {Immovable.THROTTLED: 1}}
 
 
 def test_search_that_ran_says_what_refused_its_proposals():

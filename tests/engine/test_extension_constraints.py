@@ -50,7 +50,7 @@ def test_replica_that_only_a_constraint_keeps_out_says_so():
         engine.report_load(f"web/{index}", f"n{index}", {"cpu": 18})
     unplaced = engine.place().unplaced
     assert len(unplaced) == 2
-    assert ("off_last_node", 1) in [(one.rule, one.nodes) for one in unplaced[0].eliminated]
+    assert ("off_last_node", 1) in [(one.rule, one.nodes) for one in unplaced[0].diagnosis]
 
 
 def primary(node: str, **fields) -> Replica:
@@ -162,15 +162,15 @@ def test_violations_list_every_constraint_that_a_replica_breaks():
     engine.update_partition(Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "n2")]))
     for index in range(2):
         stand(engine, f"db/{index}", primary("n3"))
-    misplaced, *own = engine.violations()
+    misplaced, *refused = engine.violations()
     rows = [engine.replicas(f"db/{index}")[0].index for index in range(2)]
     assert misplaced.rule == "placement"
-    assert own == [
+    assert refused == [
         BrokenConstraint(name, f"db/{index}", Role.PRIMARY, "n3", row)
         for name in ("off_last_node", "one_primary_a_node")
         for index, row in enumerate(rows)
     ]
-    assert str(own[0]) == "primary of db/0 on node n3 breaks off last node"
+    assert str(refused[0]) == "primary of db/0 on node n3 breaks off last node"
 
 
 def test_partition_that_is_placed_wholly_says_what_a_constraint_ruled_out():

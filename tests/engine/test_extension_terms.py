@@ -90,7 +90,7 @@ def test_weight_times_term_is_added_to_the_energy(combination):
 def test_plans_without_additions_are_those_of_the_compiled_chains():
     """An engine that names none makes the same plan whether or not any are registered, and reports no further terms."""
     plan = four_nodes().place()
-    assert plan.energy_after.own == {}
+    assert plan.energy_after.extension_terms == {}
     assert set(plan.energy_after.terms) == {*TERM_NAMES}
 
 

@@ -22,7 +22,7 @@ from plb import (
 )
 from plb.learning.interface import WAIT, Observation, ObservationShape
 from plb.policies.learned import Learned
-from plb.registry import own_policy, register_policy
+from plb.registry import extension_policy, register_policy
 from plb.risk import DemandHistory
 from plb.testing import policy_test
 
@@ -196,7 +196,7 @@ def test_the_future_is_that_of_past_tenants():
 def test_options_are_checked_at_the_door(options: dict[str, object], words: str):
     """With the policy and the option."""
     with pytest.raises(InvalidValueError, match=f"policy learned: {words}"):
-        own_policy("learned", options)
+        extension_policy("learned", options)
 
 
 def test_without_a_checkpoint_it_says_what_it_needs():

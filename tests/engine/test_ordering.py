@@ -16,14 +16,14 @@ from .strategies import examples
 
 
 @examples(200)
-@given(cluster=all_clusters(), chained=st.booleans(), room=st.floats(0.0, 2.0), data=st.data())
-def test_order_is_that_of_asking_every_step_each_time(cluster, chained, room, data):
+@given(cluster=all_clusters(), chained=st.booleans(), capacity=st.floats(0.0, 2.0), data=st.data())
+def test_order_is_that_of_asking_every_step_each_time(cluster, chained, capacity, data):
     """After any walk, with any room on the nodes, and whether or not replicas may follow siblings."""
     configuration = configuration_of(cluster.engine())
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)
     problem, solution = configuration.problem, configuration.solution
-    limit = (problem.limit * room).astype(np.int64) if problem.limit.max(initial=0) < 2**40 else problem.limit
+    limit = (problem.limit * capacity).astype(np.int64) if problem.limit.max(initial=0) < 2**40 else problem.limit
     problem = problem._replace(chains=chained, limit=limit)
     steps = steps_of(problem, solution)
     assert executable_order(problem, solution, steps) == asked_one_by_one(problem, solution, steps)

@@ -17,7 +17,7 @@ from plb.planning.rule_priorities import balancing_variants
 from plb.search.balancing import Variant, balance
 from plb.search.budget import Budget
 from plb.search.candidate_filter import filtered
-from plb.state.packing import emptiness_weights, packs, reserves, strategy_of, wanted_empty
+from plb.state.packing import emptiness_weights, packs, reserves, strategy_of, target_empty_nodes
 from plb.testing import all_clusters, configuration_of, walks
 
 from .stories import add_instance, engine_with, search_of
@@ -67,7 +67,7 @@ def test_weights_default_to_what_the_strategy_is_about(strategy, settings, weigh
 @pytest.mark.parametrize(("wanted", "nodes"), [(None, 0), (0.0, 0), (0.5, 3), (0.99, 6), (1.0, 1), (3.0, 3)])
 def test_empty_nodes_are_a_share_below_one_and_a_number_from_one(wanted, nodes):
     """Of seven nodes; a share is rounded down."""
-    assert wanted_empty(Metric("cpu", empty_nodes=wanted), 7) == nodes
+    assert target_empty_nodes(Metric("cpu", empty_nodes=wanted), 7) == nodes
 
 
 def imbalance(metric: Metric, loads: list[float], *, capacity: float | None = 10, **settings) -> float:

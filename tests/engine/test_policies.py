@@ -30,7 +30,7 @@ from plb.model.outcome import Idle
 from plb.policies import BUILT_IN
 from plb.policies.first_fit import FirstFit
 from plb.policies.random import Random
-from plb.registry import own_policy, register_constraint, register_policy
+from plb.registry import extension_policy, register_constraint, register_policy
 from plb.risk import MonteCarloRisk
 from plb.testing import all_clusters, clusters, configuration_of, policy_test, walks
 
@@ -101,7 +101,7 @@ class Clearing(LastFit):
 
     name = "clearing"
 
-    def make_room(self, configuration, row):
+    def evict(self, configuration, row):
         """Move what else stands on node 0 to the last node."""
         return [Proposal(int(one), configuration.nodes - 1) for one in configuration.rows_on(0) if one != row]
 
@@ -118,7 +118,7 @@ class Pushy(LastFit):
     def __init__(self, *moves):
         self.moves = moves
 
-    def make_room(self, configuration, row):
+    def evict(self, configuration, row):
         """Return them."""
         return self.moves
 
@@ -392,7 +392,7 @@ def test_policy_lives_as_long_as_its_engine():
     first.configure(PlbConfig(metrics=[Metric("cpu")], policy="annealing"))
     first.configure(PlbConfig(metrics=[Metric("cpu")], policy="counting"))
     assert targets(first.place())["web/0"] == "n1", "chosen anew, it begins afresh"
-    assert own_policy("annealing") is None
+    assert extension_policy("annealing") is None
 
 
 def test_policy_that_makes_room_moves_others_first():
@@ -417,7 +417,7 @@ def test_nodes_that_a_constraint_refuses_are_not_offered():
     assert targets(plan) == {"web/1": "n1", "web/0": "n1", "web/2": "n1"}
     assert plan.proposals.refused_by_rule["off_even_nodes"] >= 2
     engine = engine_of("first_fit", (None,), load=18, nodes=1, extension_constraints=["off_even_nodes"])
-    assert [(one.rule, one.nodes) for one in engine.place().unplaced[0].eliminated] == [("off_even_nodes", 1)]
+    assert [(one.rule, one.nodes) for one in engine.place().unplaced[0].diagnosis] == [("off_even_nodes", 1)]
 
 
 def test_children_follow_a_parent_that_a_policy_moves():
@@ -461,7 +461,7 @@ def test_answer_that_was_not_offered_is_an_error_that_names_the_policy():
 def test_move_that_makes_no_room_is_refused(move, monkeypatch):
     """The replica itself, nodes and replicas that there are not, and an exchange with one that stands elsewhere."""
     engine = engine_of("pushy", ("n3",) * 6 + (None,))
-    monkeypatch.setattr(Pushy, "make_room", lambda *_: [move])
+    monkeypatch.setattr(Pushy, "evict", lambda *_: [move])
     with pytest.raises(InvalidValueError, match="policy pushy: make_room for row 6 = Proposal"):
         engine.place()
 
@@ -485,7 +485,7 @@ def test_answer_of_another_kind_is_refused(answer, monkeypatch):
 @pytest.mark.parametrize("answer", [None, 3, "all", [(0, 1)], [None]])
 def test_room_and_order_that_are_no_lists_of_their_kind_are_refused(answer, monkeypatch):
     """The message names the policy and the verb."""
-    monkeypatch.setattr(Pushy, "make_room", lambda *_: answer)
+    monkeypatch.setattr(Pushy, "evict", lambda *_: answer)
     with pytest.raises(InvalidValueError, match="policy pushy: make_room for row 1 = "):
         engine_of("pushy", ("n0", None)).place()
     monkeypatch.setattr(LargestFirst, "leaving", lambda *_: answer)

@@ -19,7 +19,7 @@ from plb import (
 from plb.policies import BUILT_IN
 from plb.policies.prv import PrvWorstFit
 from plb.policies.weighting import Weighting
-from plb.registry import check_extensions, own_policy, register_policy
+from plb.registry import check_extensions, extension_policy, register_policy
 
 BY_NAME = {policy.name: policy for policy in BUILT_IN}
 
@@ -27,10 +27,10 @@ BY_NAME = {policy.name: policy for policy in BUILT_IN}
 def test_options_change_a_copy_of_the_policy():
     """Those that are not given stay as registered; the registered policy stays as it is."""
     register_policy(PrvWorstFit(theta=0.05, held_out=5, weighting="sum", name="careful"))
-    changed = own_policy("careful", {"theta": 0.2})
+    changed = extension_policy("careful", {"theta": 0.2})
     assert changed == PrvWorstFit(theta=0.2, held_out=5, weighting=Weighting.SUM, name="careful")
-    assert own_policy("careful") == PrvWorstFit(theta=0.05, held_out=5, weighting=Weighting.SUM, name="careful")
-    assert own_policy("prv_worst_fit") == PrvWorstFit(theta=0.01, held_out=3, weighting=Weighting.MAX)
+    assert extension_policy("careful") == PrvWorstFit(theta=0.05, held_out=5, weighting=Weighting.SUM, name="careful")
+    assert extension_policy("prv_worst_fit") == PrvWorstFit(theta=0.01, held_out=3, weighting=Weighting.MAX)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ class Measured:
 def test_policy_of_a_user_has_the_options_of_its_class():
     """What its constructor raises becomes an error that names policy and value."""
     register_policy(Measured())
-    assert own_policy("measured", {"most": 2}).most == 2
+    assert extension_policy("measured", {"most": 2}).most == 2
     with pytest.raises(InvalidValueError, match=r"policy_options = {'most': -1} .* policy measured takes"):
         check_extensions(PlbConfig(metrics=[Metric("cpu")], policy="measured", policy_options={"most": -1}))
 

@@ -177,12 +177,12 @@ def test_a_replica_that_follows_a_sibling_which_moved_on_is_built():
 @pytest.mark.parametrize("partner", [NOWHERE, 1])
 @examples(20)
 @given(peak=st.integers(1, 5))
-def test_sums_of_peaks_may_reach_the_end_of_their_range_and_no_more(room, partner, peak):
+def test_sums_of_peaks_may_reach_the_end_of_their_range_and_no_more(capacity, partner, peak):
     """A replica comes, alone or in exchange, where all largest peaks and its own fit into 32 bits; else it may not."""
     configuration = _two_instances()
     configuration.problem.peak_ceiling[0] = peak
-    configuration.solution.ceiling[1] = LARGEST_SUM - room
-    expected = Rule.RANGE if peak > room else None
+    configuration.solution.ceiling[1] = LARGEST_SUM - capacity
+    expected = Rule.RANGE if peak > capacity else None
     assert configuration.refusal(Proposal(0, 1, partner), 0) is expected
     if partner != NOWHERE:
         assert configuration.refusal(Proposal(partner, 0, 0), 0) is expected

@@ -43,7 +43,7 @@ def test_repacking_moves_few_and_smaller_ones_off_the_first_node_that_would_do(c
     policy = Repacking(size_classes=classes, most_moves=most_moves)
     for row in configuration.rows.tolist():
         before = configuration.nodes_for(row).tolist()
-        moves = policy.make_room(configuration, row)
+        moves = policy.evict(configuration, row)
         assert len(moves) <= most_moves
         counted = Counted(configuration)
         backs = []

@@ -77,7 +77,7 @@ class World:
 
     # telling
 
-    def tell(self, verb: Callable[[PlacementAndLoadBalancing], None]) -> None:
+    def call(self, verb: Callable[[PlacementAndLoadBalancing], None]) -> None:
         """Tell both engines the same."""
         verb(self.one)
         verb(self.two)
@@ -85,7 +85,7 @@ class World:
 
     def put_node(self, node: Node, now: float | None = None) -> None:
         """Add a node or replace it."""
-        self.tell(lambda engine: engine.update_node(node, now=now))
+        self.call(lambda engine: engine.update_node(node, now=now))
         self.nodes[node.name] = node
 
     def remove_node(self, name: str) -> None:
@@ -93,45 +93,45 @@ class World:
         if any(replica.node == name for partition in self.partitions for replica in self.one.replicas(partition)):
             self.refuse(lambda engine: engine.remove_node(name))
         else:
-            self.tell(lambda engine: engine.remove_node(name))
+            self.call(lambda engine: engine.remove_node(name))
             del self.nodes[name]
 
     def put_service(self, service: Service) -> None:
         """Add a service or replace it."""
-        self.tell(lambda engine: engine.update_service(service))
+        self.call(lambda engine: engine.update_service(service))
         self.services[service.name] = service
 
     def put_partition(self, partition: Partition) -> None:
         """Add a partition or replace it; the engine then knows exactly the replicas that were given."""
-        self.tell(lambda engine: engine.update_partition(partition))
+        self.call(lambda engine: engine.update_partition(partition))
         self.partitions[partition.name] = partition
         told = self.one.replicas(partition.name)
         dropped = {r.node for r in partition.replicas if r.state is ReplicaState.DROPPED}
-        held = {r.node for r in partition.replicas if r.upgrade is not UpgradeMark.NONE}
-        gone = {r.node for r in partition.replicas if r.leaving} | dropped - held
+        immovable = {r.node for r in partition.replicas if r.upgrade is not UpgradeMark.NONE}
+        gone = {r.node for r in partition.replicas if r.leaving} | dropped - immovable
         expected = Counter((r.role, r.node, r.node in gone) for r in partition.replicas)
         assert Counter((r.role, r.node, r.leaving) for r in told if r.node is not None) == expected
         at = {r.node: r.index for r in told if r.node is not None}
         unready = [r for r in partition.replicas if r.pinned or r.leaving or r.state is not ReplicaState.READY]
         self.fixed[partition.name] = {at[r.node] for r in unready}
-        standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY or r.node in dropped & held]
+        standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY or r.node in dropped & immovable]
         self.standbys[partition.name] = {at[r.node] for r in standbys if not r.leaving}
 
     def remove_partition(self, name: str) -> None:
         """Remove a partition."""
-        self.tell(lambda engine: engine.remove_partition(name))
+        self.call(lambda engine: engine.remove_partition(name))
         for known in (self.partitions, self.fixed, self.standbys):
             del known[name]
 
     def remove_service(self, name: str) -> None:
         """Remove a service."""
-        self.tell(lambda engine: engine.remove_service(name))
+        self.call(lambda engine: engine.remove_service(name))
         del self.services[name]
 
     def configure(self, settings: dict[str, Any]) -> None:
         """Replace the settings."""
         config = PlbConfig(metrics=self.config.metrics, **settings)
-        self.tell(lambda engine: engine.configure(config))
+        self.call(lambda engine: engine.configure(config))
         self.config = config
 
     def refuse(self, verb: Callable[[PlacementAndLoadBalancing], object]) -> None:
@@ -316,14 +316,14 @@ class World:
                     assert seat.standby, f"{move}: a replica of the partition is there"
                     loads.subtract(node_loads([at.pop(seat.index)]))
             for seat in changed:
-                held = not self._may_hand_over(seat) if for_upgrade else seat.fixed or seat.marked
-                assert not (held and at[seat.index].node is not None), f"{move}: it may not move"
+                immovable = not self._may_hand_over(seat) if for_upgrade else seat.fixed or seat.marked
+                assert not (immovable and at[seat.index].node is not None), f"{move}: it may not move"
                 loads.subtract(node_loads([at[seat.index]]))
                 at[seat.index] = seat
                 loads.update(node_loads([seat]))
             relaxed = for_upgrade and self.config.relax_capacity_constraint_for_upgrade
             if self.config.capacity_constraint_priority == 0 and not relaxed:
-                self._check_room(changed, loads, start, number, plan)
+                self._check_capacity(changed, loads, start, number, plan)
         return at
 
     def _check_order(self, move: Move, seat: Seat, at: dict[int, Seat]) -> None:
@@ -355,7 +355,7 @@ class World:
         if self.config.placement_constraint_priority == 0:
             assert feasibility_classes(service, self.nodes[target], primary=moved.role == Role.PRIMARY), (moved, target)
 
-    def _check_room(
+    def _check_capacity(
         self,
         changed: list[Seat],
         loads: Counter[tuple[str, str]],
@@ -378,8 +378,8 @@ class World:
         if move.kind is not MoveKind.MOVE:
             return move.kind is not MoveKind.SWAP
         left = self.said.nodes[str(move.source)]
-        suited = feasibility_classes(self.said.service_of(move.partition), left, primary=False)
-        return not (suited and receives(left, new=True, everywhere=False))
+        feasible = feasibility_classes(self.said.service_of(move.partition), left, primary=False)
+        return not (feasible and receives(left, new=True, everywhere=False))
 
     def _check_kept(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
         """Look for replicas that were lost or doubled; what goes is no primary, nor pinned, or a standby replaced."""
@@ -393,8 +393,8 @@ class World:
         assert waiting[0] - waiting[1] == kinds[MoveKind.ADD]
         gone = set(seats) - set(after)
         assert gone == {move.index for move in dropped} | {i for i in gone if seats[i].standby}
-        held = Counter((s.partition, s.node) for s in after.values() if s.node is not None)
-        assert max(held.values(), default=0) <= 1, "two replicas of a partition on one node"
+        immovable = Counter((s.partition, s.node) for s in after.values() if s.node is not None)
+        assert max(immovable.values(), default=0) <= 1, "two replicas of a partition on one node"
 
     def _check_budgets(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
         """Look whether moves keep to the budgets of service and node."""

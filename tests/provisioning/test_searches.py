@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plb.compiler import Stream
 from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
 from plb.provisioning.affinity import ANY_NUMBER
-from plb.provisioning.application_centric import Wanted
+from plb.provisioning.application_centric import Replicas
 from plb.provisioning.emptying import Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
 from plb.provisioning.measures import Measure, residual_of
@@ -47,7 +47,7 @@ def conflicting() -> Instance:
 def attempts(instance: Instance, name: str) -> list[str]:
     """Return what an algorithm tells of the numbers of nodes that it tries."""
     told: list[str] = []
-    provision(instance, name, tell=told.append)
+    provision(instance, name, report=told.append)
     return told
 
 
@@ -132,8 +132,8 @@ def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rou
     clearing = no_clearing(packing, np.ones(applications), nobody_home(applications), residual)
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
-    wanted = Wanted(np.arange(applications), instance.replicas, bench.demand)
-    site = Site(wanted, bench.neighbours, packing, standing, clearing, residual)
+    required = Replicas(np.arange(applications), instance.replicas, bench.demand)
+    site = Site(required, bench.neighbours, packing, standing, clearing, residual)
     stream = Stream(seed)
     emptied = sum(empty_a_node(site, stream, annealing, rounds) for _ in range(3))
     after = bench.plan(packing, "emptied")

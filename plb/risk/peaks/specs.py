@@ -16,7 +16,7 @@ from plb.errors import InvalidValueError, UnknownNameError
 from plb.risk.peaks.predictors import BorgDefault, MachinePercentile, Maximum, NSigma, PeakOracle, Predictor, RcLike
 from plb.validation import check_text
 
-Teller: TypeAlias = Predictor | PeakOracle
+PredictorOrOracle: TypeAlias = Predictor | PeakOracle
 """A predictor or the oracle."""
 KINDS: dict[str, type[Any]] = {one.kind: one for one in (BorgDefault, RcLike, NSigma, MachinePercentile, PeakOracle)}
 SWITCH = {"true": True, "false": False}
@@ -65,16 +65,16 @@ def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
     return kinds[kind](**given)
 
 
-def spec(teller: Teller) -> str:
+def spec(predictor: PredictorOrOracle) -> str:
     """Return the text that describes a predictor or the oracle, with all its parameters."""
-    if isinstance(teller, Maximum):
-        return f"{teller.kind}({';'.join(spec(one) for one in teller.of)})"
-    values = {field.name: getattr(teller, field.name) for field in attrs.fields(type(teller))}
-    return f"{teller.kind}:{','.join(f'{name}={_shown(value)}' for name, value in values.items())}"
+    if isinstance(predictor, Maximum):
+        return f"{predictor.kind}({';'.join(spec(one) for one in predictor.of)})"
+    values = {field.name: getattr(predictor, field.name) for field in attrs.fields(type(predictor))}
+    return f"{predictor.kind}:{','.join(f'{name}={_shown(value)}' for name, value in values.items())}"
 
 
 def _parse_member(text: str) -> Predictor:
-    found: Teller = parse(text)
+    found: PredictorOrOracle = parse(text)
     if isinstance(found, PeakOracle):
         raise InvalidValueError(Maximum.kind, "of", text.strip(), "a peak predictor; the oracle is none")
     return found

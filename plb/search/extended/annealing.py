@@ -24,7 +24,7 @@ def anneal_extended_chains(
     config: PlbConfig,
     seed: np.random.SeedSequence,
     budget: Budget,
-    room: int,
+    capacity: int,
 ) -> Annealed:
     """Anneal from `start`, which is not changed, and return the best result; ties go as in `plb.search.annealing`.
 
@@ -32,13 +32,13 @@ def anneal_extended_chains(
     ----------
     settings
         Rounds and proposals of a chain.
-    room
+    capacity
         Moves that one proposal may call for; 0 where none calls for others.
     """
     begun = working_time()
     chains, late = [], False
     for index, stream in enumerate(seed.spawn(config.chains)):
-        chain = ExtendedChain(extensions, problem, start, choice, settings, stream, room)
+        chain = ExtendedChain(extensions, problem, start, choice, settings, stream, capacity)
         late |= chain.run(config.checks, budget.deadline(begun, (index + 1) / config.chains))
         if config.checks is not Checks.OFF:
             chain.check("end of annealing")

@@ -15,12 +15,12 @@ from plb.compiler import Stream, working_time
 from plb.energy.from_scratch import solution_from_scratch
 from plb.evaluation.constraint_chain import are_siblings
 from plb.evaluation.delta import present_energy
-from plb.evaluation.proposals import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REJECTED, SCORED, evaluate
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, FIRST_TERM, GENERATED, REJECTED, SCORED, evaluate
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.extensions.configuration import Proposal
-from plb.extensions.energy_terms import begin, carry_out, delta, take_back
+from plb.extensions.energy_terms import apply_proposal_of_terms, begin, delta, take_back
 from plb.model.rules import Rule
-from plb.search.affinity_moves import children_follow
+from plb.search.affinity_moves import move_children
 from plb.search.annealed import new_tally
 from plb.search.cooling_schedule import (
     END,
@@ -55,7 +55,7 @@ class ExtendedChain:
     ----------
     choice, settings
         As of the compiled chains.
-    room
+    capacity
         Moves that one proposal may call for; 0 where none calls for others.
     """
 
@@ -67,7 +67,7 @@ class ExtendedChain:
         choice: Choice,
         settings: Settings,
         stream: np.random.SeedSequence,
-        room: int,
+        capacity: int,
     ) -> None:
         self.extensions, self.problem, self.choice, self.settings = extensions, problem, choice, settings
         self.solution = start.copy()
@@ -76,7 +76,7 @@ class ExtendedChain:
         self.rng = Stream(stream)
         self.schedule = np.zeros(SCHEDULE_SIZE)
         self.tally = new_tally()
-        self._transaction: Transaction = new_transaction(room)
+        self._transaction: Transaction = new_transaction(capacity)
         self.values = {}
         for term in self.terms:
             begin(term, self.configuration)
@@ -89,11 +89,11 @@ class ExtendedChain:
         while self.schedule[END] == RUNNING:
             self._step()
             if checks is Checks.STEP:
-                self.check(f"proposal {self.tally[DRAWN]}")
+                self.check(f"proposal {self.tally[GENERATED]}")
             self.schedule[STEP] += 1.0
             if self.schedule[STEP] >= self.settings.simulated_annealing_iterations_per_round:
                 end_round(self.settings, self.schedule)
-            looks = self.tally[DRAWN] % PROPOSALS_BETWEEN_LOOKS == 0
+            looks = self.tally[GENERATED] % PROPOSALS_BETWEEN_LOOKS == 0
             if looks and deadline is not None and working_time() >= deadline:
                 return bool(self.schedule[END] == RUNNING)
         return False
@@ -101,8 +101,8 @@ class ExtendedChain:
     def best(self) -> tuple[Solution, float]:
         """Return the best solution that the chain saw and its energy, both formed from scratch."""
         solution = solution_from_scratch(self.problem, self._best_node.copy())
-        own = self.extensions.weighted(self.extensions.totals(self.problem, solution))
-        return solution, float(present_energy(self.problem, solution)) + own
+        extension_energy = self.extensions.weighted(self.extensions.totals(self.problem, solution))
+        return solution, float(present_energy(self.problem, solution)) + extension_energy
 
     def _energy(self) -> float:
         return float(present_energy(self.problem, self.solution)) + self.extensions.weighted(self.values)
@@ -116,16 +116,16 @@ class ExtendedChain:
     def _start(self) -> None:
         """Set the first temperature from the largest energy change that a few random proposals would make."""
         base = float(present_energy(self.problem, self.solution))
-        own = self.extensions.weighted(self.values)
+        extension_energy = self.extensions.weighted(self.values)
         largest = 0.0
         for _ in range(self.settings.probes):
             proposal = self._draw()
             if proposal is None or self.configuration.refusal(proposal, self.choice.enforced) is not None:
                 continue
             if self.extensions.refusal(self.configuration, proposal) is None:
-                after_own = self.extensions.weighted(self._after(self._changes(proposal)))
+                after_extensions = self.extensions.weighted(self._after(self._changes(proposal)))
                 after = self._judge(proposal, REJECTED, self.tally)
-                largest = max(largest, abs(after - base + (after_own - own)))
+                largest = max(largest, abs(after - base + (after_extensions - extension_energy)))
         slots = len(self.choice.creation) + self.choice.migrations
         energy = self._energy()
         self.schedule[TEMPERATURE] = first_temperature(self.settings, slots, self.solution.terms[IMBALANCE]) * largest
@@ -134,7 +134,7 @@ class ExtendedChain:
 
     def _step(self) -> None:
         """Draw one proposal and take it or leave it."""
-        self.tally[DRAWN] += 1
+        self.tally[GENERATED] += 1
         proposal = self._draw()
         if proposal is None:
             return
@@ -149,7 +149,7 @@ class ExtendedChain:
             return
         highest = self.schedule[ENERGY] - self.schedule[TEMPERATURE] * math.log(1.0 - self.rng.random())
         moves = (
-            self._with_followers(proposal, makes_spread_moves)
+            self._with_affinity_moves(proposal, makes_spread_moves)
             if makes_spread_moves or self._has_children(proposal)
             else [proposal]
         )
@@ -163,9 +163,9 @@ class ExtendedChain:
         if self.extensions.refuse(self.configuration, proposal) is not None:
             return
         changes = self._changes(proposal)
-        after_own = self.extensions.weighted(self._after(changes))
+        after_extensions = self.extensions.weighted(self._after(changes))
         seen = new_tally()
-        base = self._judge(proposal, highest - after_own, seen)
+        base = self._judge(proposal, highest - after_extensions, seen)
         if base == REJECTED:
             worst = max(changes, key=lambda name: self.extensions.weights[name] * changes[name], default=None)
             if worst is not None and self.extensions.weights[worst] * changes[worst] > 0.0:
@@ -175,8 +175,8 @@ class ExtendedChain:
             return
         self.tally += seen
         movement = self.solution.counts[MOVEMENT]
-        back = carry_out(self.terms, self.configuration, proposal)
-        if self._is_idle(base + after_own, movement):
+        back = apply_proposal_of_terms(self.terms, self.configuration, proposal)
+        if self._is_idle(base + after_extensions, movement):
             take_back(self.terms, self.configuration, proposal, back)
             return
         self._accept(self._after(changes))
@@ -188,7 +188,7 @@ class ExtendedChain:
         done = []
         for move in moves:
             changes = self._changes(move)
-            done.append((move, carry_out(self.terms, self.configuration, move)))
+            done.append((move, apply_proposal_of_terms(self.terms, self.configuration, move)))
             self.values = self._after(changes)
         self.tally[SCORED] += 1
         worse = [name for name, row in self.extensions.broken_by_name(self.configuration) if (name, row) not in known]
@@ -202,7 +202,7 @@ class ExtendedChain:
             return
         self._accept(self.values)
 
-    def _with_followers(self, proposal: Proposal, makes_spread_moves: bool) -> list[Proposal]:
+    def _with_affinity_moves(self, proposal: Proposal, makes_spread_moves: bool) -> list[Proposal]:
         """Return a proposal as single moves with those of siblings and children that it calls for; none: refused."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         row, partner, enforced = proposal.row, proposal.partner, self.choice.enforced
@@ -214,7 +214,7 @@ class ExtendedChain:
         rule = None
         if makes_spread_moves and not make_spread_moves(problem, solution, enforced, row, self.rng, transaction):
             rule = Rule.FAULT_DOMAIN
-        elif not self._children_follow(proposal):
+        elif not self._move_children(proposal):
             rule = Rule.AFFINITY
         elif solution.counts[DISPLACED] > max(self.choice.migrations, displaced):
             rule = Rule.MOVES
@@ -225,14 +225,14 @@ class ExtendedChain:
         self.tally[FIRST_RULE + rule] += 1
         return []
 
-    def _children_follow(self, proposal: Proposal) -> bool:
+    def _move_children(self, proposal: Proposal) -> bool:
         problem, partner = self.problem, proposal.partner
         heads = [proposal.row]
         if partner != NOWHERE and not are_siblings(problem, proposal.row, partner):
             heads.append(partner)
         enforced = self.choice.enforced
         return all(
-            children_follow(problem, self.solution, enforced, head, 0, self.rng, self._transaction) for head in heads
+            move_children(problem, self.solution, enforced, head, 0, self.rng, self._transaction) for head in heads
         )
 
     def _has_children(self, proposal: Proposal) -> bool:

@@ -108,7 +108,7 @@ def copy_values(values: Float, into: Float) -> None:
 
 
 @kernel
-def carry_out(
+def apply_proposal_of_terms(
     problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
 ) -> None:
     """Carry a proposal out with the sums of the terms; the same with the old node as target undoes it exactly."""

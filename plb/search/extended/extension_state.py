@@ -64,13 +64,13 @@ def compare_extension_state(
     extensions: Extensions, problem: Problem, solution: Solution, extension_state: ExtensionState, moment: str
 ) -> None:
     """Raise `CheckFailedError` if what a term's changes add up to, or one of its sums, differs from scratch."""
-    fresh = update_extension_state(extensions, problem, solution)
+    recomputed = update_extension_state(extensions, problem, solution)
     for index, term in enumerate(extensions.terms):
-        compare_term(term.name, float(extension_state.value[index]), float(fresh.value[index]), moment)
+        compare_term(term.name, float(extension_state.value[index]), float(recomputed.value[index]), moment)
         width = extension_state.width[index]
-        if not np.array_equal(extension_state.sums[index, :width], fresh.sums[index, :width]):
-            at = int(np.flatnonzero(extension_state.sums[index] != fresh.sums[index])[0])
-            kept, right = extension_state.sums[index, at], fresh.sums[index, at]
+        if not np.array_equal(extension_state.sums[index, :width], recomputed.sums[index, :width]):
+            at = int(np.flatnonzero(extension_state.sums[index] != recomputed.sums[index])[0])
+            kept, right = extension_state.sums[index, at], recomputed.sums[index, at]
             raise CheckFailedError(
                 f"{moment}: sum {at} of energy term {term.name} is {kept}, from scratch it is {right}"
             )

@@ -181,8 +181,10 @@ def energy_with(extensions: Extensions | None, problem: Problem, solution: Solut
     energy = energy_of_solution(problem, solution)
     if extensions is None:
         return energy
-    own = extensions.totals(problem, solution)
-    return attrs.evolve(energy, total=energy.total + extensions.weighted(own), own=own)
+    extension_terms = extensions.totals(problem, solution)
+    return attrs.evolve(
+        energy, total=energy.total + extensions.weighted(extension_terms), extension_terms=extension_terms
+    )
 
 
 def _finite(name: str, total: object) -> float:

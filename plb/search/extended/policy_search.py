@@ -10,18 +10,18 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream
 from plb.evaluation.delta import present_energy
-from plb.evaluation.proposals import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, SCORED
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, FIRST_TERM, GENERATED, SCORED
 from plb.extensions.configuration import Proposal
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
 from plb.model.rules import JOINING, NO_REFUSAL, RULES
-from plb.search.affinity_moves import children_follow
+from plb.search.affinity_moves import move_children
 from plb.search.annealed import Annealed, new_tally
 from plb.search.breaches import Breaches, find_breaches, overloads
 from plb.search.budget import EndReason
 from plb.search.extended.extensions import Extensions
 from plb.search.extended.placement import place_in_turn
 from plb.search.streams import stream_of
-from plb.search.transactions import has_room, new_transaction, try_move, undo_transaction
+from plb.search.transactions import has_capacity, new_transaction, try_move, undo_transaction
 from plb.state.arrays import DISPLACED, Problem, Solution
 
 
@@ -74,7 +74,7 @@ class Decisions:
         """
         self._transaction.length[0] = 0
         broken = self._broken() if self._has_children else None
-        if not self._make_room(row, enforced):
+        if not self._evict(row, enforced):
             undo_transaction(self.problem, self.solution, self._transaction, 0)
         nodes = self._nodes(row, enforced)
         node = choose(self.policy, self.configuration, row, nodes) if len(nodes) else None
@@ -87,24 +87,24 @@ class Decisions:
         self.tally[ACCEPTED] += 1
         return self._backs()
 
-    def repair_randomly(self, mended: int, enforced: int) -> None:
+    def repair_randomly(self, repaired: int, enforced: int) -> None:
         """Move what stands where a rule or constraint forbids it, then relieve nodes that are too full.
 
         In this order, as what has to move in any case may make room.
 
         Parameters
         ----------
-        mended, enforced
+        repaired, enforced
             Bit masks over `Rule`: what is mended, and what binds the moves.
         """
-        broken = self._breaches(mended)
+        broken = self._breaches(repaired)
         for row in self._movable(np.asarray(broken.misplaced.any(axis=0))):
-            if self._breaches(mended).misplaced[:, row].any():
+            if self._breaches(repaired).misplaced[:, row].any():
                 self.place(row, enforced)
         if self.tally[ACCEPTED]:
-            broken = self._breaches(mended)
+            broken = self._breaches(repaired)
         for row in self._movable(broken.astray):
-            if self._breaches(mended).astray[row]:
+            if self._breaches(repaired).astray[row]:
                 self.place(row, enforced | JOINING)
         for row in sorted(self.extensions.broken(self.configuration)):
             if self.problem.movable[row] and row in self.extensions.broken(self.configuration):
@@ -112,7 +112,7 @@ class Decisions:
         before = -1
         while self.tally[ACCEPTED] > before:  # a node that is relieved may have room for what could not leave another
             before = int(self.tally[ACCEPTED])
-            overloaded = overloads(self.problem, self.solution, mended)
+            overloaded = overloads(self.problem, self.solution, repaired)
             for node in np.flatnonzero(overloaded.any(axis=1)).tolist():
                 self._relieve(node, enforced)
 
@@ -133,8 +133,8 @@ class Decisions:
         short: Bool = self.solution.node_load[node] > self.problem.limit[node]
         return short
 
-    def _breaches(self, mended: int) -> Breaches:
-        return find_breaches(self.problem, self.solution, mended)
+    def _breaches(self, repaired: int) -> Breaches:
+        return find_breaches(self.problem, self.solution, repaired)
 
     def _movable(self, rows: Bool) -> list[int]:
         """Return those of the rows that are marked, (M,), that may move."""
@@ -150,7 +150,7 @@ class Decisions:
         refused = self.configuration.refusals(row, enforced)
         others = np.arange(nodes) != here
         allowed = np.flatnonzero(others & (refused == NO_REFUSAL))
-        self.tally[DRAWN] += int(others.sum())
+        self.tally[GENERATED] += int(others.sum())
         self.tally[FIRST_RULE:FIRST_TERM] += np.bincount(refused[others & (refused >= 0)], minlength=RULES)
         if self.extensions.constraints:
             names = [self.extensions.refusal(self.configuration, Proposal(row, node)) for node in allowed.tolist()]
@@ -159,7 +159,7 @@ class Decisions:
         self.tally[SCORED] += len(allowed)
         return allowed
 
-    def _make_room(self, row: int, enforced: int) -> bool:
+    def _evict(self, row: int, enforced: int) -> bool:
         """Make the moves that the policy wants before `row` is placed; tell whether all could be made."""
         if self._repacking is None:
             return True
@@ -173,7 +173,7 @@ class Decisions:
             new = self.problem.origin[one.row] == NOWHERE
             if one.target == one.source or not (new or self.problem.movable[one.row]):
                 return False
-        self.tally[DRAWN] += 1
+        self.tally[GENERATED] += 1
         rule = self.configuration.refusal(proposal, enforced)
         name = None if rule is not None else self.extensions.refusal(self.configuration, proposal)
         if rule is not None:
@@ -188,12 +188,12 @@ class Decisions:
         """Carry a proposal out and let children follow, as the engine's own search does; tell whether all could."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         for one in self.configuration.relocations(proposal):
-            if not has_room(solution, transaction):
+            if not has_capacity(solution, transaction):
                 return False
             before = int(transaction.length[0])
             try_move(problem, solution, transaction, one.row, one.target)
             follows = problem.first_child[one.row] != NOWHERE
-            if follows and not children_follow(problem, solution, enforced, one.row, before, self._rng, transaction):
+            if follows and not move_children(problem, solution, enforced, one.row, before, self._rng, transaction):
                 return False
         return True
 

@@ -31,15 +31,15 @@ def repair_randomly(
     enforced
         Bit mask over `Rule`.
     """
-    solution = _mended(extensions, problem, repaired.solution, enforced, rng)
+    solution = _repaired(extensions, problem, repaired.solution, enforced, rng)
     if not extensions.keeps(problem, before, solution):
-        solution = _mended(extensions, problem, before, enforced, rng)
+        solution = _repaired(extensions, problem, before, enforced, rng)
     if not extensions.keeps(problem, before, solution):
         solution = before
     return attrs.evolve(repaired, solution=solution, energy=float(present_energy(problem, solution)))
 
 
-def _mended(extensions: Extensions, problem: Problem, start: Solution, enforced: int, rng: Stream) -> Solution:
+def _repaired(extensions: Extensions, problem: Problem, start: Solution, enforced: int, rng: Stream) -> Solution:
     """Return `start` with each replica that breaks a constraint moved, one after the other, as far as one can."""
     solution = start.copy()
     configuration = extensions.configuration(problem, solution)

@@ -64,12 +64,12 @@ def test_the_better_of_two_is_told_only_where_it_is_certain():
 @pytest.mark.usefixtures("first_is_learned")
 def test_every_policy_plays_the_same_sequences():
     """Those of the evaluation's seed; the trained policy does as well as the heuristic that stands for it."""
-    told: list[int] = []
-    found = evaluate(CONFIG, "none", progress=lambda: told.append(1))
+    cause_text: list[int] = []
+    found = evaluate(CONFIG, "none", progress=lambda: cause_text.append(1))
     assert list(found.figures) == [LEARNED, "tetris-mean", "best-fit-present"]
     assert found.figures[LEARNED] == found.figures["tetris-mean"]
     assert found.figures["best-fit-present"] != found.figures["tetris-mean"]
-    assert (found.machines, found.sequences, len(told)) == (10, 3, 3)
+    assert (found.machines, found.sequences, len(cause_text)) == (10, 3, 3)
     episode = Episode(CONFIG.machines, CONFIG.penalties)
     for number, reward in enumerate(found.figures["best-fit-present"]["reward"]):
         seed = stream_seed(CONFIG.evaluation.seed, "evaluation", number)

@@ -14,9 +14,9 @@ from .strategies import oracles, predictors
 
 
 @given(predictors | oracles)
-def test_text_of_a_predictor_makes_the_same_predictor(teller: Any):
+def test_text_of_a_predictor_makes_the_same_predictor(predictor: Any):
     """Whatever its parameters are."""
-    assert parse(spec(teller)) == teller
+    assert parse(spec(predictor)) == predictor
 
 
 @pytest.mark.parametrize(
