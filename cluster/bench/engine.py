@@ -155,8 +155,8 @@ class SizeBench:
     def bytes_per_replica(self) -> float:
         """Return the memory of the arrays of a search, a replica."""
         arrays = (*self.problem, *self.solution)
-        held = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
-        return held / self.replicas
+        size = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
+        return size / self.replicas
 
     def score(
         self, temperature: float, solution: Solution | None = None, proposals: int | None = None

@@ -100,7 +100,7 @@ def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], foun
     figures: dict[str, Any] = {}
     for place, name in enumerate(specs):
         peak = found.peak[place]
-        own = machine_metrics(found.machine, found.limit, peak, peak)
+        of_predictor = machine_metrics(found.machine, found.limit, peak, peak)
         beside = {}
         for oracle in oracles if place not in oracles else ():
             metrics = machine_metrics(found.machine, found.limit, peak, found.peak[oracle])
@@ -110,7 +110,11 @@ def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], foun
                 "violation_rate": float(metrics.violation_rate.mean()),
                 "violation_severity": float(metrics.violation_severity.mean()),
             }
-        figures[name] = {"rows": int(own.steps.sum()), "savings": float(own.savings.mean()), "oracles": beside}
+        figures[name] = {
+            "rows": int(of_predictor.steps.sum()),
+            "savings": float(of_predictor.savings.mean()),
+            "oracles": beside,
+        }
     return figures
 
 
@@ -146,10 +150,10 @@ def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples,
     if len(intervals) and any(isinstance(predictor, PeakOracle) for predictor in predictors):
         usual, step = int(intervals[counts.argmax()]), samples.step
         if usual != step:
-            told = (
+            note = (
                 f"samples are mostly {usual / 1e6:g} s apart, and the oracle's horizon counts steps of {step / 1e6:g} s"
             )
-            typer.echo(f"plb: note: {told}; see --step", err=True)
+            typer.echo(f"plb: note: {note}; see --step", err=True)
 
 
 @contextmanager

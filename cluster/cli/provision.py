@@ -90,9 +90,9 @@ def provision_command(
         faults = plan.faults()
     if out is not None:
         write_plan(out, plan)
-    told = None
+    note = None
     if scenario is not None and not faults:
-        told = write_scenario(scenario, plan, instance, node)
+        note = write_scenario(scenario, plan, instance, node)
     configuration = {
         "instance": digest_of_files(instance),
         "nodes": node,
@@ -101,5 +101,5 @@ def provision_command(
         "time_limit": time_limit,
         "seed": seed,
     }
-    written = {"Plan": out, "Scenario": told}
+    written = {"Plan": out, "Scenario": note}
     finish(plan, faults, written, json, configuration=configuration, seed=seed, quiet=quiet)

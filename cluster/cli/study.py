@@ -13,7 +13,7 @@ from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, 
 from cluster.console.output import FAILED, clear_errors, output
 
 if TYPE_CHECKING:
-    from cluster.studies.request import Report
+    from cluster.studies.request import StudyReport
     from cluster.studies.runner import OutputDirectory
 
 
@@ -137,7 +137,7 @@ def study_command(
     show(RUN[study.value](request), request.output, json)
 
 
-def show(report: Report, directory: OutputDirectory, json: Path | None) -> None:
+def show(report: StudyReport, directory: OutputDirectory, json: Path | None) -> None:
     """Print the tables of a study and write its figures; end with exit code 1 if a run failed."""
     from cluster.results.writing import write_json
     from cluster.studies.runner import stamped_as

@@ -32,7 +32,7 @@ def peaks_command(
     from cluster.results.writing import check_outputs
     from cluster.studies.base import regions
     from cluster.studies.peaks_report import cells_of, run_peaks
-    from cluster.studies.request import Report
+    from cluster.studies.request import StudyReport
     from cluster.studies.runner import OutputDirectory
 
     if region and traces is not None:
@@ -41,4 +41,4 @@ def peaks_command(
     output = OutputDirectory(out or Path("results") / "study-peaks", restart=restart, quiet=quiet)
     cells = cells_of(traces, regions(region or ()).workloads, quick=quick, seed=seed)
     table, figures = run_peaks(cells, output, seed)
-    show(Report((table,), figures, ()), output, json)
+    show(StudyReport((table,), figures, ()), output, json)

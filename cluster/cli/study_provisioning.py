@@ -88,7 +88,7 @@ def provisioning_command(
 
     check_outputs([one for one in (base, curves, published) if one is not None], [], json)
     graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
-    figures = [check_member("study", "figure", number, of.Figure) for number in figure or ()]
+    figures = [check_member("study", "figure", number, of.PublishedFigure) for number in figure or ()]
     usual_seconds = of.QUICK_AUTO_SECONDS if quick else of.AUTO_SECONDS
     design = of.ProvisioningDesign(
         base=base,

@@ -115,9 +115,9 @@ def _places(found: Explanation, one: Alternatives, best: int) -> Table:
     first = {base.node: base, **{place.node: place for place in one.places[: best + 1]}}
     shown = list(first.values())[: best + 1]
     parts = {place.node: parts_of_energy(found.config, place.energy) for place in shown}
-    own = parts[base.node]
-    changes = {node: {name: value - own[name] for name, value in there.items()} for node, there in parts.items()}
-    names = [name for name in own if any(abs(there[name]) > SMALLEST for there in changes.values())]
+    present = parts[base.node]
+    changes = {node: {name: value - present[name] for name, value in there.items()} for node, there in parts.items()}
+    names = [name for name in present if any(abs(there[name]) > SMALLEST for there in changes.values())]
     what = "where it stands" if one.standing else "the best node"
     table = Table(title=f"the best nodes by energy, compared with {what}", title_justify="left")
     table.add_column("node", no_wrap=True)

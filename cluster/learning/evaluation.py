@@ -23,7 +23,7 @@ LEARNED = "learned"
 
 
 @attrs.frozen
-class Task:
+class EvaluationTask:
     """One job sequence, to be played by every policy.
 
     Parameters
@@ -133,7 +133,7 @@ def evaluate(
     """
     count = config.machines.machines if machines is None else machines
     attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(count,)))  # is checked
-    tasks = [Task(config, policy, count, sequence) for sequence in range(config.evaluation.sequences)]
+    tasks = [EvaluationTask(config, policy, count, sequence) for sequence in range(config.evaluation.sequences)]
     found = []
     for figures in over(play_task, tasks):
         found.append(figures)
@@ -144,7 +144,7 @@ def evaluate(
     return EvaluationResult(int(count), by_policy)
 
 
-def play_task(task: Task) -> dict[str, dict[str, float]]:
+def play_task(task: EvaluationTask) -> dict[str, dict[str, float]]:
     """Return the figures of every policy on one job sequence."""
     config = task.config
     dimensions = attrs.evolve(config.machines, machines=task.machines)

@@ -13,7 +13,7 @@ class Text:
 
 
 @attrs.frozen
-class Table:
+class PageTable:
     """A table; all cells but those of the first columns are set to the right.
 
     Parameters
@@ -66,14 +66,14 @@ class Gallery:
 class Tables:
     """Tables beside one another, where there is room."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[PageTable, ...]
 
 
-Block = Text | Table | Tables | Gallery
+Block = Text | PageTable | Tables | Gallery
 
 
 @attrs.frozen
-class Section:
+class PageSection:
     """A section of a report.
 
     Parameters

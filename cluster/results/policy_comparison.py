@@ -14,7 +14,7 @@ FIGURES = ("violations", "failovers", "moves", "placement_failures", "downtime_s
 """What is compared; also the keys of ``plb simulate --json``."""
 
 
-class Run(Protocol):
+class ComparableRun(Protocol):
     """What is compared: a run, or what a results directory says of one."""
 
     @property
@@ -79,7 +79,7 @@ class Comparison:
         }
 
 
-def compare(runs: Iterable[Run], policies: Sequence[str]) -> Comparison:
+def compare(runs: Iterable[ComparableRun], policies: Sequence[str]) -> Comparison:
     """Compare the policies over their runs; policies without a run are left out."""
     found = list(runs)
     values = {

@@ -90,8 +90,8 @@ class Results:
         Where the scenario does not tell how many there are to be, they are those that any policy has.
         """
         number = self.summary["scenario"]["run"].get("repeats")
-        wanted = {run.repeat for run in self.runs} if number is None else set(range(number))
-        missing = {policy: sorted(wanted.difference(self.repeats(policy))) for policy in self.policies}
+        requested = {run.repeat for run in self.runs} if number is None else set(range(number))
+        missing = {policy: sorted(requested.difference(self.repeats(policy))) for policy in self.policies}
         return {policy: repeats for policy, repeats in missing.items() if repeats}
 
     def repeats(self, policy: str) -> list[int]:

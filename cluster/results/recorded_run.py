@@ -100,15 +100,15 @@ def read_run(
     scenario = _scenario_of(results.summary, folder, given)
     _check_versions(results.summary, folder)
     runs = {(run.policy, run.repeat): run for run in results.runs}
-    wanted = scenario.run.policies[0] if policy is None else policy
-    if not any(name == wanted for name, _ in runs):
-        raise UnknownNameError("policy", wanted, list(dict.fromkeys(name for name, _ in runs)), str(folder))
-    if (wanted, repeat) not in runs:
+    requested = scenario.run.policies[0] if policy is None else policy
+    if not any(name == requested for name, _ in runs):
+        raise UnknownNameError("policy", requested, list(dict.fromkeys(name for name, _ in runs)), str(folder))
+    if (requested, repeat) not in runs:
         # what is printed counts from 1, tables from 0
-        known = sorted(number + 1 for name, number in runs if name == wanted)
-        raise PlbError(f"{folder}: there is no repeat {repeat + 1} of {wanted}, only {', '.join(map(str, known))}")
+        known = sorted(number + 1 for name, number in runs if name == requested)
+        raise PlbError(f"{folder}: there is no repeat {repeat + 1} of {requested}, only {', '.join(map(str, known))}")
     scenario = _with_workload_of(scenario, folder, given, traces)
-    return RecordedRun(results, scenario, wanted, repeat, int(runs[wanted, repeat].totals["simulated_seconds"]))
+    return RecordedRun(results, scenario, requested, repeat, int(runs[requested, repeat].totals["simulated_seconds"]))
 
 
 def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | None) -> Scenario:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cluster.results.reading import Results
-from cluster.scenario.cluster_section import Cluster, Group
+from cluster.scenario.cluster_section import ClusterSection, NodeGroup
 from cluster.scenario.workload_section import OF_REPORTS
 from plb import PlbError
 from plb.phrasing import listed
@@ -80,7 +80,9 @@ def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return what all tenants are promised at the start and at the end; None where a scenario does not tell."""
     try:
         fields, workload = scenario["cluster"], scenario["workload"]
-        cluster = Cluster(**{**fields, "groups": tuple(Group(**group) for group in fields.get("groups", ()))})
+        cluster = ClusterSection(
+            **{**fields, "groups": tuple(NodeGroup(**group) for group in fields.get("groups", ()))}
+        )
         capacity = cluster.total_capacity(workload["density_metric"])
         end = workload.get("density_end")
         return workload["density"] * capacity, (workload["density"] if end is None else end) * capacity

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster.results.intervals import Interval, decimals_of
-from cluster.results.policy_comparison import Comparison, Run
+from cluster.results.policy_comparison import ComparableRun, Comparison
 from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
 
 MOST_DECIMALS = 6
@@ -68,8 +68,8 @@ def cell(estimate: Interval, *, signed: bool = False) -> str:
     There are as many decimals as show the first digit of the interval, if it is not 0.
     """
     digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
-    if (wanted := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
-        digits = max(digits, wanted)
+    if (requested := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
+        digits = max(digits, requested)
     text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{digits}f}"
     return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
 
@@ -82,7 +82,7 @@ OUTAGES = {
 }
 
 
-def outage_rows(runs: Sequence[Run], policies: Sequence[str]) -> list[list[str]]:
+def outage_rows(runs: Sequence[ComparableRun], policies: Sequence[str]) -> list[list[str]]:
     """Return what faults and upgrades did: a row a figure with its name, then a cell a policy, means over repeats."""
     totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
     known = [[one["availability"] for one in of if one["availability"] is not None] for of in totals]
@@ -96,7 +96,7 @@ def outage_rows(runs: Sequence[Run], policies: Sequence[str]) -> list[list[str]]
     return rows
 
 
-def outage_table(runs: Sequence[Run], policies: Sequence[str]) -> Table:
+def outage_table(runs: Sequence[ComparableRun], policies: Sequence[str]) -> Table:
     """Return what faults and upgrades did: a column a policy."""
     table = Table("", title="faults and upgrades")
     for policy in policies:

@@ -62,7 +62,7 @@ class ResultsFolder:
     def __init__(self, folder: Path, scenario: Scenario, source: Source, *, force: bool = False) -> None:
         self.folder = folder
         self._head = stamp(scenario, source)
-        self._wanted = len(scenario.run.policies) * scenario.run.repeats
+        self._requested = len(scenario.run.policies) * scenario.run.repeats
         self._runs: dict[tuple[str, int], RunResult] = {}
         check_free(folder, force=force)
         _clear(folder)
@@ -81,7 +81,7 @@ class ResultsFolder:
 
     def _write_summary(self) -> None:
         ordered = [self._runs[key] for key in sorted(self._runs)]
-        complete = len(ordered) == self._wanted and all(run.complete for run in ordered)
+        complete = len(ordered) == self._requested and all(run.complete for run in ordered)
         runs = [{"policy": r.policy, "repeat": r.repeat, "complete": r.complete, **r.totals} for r in ordered]
         write_json(self.folder / SUMMARY, {**self._head, "complete": complete, "runs": runs})
         timings = [

@@ -45,7 +45,7 @@ class Hardware(Section):
 
 
 @attrs.frozen(kw_only=True)
-class Group(Hardware):
+class NodeGroup(Hardware):
     """Nodes of another kind than the rest.
 
     Parameters
@@ -60,7 +60,7 @@ class Group(Hardware):
 
 
 @attrs.frozen(kw_only=True)
-class Cluster(Hardware):
+class ClusterSection(Hardware):
     """The nodes of the cluster, all alike ([1] sections 8.1 and 8.2) but for those in groups of their own.
 
     Parameters
@@ -87,7 +87,7 @@ class Cluster(Hardware):
     nodes: int = count(40, low=1, high=MOST_NODES)
     upgrade_domains: int = count(10, low=1, high=MOST_NODES)
     fault_domains: int = count(5, low=1, high=MOST_NODES)
-    groups: tuple[Group, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
     violation_threshold: float = number(0.95, high=1.0, low_open=True)
     copy_gbit_per_second: float = number(10.0, low_open=True)
     interruption_seconds: float = number(30.0)

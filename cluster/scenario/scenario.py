@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.digests import digest_of
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import digests, import_files
@@ -61,7 +61,7 @@ FIXED_METRIC_FIELDS = ("name", "trend", "step", "violation_threshold")
 
 
 @attrs.frozen(kw_only=True)
-class Run(Section):
+class RunSection(Section):
     """How long, how often and which policies.
 
     Parameters
@@ -111,9 +111,9 @@ class Scenario:
 
     name: str = "scenario"
     imports: tuple[str, ...] = ()
-    cluster: Cluster = attrs.field(factory=Cluster)
+    cluster: ClusterSection = attrs.field(factory=ClusterSection)
     workload: Workload = attrs.field(factory=Workload)
-    run: Run = attrs.field(factory=Run)
+    run: RunSection = attrs.field(factory=RunSection)
     faults: Faults = attrs.field(factory=Faults)
     upgrades: Upgrades = attrs.field(factory=Upgrades)
     metrics: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
@@ -150,10 +150,10 @@ class Scenario:
 
     def _search(self, policy: str) -> tuple[str, Mapping[str, Any]]:
         """Return which search or placement policy of the engine decides under a policy, and its options."""
-        own, of_engine = self.policies[policy], self.engine
-        search = own.get("policy", of_engine.get("policy", ANNEALING))
+        of_policy, of_engine = self.policies[policy], self.engine
+        search = of_policy.get("policy", of_engine.get("policy", ANNEALING))
         shared = of_engine.get("policy_options", {}) if search == of_engine.get("policy", ANNEALING) else {}
-        return search, own.get("policy_options", shared)
+        return search, of_policy.get("policy_options", shared)
 
     def config(self, policy: str, metrics: tuple[Metric, ...]) -> PlbConfig:
         """Return the engine's settings under a policy; what it says of metrics prevails over `metrics`.
@@ -164,8 +164,8 @@ class Scenario:
         of_engine = {**ENGINE_DEFAULTS, **self.engine}
         fields = {**of_engine, **self.policies[policy]}
         fields["policy"], fields["policy_options"] = self._search(policy)
-        own = fields.pop("metrics", {})
-        return PlbConfig(metrics=[attrs.evolve(one, **own.get(one.name, {})) for one in metrics], **fields)
+        of_policy = fields.pop("metrics", {})
+        return PlbConfig(metrics=[attrs.evolve(one, **of_policy.get(one.name, {})) for one in metrics], **fields)
 
     def as_json(self) -> dict[str, Any]:
         """Return the scenario as plain JSON values, with the policies that run."""

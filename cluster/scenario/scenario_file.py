@@ -10,10 +10,10 @@ from typing import Any
 import attrs
 
 from cluster.errors import ScenarioError
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import import_files
-from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenario
+from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario
 from cluster.scenario.section_file import SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
 from cluster.scenario.upgrades_section import Upgrades
@@ -24,9 +24,9 @@ from plb.registry import check_extensions, policies
 from plb.settings.extensions import ANNEALING
 
 SECTIONS: Mapping[str, type[Section]] = {
-    "cluster": Cluster,
+    "cluster": ClusterSection,
     "workload": Workload,
-    "run": Run,
+    "run": RunSection,
     "faults": Faults,
     "upgrades": Upgrades,
 }

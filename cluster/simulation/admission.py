@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.errors import DensityError
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.simulation.pools import TenantPool
 from plb.model import Role
 from workloads.trace import MetricInfo, TraceSet, concatenate
@@ -23,7 +23,7 @@ SECONDS_BETWEEN_RISES = 3600
 """Where the density rises, tenants are admitted at least so often."""
 
 
-class Admission:
+class TenantAdmission:
     """Admits tenants of a pool, in its order, whenever the density has fallen below the target.
 
     Parameters
@@ -150,7 +150,7 @@ def promised(traces: TraceSet, metric: int) -> npt.NDArray[np.float64]:
     return traces.max_usage[:, metric].astype(np.float64) * traces.replicas
 
 
-def limit_of(cluster: Cluster, metrics: Sequence[MetricInfo]) -> Floats:
+def limit_of(cluster: ClusterSection, metrics: Sequence[MetricInfo]) -> Floats:
     """Return the load at which the whole cluster is at its threshold, by metric; infinite without a capacity."""
     names = [metric.name for metric in metrics]
     total = [cluster.total_capacity(name) if name in cluster.capacity else np.inf for name in names]

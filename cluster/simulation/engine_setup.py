@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.ledger import Floats
 from cluster.simulation.pools import Source
@@ -49,7 +49,7 @@ def coarse_step(largest: float) -> float:
     return min(1.0, 2.0 ** (math.frexp(largest)[1] - 11)) if largest > 0 else 1.0
 
 
-def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:
+def nodes_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> list[Node]:
     """Return the nodes; node i is in upgrade domain i mod U and fault domain i mod F, as far as these differ.
 
     Where U and F have a common factor (10 and 5), ``i mod F`` would put each upgrade domain into few fault domains, so
@@ -69,7 +69,7 @@ def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:
     ]
 
 
-def limits_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> tuple[Floats, Floats]:
+def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Floats, Floats]:
     """Return capacities and violation thresholds of all nodes, both (H, R); infinite where there is no capacity."""
     capacity = np.array([[row.get(metric.name, np.inf) for metric in metrics] for row in cluster.node_capacities])
     return capacity, capacity * np.array([metric.violation_threshold for metric in metrics])

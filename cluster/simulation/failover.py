@@ -12,7 +12,7 @@ import attrs
 import simpy
 
 from cluster.simulation.causes import FAULT, UPGRADE
-from cluster.simulation.movement import Movement
+from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.record import Recorder
 from cluster.simulation.replica_states import Tenancy, as_leaving
@@ -37,7 +37,7 @@ class FailoverManager:
         env: simpy.Environment,
         nodes: NodeStates,
         tenancies: Tenancies,
-        movement: Movement,
+        movement: ReplicaMovement,
         recorder: Recorder,
         rebuild_after: float,
     ) -> None:
@@ -121,7 +121,7 @@ class FailoverManager:
         leaving = [one.node for one in tenancies.described(tenancy) if one.leaving]
         left = next((node for node in leaving if not self._movement.is_left(move.partition, node)), None)
         if left is not None:
-            self._movement.follow(_as_move(move, Loss(left, UPGRADE)))
+            self._movement.note(_as_move(move, Loss(left, UPGRADE)))
         elif tenancies.stores_copies(tenancy):
             tenancies.states.set(move.partition, move.target, ReplicaState.IN_BUILD)
         elif tenancies.to_restart.get(move.partition):

@@ -86,11 +86,11 @@ class Ledger:
         self._series = traces.series_start[:-1][np.maximum(traces.series_index, 0)]
         self._allocate(1024)
 
-    def _allocate(self, room: int) -> None:
-        self.node: Ints = np.full(room, NOWHERE, np.int64)
-        self.tenant: Ints = np.zeros(room, np.int64)
-        self.leaving: npt.NDArray[np.bool_] = np.zeros(room, np.bool_)
-        self._start: Ints = np.zeros(room, np.int64)
+    def _allocate(self, length: int) -> None:
+        self.node: Ints = np.full(length, NOWHERE, np.int64)
+        self.tenant: Ints = np.zeros(length, np.int64)
+        self.leaving: npt.NDArray[np.bool_] = np.zeros(length, np.bool_)
+        self._start: Ints = np.zeros(length, np.int64)
 
     def refresh(self, partition: str, tenant: int) -> None:
         """Take over from the engine where the replicas of a partition stand."""

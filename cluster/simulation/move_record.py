@@ -7,7 +7,7 @@ import attrs
 from cluster.simulation.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
 from plb.model.move import Move, Phase
 
-CAUSES = {"capacity": VIOLATION, "make room": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
+CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
 """What moves are made for, by the rule behind them; other rules stand for themselves."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import simpy
 
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.ledger import Ledger
 from cluster.simulation.move_record import MoveRecord
@@ -21,7 +21,7 @@ COPIED_METRICS = ("disk", "memory")
 """A move copies the replica's disk; where the workload has no such metric, its memory."""
 
 
-class Movement:
+class ReplicaMovement:
     """Carries out plans in the simulated cluster.
 
     Parameters
@@ -38,7 +38,7 @@ class Movement:
         engine: PlacementAndLoadBalancing,
         ledger: Ledger,
         recorder: Recorder,
-        cluster: Cluster,
+        cluster: ClusterSection,
     ) -> None:
         self._env, self._engine, self._ledger, self._recorder = env, engine, ledger, recorder
         self._availability = recorder.availability
@@ -71,7 +71,7 @@ class Movement:
             if move.kind in (MoveKind.MOVE, MoveKind.SWAP, MoveKind.PROMOTE):
                 self._begin(move, size)
 
-    def follow(self, move: Move) -> None:
+    def note(self, move: Move) -> None:
         """Start to copy a replica whose new place has been told to the engine already."""
         assert move.target is not None
         self._begin(move, self._size_on(move.partition, move.target))

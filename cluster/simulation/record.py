@@ -17,7 +17,7 @@ from cluster.simulation.move_record import MoveRecord
 from cluster.simulation.run_tables import frame_of, frame_of_rows
 from cluster.simulation.tenants import TenantSequence
 from cluster.simulation.upgrade_record import UpgradeRecord
-from cluster.simulation.violations import Outcome, Shortage
+from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
 from plb.model.move import Move, MoveKind
 from plb.model.plan import Energy, Plan
@@ -119,14 +119,14 @@ class Recorder:
         self._refusals: list[tuple[Any, ...]] = []
         self._plans: list[tuple[Any, ...]] = []
         self._plan_seconds: list[float] = []
-        self._outcomes: dict[Outcome, set[tuple[int, int]]] = {outcome: set() for outcome in Outcome}
+        self._outcomes: dict[ViolationOutcome, set[tuple[int, int]]] = {outcome: set() for outcome in ViolationOutcome}
 
     def load(self, now: int, metered: Floats) -> None:
         """Note the load of all nodes, (H, R)."""
         self._load_times.append(now)
         self._loads.append(metered)
 
-    def shortages(self, now: int, found: Sequence[Shortage]) -> None:
+    def shortages(self, now: int, found: Sequence[NodeShortage]) -> None:
         """Note the shortages of a metering time."""
         for one in found:
             names = self.node_names[one.node], self.metric_names[one.metric]
@@ -187,14 +187,14 @@ class Recorder:
     def _totals(self, now: float, downtime: Floats, plans: pl.DataFrame) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
         causes = Counter(record.cause for record in failovers)
-        steps = {outcome: len(self._outcomes[outcome]) for outcome in Outcome}
+        steps = {outcome: len(self._outcomes[outcome]) for outcome in ViolationOutcome}
         return {
             "simulated_seconds": now,
             "tenants": int((self._sequence.arrival <= now).sum()),
-            "violations": steps[Outcome.VIOLATION],
-            "violation_rows": sum(row[-1] == Outcome.VIOLATION.value for row in self._shortages),
-            "shortages_covered": steps[Outcome.COVERED],
-            "shortages_unresolved": steps[Outcome.UNRESOLVED],
+            "violations": steps[ViolationOutcome.VIOLATION],
+            "violation_rows": sum(row[-1] == ViolationOutcome.VIOLATION.value for row in self._shortages),
+            "shortages_covered": steps[ViolationOutcome.COVERED],
+            "shortages_unresolved": steps[ViolationOutcome.UNRESOLVED],
             "violated_node_minutes": sum(steps.values()) * self._metering_seconds / 60.0,
             "failovers": len(failovers),
             "failovers_by_cause": dict(sorted(causes.items())),

@@ -133,5 +133,5 @@ def as_leaving(one: Replica, node: str | None, *, leaving: bool) -> Replica:
 
 def _mark_of(role: Role, mark: UpgradeMark) -> UpgradeMark:
     """Return the mark of a replica on a marked node; once the role has been handed over, there is none any more."""
-    wanted = Role.PRIMARY if mark is UpgradeMark.SWAP_OUT else Role.SECONDARY
-    return mark if role is wanted else UpgradeMark.NONE
+    requested = Role.PRIMARY if mark is UpgradeMark.SWAP_OUT else Role.SECONDARY
+    return mark if role is requested else UpgradeMark.NONE

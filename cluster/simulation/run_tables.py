@@ -82,7 +82,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "target": Column(pl.String, "node that it moves to"),
         "phase": Column(pl.String, "phase of the engine: placement, repair or balancing"),
         "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade, energy, or the broken rule"),
-        "rule": Column(pl.String, "the engine's rule behind it, such as capacity, make room or energy"),
+        "rule": Column(pl.String, "the engine's rule behind it, such as capacity, eviction or energy"),
         "failover": Column(pl.Boolean, "every move but those of balancing"),
         "metric": Column(pl.String, "metric that was short, where the cause is a violation", may_be_null=True),
         "copied_gb": Column(pl.Float64, "data to copy, GB"),
@@ -188,8 +188,8 @@ def frame_of(table: str, policy: str, repeat: int, columns: Mapping[str, Any]) -
     columns
         The columns without those of the run, each of the same length.
     """
-    wanted = columns_of(table)
-    frame = pl.DataFrame({name: pl.Series(name, columns[name], wanted[name].dtype) for name in TABLES[table]})
+    requested = columns_of(table)
+    frame = pl.DataFrame({name: pl.Series(name, columns[name], requested[name].dtype) for name in TABLES[table]})
     run = pl.lit(policy, pl.String).alias("policy"), pl.lit(repeat, pl.Int32).alias("repeat")
     return frame.select(*run, pl.all())
 

@@ -18,7 +18,7 @@ from cluster.simulation.failover import FailoverManager
 from cluster.simulation.faults import make_faults
 from cluster.simulation.growth import factors
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.movement import Movement
+from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.oracle import Oracle
 from cluster.simulation.pools import Source
@@ -100,7 +100,7 @@ class Simulation:
         self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
         capacity, self._threshold = limits_of(cluster, metrics)
         self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
-        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, cluster)
+        self._movement = ReplicaMovement(self.env, self.engine, self.ledger, self.recorder, cluster)
         self.nodes = NodeStates(self.env, self.engine, self.ledger, self.recorder, nodes)
         self.tenancies = Tenancies(
             self.env,

@@ -15,7 +15,7 @@ import simpy
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import QUORUM_LOSS
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.movement import Movement
+from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.record import Recorder
 from cluster.simulation.replica_states import ReplicaStates, Tenancy, is_plain, primary_among, ready_among
 from plb import Move, MoveKind, Partition, Phase, PlacementAndLoadBalancing, Reason, Replica
@@ -61,7 +61,7 @@ class Tenancies:
         env: simpy.Environment,
         engine: PlacementAndLoadBalancing,
         ledger: Ledger,
-        movement: Movement,
+        movement: ReplicaMovement,
         recorder: Recorder,
         *,
         remote_storage: bool,

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.errors import DensityError
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.admission import Admission, first_demand, lifetime_seconds, limit_of, promised
+from cluster.simulation.admission import TenantAdmission, first_demand, lifetime_seconds, limit_of, promised
 from cluster.simulation.planned_tenants import PlanPool
 from cluster.simulation.pools import Source
 from cluster.simulation.streams import stream
@@ -87,7 +87,7 @@ class TenantSequence:
 
 
 def make_tenants(
-    scenario: Scenario, source: Source, repeat: int = 0, *, cluster_of_tenants: Cluster | None = None
+    scenario: Scenario, source: Source, repeat: int = 0, *, cluster_of_tenants: ClusterSection | None = None
 ) -> TenantSequence:
     """Draw the tenants of one repeat, or return those of a plan.
 
@@ -110,14 +110,16 @@ def make_tenants(
     workload = scenario.workload
     holding = scenario if cluster_of_tenants is None else attrs.evolve(scenario, cluster=cluster_of_tenants)
     metric = [info.name for info in source.metrics].index(workload.density_metric)
-    own, total = (one.cluster.total_capacity(workload.density_metric) for one in (scenario, holding))
+    of_scenario, total = (one.cluster.total_capacity(workload.density_metric) for one in (scenario, holding))
     if isinstance(source.pool, PlanPool):
         return _standing(source.pool, total, metric)
     rng = stream(scenario.run.seed, "tenants", repeat)
     limit = limit_of(holding.cluster, source.metrics)
     end = scenario.run.days * 86400.0
     last = workload.density if workload.density_end is None else workload.density_end
-    admission = Admission(source.pool, rng, metric, (workload.density * own, last * own), end, limit)
+    admission = TenantAdmission(
+        source.pool, rng, metric, (workload.density * of_scenario, last * of_scenario), end, limit
+    )
     fill = admission.fill(0)
     spread = np.arange(len(fill)) * scenario.run.fill_hours * 3600.0 / max(len(fill), 1)
     admission.start(fill, np.floor(spread).astype(np.int64))

@@ -23,7 +23,7 @@ SHARE_OF_ROUNDING = 1e-4
 """The engine counts in steps and rounds up: within this share of its capacity below a threshold, it is asked."""
 
 
-class Outcome(Enum):
+class ViolationOutcome(Enum):
     """What came of a shortage."""
 
     VIOLATION = "violation"
@@ -35,7 +35,7 @@ class Outcome(Enum):
 
 
 @attrs.frozen
-class Shortage:
+class NodeShortage:
     """A node that is short of a metric at a metering time.
 
     Parameters
@@ -55,7 +55,7 @@ class Shortage:
     standing: float
     departing: float
     threshold: float
-    outcome: Outcome
+    outcome: ViolationOutcome
 
 
 def needs_repair(metering: Metering, threshold: Floats) -> bool:
@@ -70,7 +70,7 @@ def nodes_relieved(moves: Iterable[Move]) -> set[str]:
 
 def classify(
     metering: Metering, threshold: Floats, moves: Sequence[Move], node_names: Sequence[str], metric_names: Sequence[str]
-) -> list[Shortage]:
+) -> list[NodeShortage]:
     """Return the shortages of a metering time with what came of them, by node, then by metric.
 
     Parameters
@@ -88,17 +88,17 @@ def classify(
     found = []
     for node in np.flatnonzero((reached | short).any(axis=1)).tolist():
         outcome = _outcome(bool(short[node].any()), node_names[node] in relieved)
-        concerned = reached[node] if outcome is Outcome.COVERED else short[node]
+        concerned = reached[node] if outcome is ViolationOutcome.COVERED else short[node]
         for metric in np.flatnonzero(concerned).tolist():
             loads = float(metering.standing[node, metric]), float(metering.departing[node, metric])
-            found.append(Shortage(node, metric, *loads, float(threshold[node, metric]), outcome))
+            found.append(NodeShortage(node, metric, *loads, float(threshold[node, metric]), outcome))
     return found
 
 
-def _outcome(short: bool, relieved: bool) -> Outcome:
+def _outcome(short: bool, relieved: bool) -> ViolationOutcome:
     if not short:
-        return Outcome.COVERED
-    return Outcome.VIOLATION if relieved else Outcome.UNRESOLVED
+        return ViolationOutcome.COVERED
+    return ViolationOutcome.VIOLATION if relieved else ViolationOutcome.UNRESOLVED
 
 
 def _reached(load: Floats, threshold: Floats) -> Marks:

@@ -17,7 +17,7 @@ from cluster.scenario.scenario_file import read_scenario, scenario_from
 from cluster.scenario.workload_section import OF_REPORTS
 from cluster.simulation.pools import read_traces_of
 from cluster.studies.arms import NOTHING, Arm
-from cluster.studies.design import Design, Setting
+from cluster.studies.design import Design, StudySetting
 from plb import UnknownNameError
 from workloads.regions import REGIONS
 
@@ -62,7 +62,7 @@ class Base:
 
     def design(
         self,
-        settings: Sequence[Setting],
+        settings: Sequence[StudySetting],
         arms: Sequence[Arm],
         *,
         days: float,

@@ -15,7 +15,7 @@ import numpy as np
 
 from cluster.studies.arms import ORIGINAL
 from cluster.studies.base import Base
-from cluster.studies.design import WITHOUT_DOMAINS, Design, Setting
+from cluster.studies.design import WITHOUT_DOMAINS, Design, StudySetting
 from cluster.studies.runner import Row
 from plb import PlbError
 
@@ -86,10 +86,10 @@ class Ladder:
                 raise PlbError(f"densities of {name}: the cluster cannot hold even the least, {least:g}")
         return {name: self._of_curve(curve, finer) for name, curve in curves.items()}
 
-    def settings(self, base: Base, densities: Mapping[str, Sequence[float]]) -> list[Setting]:
+    def settings(self, base: Base, densities: Mapping[str, Sequence[float]]) -> list[StudySetting]:
         """Return the settings of each workload at its densities."""
         vcores = self.vcores if base.vcores is None else base.vcores
-        return [Setting(name, vcores, density) for name in base.workloads for density in densities.get(name, ())]
+        return [StudySetting(name, vcores, density) for name in base.workloads for density in densities.get(name, ())]
 
     def _design(self, base: Base, workloads: Sequence[str], density: float) -> Design:
         settings = self.settings(base, dict.fromkeys(workloads, (density,)))

@@ -10,14 +10,14 @@ import attrs
 from rich.table import Table as RichTable
 
 from cluster.errors import DensityError
-from cluster.runs.sweep import Outcome, Task
+from cluster.runs.sweep import Task, TaskOutcome
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.scenario.workload_section import MOST_DENSITY
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
-from cluster.studies.claims import Claim, Table
+from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.densities import Ladder, chosen
-from cluster.studies.design import MOST_SAMPLES, Design, Setting
+from cluster.studies.design import MOST_SAMPLES, Design, StudySetting
 from cluster.studies.figures import Violations, violations_of
 from cluster.studies.plots import save_settings
 from cluster.studies.report import (
@@ -34,7 +34,7 @@ from plb import PlbError
 from plb.validation import check_count, check_number
 
 QUICK_DAYS = 2.0
-Save = Callable[[Path, Table, str], None]
+Save = Callable[[Path, ClaimTable, str], None]
 
 
 @attrs.frozen(kw_only=True)
@@ -81,7 +81,7 @@ class StudyRequest:
         for density in self.densities or ():
             check_number("study", "density", density, low_open=True, high=MOST_DENSITY)
 
-    def settings(self, ladders: Sequence[Ladder]) -> list[Setting]:
+    def settings(self, ladders: Sequence[Ladder]) -> list[StudySetting]:
         """Return the settings: at the densities that are given, or chosen before, or found by a pilot now."""
         found = []
         for ladder in ladders:
@@ -115,7 +115,7 @@ class StudyRequest:
 
     def design_at(
         self,
-        settings: Sequence[Setting],
+        settings: Sequence[StudySetting],
         arms: Sequence[Arm],
         *,
         repeats: int,
@@ -136,7 +136,7 @@ class StudyRequest:
 
 
 @attrs.frozen(eq=False)
-class Report:
+class StudyReport:
     """In what a study ends.
 
     Parameters
@@ -151,7 +151,7 @@ class Report:
 
     tables: Sequence[RichTable]
     figures: Mapping[str, Any]
-    failed: Sequence[tuple[Task, Outcome]]
+    failed: Sequence[tuple[Task, TaskOutcome]]
 
 
 class OfPolicies(Protocol):
@@ -164,7 +164,7 @@ class OfPolicies(Protocol):
         """Return what a paper reports beside what was found."""
         ...
 
-    def table(self, found: Violations) -> Table:
+    def table(self, found: Violations) -> ClaimTable:
         """Return mean violations by setting."""
         ...
 
@@ -187,13 +187,13 @@ def pilot(base: Base, ladder: Ladder, output: OutputDirectory) -> dict[str, list
 
 def of_policies(
     name: str, design: Design, output: OutputDirectory, study: OfPolicies, plot: str, save: Save = save_settings
-) -> Report:
+) -> StudyReport:
     """Make the runs of a study of policies, and draw its plot."""
     finished = run_simulations(name, design, output)
     found = violations_of(design.settings, finished.rows)
     if not all(arm.name in found.counts for arm in design.arms):
         (output.folder / plot).unlink(missing_ok=True)
-        return Report((), as_json(name, found, (), {}), finished.failed)
+        return StudyReport((), as_json(name, found, (), {}), finished.failed)
     claims, table = study.claims(found), study.table(found)
     save(output.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
     arms = _costs(design, finished.rows, study.COMPARED)
@@ -202,7 +202,7 @@ def of_policies(
         table_of_claims(claims, f"{name}: ratios"),
         table_of_arms(arms, study.COMPARED, name),
     )
-    return Report(tables, as_json(name, found, claims, arms), finished.failed)
+    return StudyReport(tables, as_json(name, found, claims, arms), finished.failed)
 
 
 def _costs(design: Design, rows: Sequence[Row], compared: str) -> dict[str, ArmFigures]:

@@ -12,15 +12,15 @@ import polars as pl
 from rich.table import Table as RichTable
 
 from cluster.plots.base import COLOURS, save_figure
-from cluster.runs.sweep import Outcome, Task
+from cluster.runs.sweep import Task, TaskOutcome
 from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.calibration import EDGES, Calibration, Floats, calibration_of, run_calibration
 from cluster.studies.densities import LADDERS
-from cluster.studies.design import Setting
+from cluster.studies.design import StudySetting
 from cluster.studies.report import counts_as_json, table_of_claims
-from cluster.studies.request import Report, StudyRequest, of_policies
+from cluster.studies.request import StudyReport, StudyRequest, of_policies
 from cluster.studies.runner import RUNS, TIMINGS, Row, run_tasks
 from plb.validation import check_number
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def run_risk(request: StudyRequest) -> Report:
+def run_risk(request: StudyRequest) -> StudyReport:
     """Let every estimator drive placement and annealing on the same tenants; hold what it says against what comes."""
     if request.base.is_of_regions:
         if request.days is not None:
@@ -37,8 +37,8 @@ def run_risk(request: StudyRequest) -> Report:
         request = attrs.evolve(request, base=attrs.evolve(request.base, tables={**request.base.tables, "run": run}))
     design = request.design(LADDERS[:1], risk.ARMS, repeats=risk.REPEATS, days=risk.DAYS)
     report = of_policies("risk", design, request.output, risk, "risk.png")
-    held = _calibrations(request, design.settings)
-    figures = {**report.figures, "calibration": [_as_json(one) for one in held.found]}
+    calibrations = _calibrations(request, design.settings)
+    figures = {**report.figures, "calibration": [_as_json(one) for one in calibrations.found]}
     tables = [*report.tables]
     if report.tables:
         folder = request.output.folder
@@ -48,23 +48,23 @@ def run_risk(request: StudyRequest) -> Report:
         tables.append(
             table_of_claims(decisions, "risk: time per decision", "means over runs; other work slows them down")
         )
-    if held.found:
-        tables.append(table_of_calibrations(held.found))
-        save_calibrations(request.output.folder / "calibration.png", held.found)
-    return Report(tables, figures, (*report.failed, *held.failed))
+    if calibrations.found:
+        tables.append(table_of_calibrations(calibrations.found))
+        save_calibrations(request.output.folder / "calibration.png", calibrations.found)
+    return StudyReport(tables, figures, (*report.failed, *calibrations.failed))
 
 
 @attrs.frozen(eq=False)
-class _Held:
+class _Calibrations:
     """The calibrations that were found, and the tasks that failed."""
 
     found: Sequence[Calibration]
-    failed: Sequence[tuple[Task, Outcome]]
+    failed: Sequence[tuple[Task, TaskOutcome]]
 
 
-def _calibrations(request: StudyRequest, settings: Sequence[Setting]) -> _Held:
+def _calibrations(request: StudyRequest, settings: Sequence[StudySetting]) -> _Calibrations:
     """Hold every estimator against what comes, at the middle density of each workload."""
-    chosen: dict[tuple[str, float], list[Setting]] = {}
+    chosen: dict[tuple[str, float], list[StudySetting]] = {}
     for one in settings:
         chosen.setdefault((one.workload, one.vcores), []).append(one)
     ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in chosen.values())
@@ -80,7 +80,7 @@ def _calibrations(request: StudyRequest, settings: Sequence[Setting]) -> _Held:
     for row in finished.rows:
         by_label.setdefault(row["arm"], []).append(row)
     found = [calibration_of(label, rows) for label, rows in by_label.items() if any(sum(row["looks"]) for row in rows)]
-    return _Held(found, finished.failed)
+    return _Calibrations(found, finished.failed)
 
 
 def table_of_calibrations(found: Sequence[Calibration]) -> RichTable:

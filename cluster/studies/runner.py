@@ -22,7 +22,7 @@ import attrs
 
 from cluster.console.output import messages
 from cluster.results.writing import check_free, json_object, stamped, versions, write_json
-from cluster.runs.sweep import Journal, Outcome, Run, Task, sweep
+from cluster.runs.sweep import Journal, Run, Task, TaskOutcome, sweep
 from cluster.scenario.digests import digest_of
 from plb import PlbError
 from workloads.writing import write_parquet
@@ -76,7 +76,7 @@ class Finished:
     """
 
     rows: Sequence[Row]
-    failed: Sequence[tuple[Task, Outcome]]
+    failed: Sequence[tuple[Task, TaskOutcome]]
 
 
 def run_tasks(
@@ -114,14 +114,14 @@ def run_tasks(
             _finish(
                 output.folder, [(task, journal.finished[task.key]) for task in tasks if task.key in journal.finished]
             )
-            told = f"what is finished is in {output.folder}, and the same command goes on from there"
-            raise KeyboardInterrupt(told) from None
+            message = f"what is finished is in {output.folder}, and the same command goes on from there"
+            raise KeyboardInterrupt(message) from None
     finished = _finish(output.folder, list(zip(tasks, outcomes, strict=True)))
     write_json(output.folder / STUDY, {**head, "complete": not finished.failed})
     return finished
 
 
-def _finish(folder: Path, pairs: Sequence[tuple[Task, Outcome]]) -> Finished:
+def _finish(folder: Path, pairs: Sequence[tuple[Task, TaskOutcome]]) -> Finished:
     """Write the tables of tasks and their outcomes, and return what came of them."""
     finished = Finished(
         [_row(task, outcome.values["totals"]) for task, outcome in pairs if outcome.values is not None],
@@ -178,7 +178,7 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
 
 
-def _write_tables(folder: Path, pairs: Sequence[tuple[Task, Outcome]], finished: Finished) -> None:
+def _write_tables(folder: Path, pairs: Sequence[tuple[Task, TaskOutcome]], finished: Finished) -> None:
     timings = [
         _row(task, {"cpu_seconds": outcome.seconds, **outcome.values["timings"]})
         for task, outcome in pairs
@@ -223,7 +223,7 @@ def progress_bar(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]
     with Progress(*columns, console=console, disable=quiet, speed_estimate_period=600.0) as bar:
         shown = bar.add_task(name, total=runs - known)
 
-        def report(outcome: Outcome) -> None:
+        def report(outcome: TaskOutcome) -> None:
             nonlocal failures
             if outcome.error is not None:
                 failures += 1

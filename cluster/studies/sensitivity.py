@@ -17,7 +17,7 @@ from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
-from cluster.studies.claims import Claim, Table
+from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.densities import Ladder
 from cluster.studies.design import Design, digest, digests_of
 from cluster.studies.figures import Floats, Violations
@@ -133,9 +133,9 @@ def claims(found: Violations) -> list[Claim]:
     return [*means, *(claim for above, below in pairs for claim in _extremes(found, above, below))]
 
 
-def table(found: Violations) -> Table:
+def table(found: Violations) -> ClaimTable:
     """Return the mean violations under each change."""
-    return Table(found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, COMPARED)
+    return ClaimTable(found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, COMPARED)
 
 
 def _extremes(found: Violations, above: str, below: str) -> Iterator[Claim]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from cluster.runs.sweep import Outcome, Task, outcomes
+from cluster.runs.sweep import Task, TaskOutcome, outcomes
 from cluster.warmup.compilations import noted
 from cluster.warmup.engines import (
     balance,
@@ -86,7 +86,7 @@ class Warmed:
     error: str | None = None
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Warmed:
+    def of(cls, outcome: TaskOutcome) -> Warmed:
         """Return what came of a task from what its process returned."""
         return cls(outcome.key, **(outcome.values or {}), error=outcome.error)
 

@@ -19,8 +19,8 @@ from plb import PlbError
 def interface(module: str, *names: str) -> str:
     """Return names of a module with their docstrings: those that are given, then the others that it exports."""
     found = import_module(module)
-    wanted = dict.fromkeys([*names, *getattr(found, "__all__", ())])
-    return "\n\n".join(_documented(module, name, getattr(found, name)) for name in wanted)
+    requested = dict.fromkeys([*names, *getattr(found, "__all__", ())])
+    return "\n\n".join(_documented(module, name, getattr(found, name)) for name in requested)
 
 
 def errors() -> str:

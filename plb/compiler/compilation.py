@@ -150,7 +150,7 @@ def entry_of(function: Callable[..., Any]) -> Any:
 @cache
 def part_of(function: Callable[..., Any], inline: bool) -> Any:
     """Return what translates a function for calls from other kernels."""
-    return SharedPart(function) if is_shared(function) else Part(function, inline)
+    return SharedPart(function) if is_shared(function) else TranslatedKernel(function, inline)
 
 
 class Entry(CPUDispatcher):
@@ -173,7 +173,7 @@ class Entry(CPUDispatcher):
             return self.overloads[arguments].entry_point
 
 
-class Part(CPUDispatcher):
+class TranslatedKernel(CPUDispatcher):
     """A kernel as other kernels call it: it has a signature and a module, and no machine code."""
 
     def __init__(self, function: Callable[..., Any], inline: bool) -> None:
@@ -197,7 +197,7 @@ class Part(CPUDispatcher):
         return self._compiler.compile(arguments, None)
 
 
-class SharedPart(Part):
+class SharedPart(TranslatedKernel):
     """A shared kernel as other kernels call it: its machine code is that of an entry, found by its symbol."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -310,7 +310,7 @@ def _made(
     function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any, key: str | None = None
 ) -> MachineCode:
     """Compile an entry; keep it under a key if there is one."""
-    NOTICE.tell(name_of(function), len(compiled_with(function)))
+    NOTICE.announce(name_of(function), len(compiled_with(function)))
     renew_readers()
     CPUDispatcher._compilation_chain_init_hook(entry_of(function))
     result = entry_of(function)._compiler.compile(arguments, returning)

@@ -310,7 +310,7 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
         yield repr((value.dtype, value.shape, value.strides)).encode()
         yield value.tobytes()
     elif _shows_its_place(kind):
-        held = {**getattr(value, "__dict__", {}), **{name: getattr(value, name, None) for name in _slots_of(kind)}}
-        yield f"{kind.__module__}.{sorted(held.items())!r}".encode()
+        members = {**getattr(value, "__dict__", {}), **{name: getattr(value, name, None) for name in _slots_of(kind)}}
+        yield f"{kind.__module__}.{sorted(members.items())!r}".encode()
     else:
         yield getattr(value, "__qualname__", repr(value)).encode()

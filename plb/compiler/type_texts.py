@@ -24,8 +24,8 @@ def text_of(kind: Any) -> str:
         named = ", ".join(f"{field}:{text_of(member)}" for field, member in zip(fields, kind.types, strict=True))
         origin = getattr(kind, "instance_class", tuple)
         return f"{origin.__module__}.{origin.__qualname__}({named})"
-    held = getattr(kind, "type", None)  # of what may be None
-    if held is not None:
-        return f"{type(kind).__name__}({text_of(held)})"
+    inner = getattr(kind, "type", None)  # of what may be None
+    if inner is not None:
+        return f"{type(kind).__name__}({text_of(inner)})"
     text = str(kind)
     return f"{text} {_process}" if " at 0x" in text else text

@@ -54,8 +54,8 @@ def _overcommits_for_a_while(problem: Problem, solution: Solution, row: int, out
     replaced = outgoing if outgoing == NOWHERE or _is_free_at_once(problem, row, outgoing, target) else NOWHERE
     for metric in range(problem.load.shape[1]):
         growth = problem.load[row, metric] - problem.load[replaced, metric]
-        held = solution.node_load[target, metric] + problem.leaving_load[target, metric]
-        if growth > 0 and held + solution.departed[target, metric] + growth > problem.limit[target, metric]:
+        present = solution.node_load[target, metric] + problem.leaving_load[target, metric]
+        if growth > 0 and present + solution.departed[target, metric] + growth > problem.limit[target, metric]:
             return True
     return False
 

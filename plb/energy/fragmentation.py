@@ -13,8 +13,8 @@ from plb.compiler import kernel
 @kernel(inline=True)
 def is_held_out(held_out: Int, node: int) -> bool:
     """Tell whether `node` is among the held-out nodes."""
-    for held in held_out:  # noqa: SIM110 (compiled; a generator would not be)
-        if held == node:
+    for one in held_out:  # noqa: SIM110 (compiled; a generator would not be)
+        if one == node:
             return True
     return False
 

@@ -276,8 +276,8 @@ def _set_risk(solution: Solution, node: int, violations: int, overload: int) -> 
 def _stand(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
     """Let `row` leave `source` and stand on `target`: loads, aggregates and the list of displaced rows."""
     _keep_books(problem, solution, row, -1)
-    _carry(problem, solution, row, source, -1)
-    _carry(problem, solution, row, target, 1)
+    _add_to_domains(problem, solution, row, source, -1)
+    _add_to_domains(problem, solution, row, target, 1)
     _count_moves(problem, solution, row, source, -1)
     solution.node[row] = target
     _count_moves(problem, solution, row, target, 1)
@@ -294,7 +294,7 @@ def _keep_books(problem: Problem, solution: Solution, row: int, sign: int) -> No
 
 
 @kernel
-def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+def _add_to_domains(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load and the peaks of `row` to `node`."""
     if node == NOWHERE:
         return

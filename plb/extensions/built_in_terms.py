@@ -115,8 +115,8 @@ class ExpectedFailovers(_WithoutSums):
         """Return V by adding up the peaks of every node's replicas in every repetition, or by testing departures."""
         problem = configuration.problem
         if problem.timeline:
-            fresh = solution_from_scratch(problem, configuration.solution.node.copy())
-            return float(fresh.counts[VIOLATIONS] / problem.weights[REPETITIONS])
+            recomputed = solution_from_scratch(problem, configuration.solution.node.copy())
+            return float(recomputed.counts[VIOLATIONS] / problem.weights[REPETITIONS])
         reached = 0
         for node in np.flatnonzero(problem.counted):
             peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)

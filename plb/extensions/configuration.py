@@ -159,12 +159,12 @@ class Configuration:
             raise ConflictError("configuration: it has no description, so nothing is known of its replicas")
         service, steps = self.service_of(row), self.description.steps
         names = [metric.name for metric in self.description.metrics]
-        carried = np.array([service.metrics is None or name in service.metrics for name in names]) & ~table.vacant[row]
+        reported = np.array([service.metrics is None or name in service.metrics for name in names]) & ~table.vacant[row]
         samples, seen = table.shown(np.array([row]))
-        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * steps[:, np.newaxis]) * carried[:, np.newaxis]
-        demanded = table.largest_demand[row] * carried
-        most = np.maximum(demanded, table.load[row] * steps * carried)
-        promised = zip(names, most.tolist(), carried.tolist(), strict=True)
+        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * steps[:, np.newaxis]) * reported[:, np.newaxis]
+        demanded = table.largest_demand[row] * reported
+        most = np.maximum(demanded, table.load[row] * steps * reported)
+        promised = zip(names, most.tolist(), reported.tolist(), strict=True)
         return ReplicaForecast(
             service.tenant_class,
             Role(int(self.problem.role[row])),

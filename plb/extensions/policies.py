@@ -144,10 +144,10 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
     from plb.extensions.configuration import Proposal  # it knows the settings, and they know policies by name
 
     item, field = f"policy {policy.name}", f"make_room for row {row}"
-    wanted = check_items(item, field, policy.evict(configuration, row), Proposal)
+    requested = check_items(item, field, policy.evict(configuration, row), Proposal)
     standing = configuration.rows[configuration.solution.node[configuration.rows] != NOWHERE]
     nodes = np.arange(configuration.nodes)
-    for one in wanted:
+    for one in requested:
         partner_is_there = one.partner == NOWHERE or (
             _is_one_of(one.partner, standing) and configuration.node_of(one.partner) == one.target
         )
@@ -155,7 +155,7 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
         if not (others and _is_one_of(one.row, standing) and _is_one_of(one.target, nodes) and partner_is_there):
             allowed = "moves of other replicas that stand, each to a node, or exchanges of two of them"
             raise InvalidValueError(item, field, one, allowed)
-    return wanted
+    return requested
 
 
 def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[int]:

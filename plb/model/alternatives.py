@@ -142,14 +142,14 @@ class Alternatives:
     @property
     def others(self) -> tuple[Place, ...]:
         """The places but its own."""
-        own = None if self.standing is None else self.standing.node
-        return tuple(one for one in self.places if one.node != own)
+        standing = None if self.standing is None else self.standing.node
+        return tuple(one for one in self.places if one.node != standing)
 
     @property
     def rank(self) -> int | None:
         """The place of its own node among `places`, from 1; None if it waits or its node would not take it again."""
-        own = None if self.standing is None else self.standing.node
-        return next((rank for rank, one in enumerate(self.places, 1) if one.node == own), None)
+        standing = None if self.standing is None else self.standing.node
+        return next((rank for rank, one in enumerate(self.places, 1) if one.node == standing), None)
 
     @property
     def nearest(self) -> tuple[ClosedNode, ...]:

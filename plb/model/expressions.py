@@ -204,9 +204,9 @@ class _Parser:
         self.properties[name] = None
         primary_only = scope.primary_only or sign.endswith("P")
         self.binds_primary_only |= primary_only
-        wanted = sign.startswith("!") == scope.negated
+        requested = sign.startswith("!") == scope.negated
         sign = "==" if sign == "!=" else sign.strip("!P")
-        return _comparison(name, sign, value, wanted=wanted, primary_only=primary_only)
+        return _comparison(name, sign, value, requested=requested, primary_only=primary_only)
 
     def _policy(self, scope: _Scope, name: str, at: int) -> Test:
         """Note a policy, whose name and sign are read; as a test it is true."""
@@ -269,14 +269,14 @@ def _join(tests: list[Test], *, decisive: bool) -> Test:
     return joined
 
 
-def _comparison(name: str, sign: str, value: str, *, wanted: bool, primary_only: bool) -> Test:
-    """Return the test whether a comparison gives `wanted`."""
+def _comparison(name: str, sign: str, value: str, *, requested: bool, primary_only: bool) -> Test:
+    """Return the test whether a comparison gives `requested`."""
 
     def test(properties: Mapping[str, str], primary: bool) -> bool | None:
         if primary_only and not primary:
             return True
         result = _compare(properties.get(name), sign, value)
-        return None if result is None else result is wanted
+        return None if result is None else result is requested
 
     return test
 

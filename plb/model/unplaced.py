@@ -238,20 +238,20 @@ class Together:
 
     Parameters
     ----------
-    wanted, found
+    requested, found
         How many replicas were to be placed, and how many of them find a node when they are placed in turn.
     """
 
-    wanted: int
+    requested: int
     found: int
 
     def __str__(self) -> str:
         text = "its partition is placed wholly or not at all"
-        if self.found == self.wanted:
+        if self.found == self.requested:
             return text
-        if self.wanted == 1:
+        if self.requested == 1:
             return f"{text}, and no node was found"
-        return f"{text}, and {f'only {self.found}' if self.found else 'none'} of {self.wanted} replicas found a node"
+        return f"{text}, and {f'only {self.found}' if self.found else 'none'} of {self.requested} replicas found a node"
 
 
 @attrs.frozen

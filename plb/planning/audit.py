@@ -48,15 +48,15 @@ class Audit:
         up_to
             The largest priority that counts: 0 for hard rules only.
         """
-        wanted = {rule for rule, priority in self.priorities.items() if 0 <= priority <= up_to}
+        requested = {rule for rule, priority in self.priorities.items() if 0 <= priority <= up_to}
         found: list[Breach] = []
-        if Rule.PLACEMENT in wanted:
+        if Rule.PLACEMENT in requested:
             found += [self.misplaced(row) for row in np.flatnonzero(self._misplaced_rows()).tolist()]
         for level, rule in enumerate(self.problem.domain_rule.tolist()):
-            if rule in wanted:
+            if rule in requested:
                 for row in self._rows_of_uneven_groups(level):
                     found += self.uneven(level, row)
-        if Rule.AFFINITY in wanted and (self.problem.affinity != FREE).any():
+        if Rule.AFFINITY in requested and (self.problem.affinity != FREE).any():
             apart = np.zeros(len(self.solution.node), np.bool_)
             _mark_apart(self.problem, self.solution, apart)
             found += [self.apart(row) for row in np.flatnonzero(apart).tolist()]

@@ -14,7 +14,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.model.move import Phase
-from plb.planning.phases import Run
+from plb.planning.phases import PhaseRun
 from plb.state.arrays import Problem, Solution
 
 Arrays = tuple[np.ndarray, ...]
@@ -40,7 +40,7 @@ class Occasion:
     _seen: tuple[Problem, Solution] | None = attrs.field(default=None, init=False)
     _arrays: Arrays = attrs.field(default=(), init=False)
 
-    def arrays(self, run: Run) -> Arrays:
+    def arrays(self, run: PhaseRun) -> Arrays:
         """Return copies of what the run knows of each replica of the domain: place, load, whether it moves, and so on.
 
         They are those of the last call where no phase has changed anything since.
@@ -57,12 +57,12 @@ class FixedPoint:
     def __init__(self) -> None:
         self._ends: dict[tuple[int | None, Phase], tuple[object, Arrays]] = {}
 
-    def search(self, phase: Phase, run: Run, occasion: Occasion) -> None:
+    def search(self, phase: Phase, run: PhaseRun, occasion: Occasion) -> None:
         """Run a phase, unless the last one ended where this one would begin."""
         key = (occasion.domain, phase)
         circumstances, end = self._ends.get(key, (None, ()))
         same = end and circumstances == occasion.circumstances
-        if same and all(map(np.array_equal, occasion.arrays(run), end)) and _is_wanted(phase, run):
+        if same and all(map(np.array_equal, occasion.arrays(run), end)) and _is_requested(phase, run):
             run.skip(phase)
             return
         if phase is Phase.REPAIR:
@@ -75,7 +75,7 @@ class FixedPoint:
             self._ends[key] = occasion.circumstances, occasion.arrays(run)
 
 
-def _is_wanted(phase: Phase, run: Run) -> bool:
+def _is_requested(phase: Phase, run: PhaseRun) -> bool:
     """Tell whether a phase would search: it says for itself where there is nothing to do."""
     return run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced
 

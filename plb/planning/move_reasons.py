@@ -68,7 +68,7 @@ class MoveReasons:
             return Reason(self.phase, "affinity", self._name(origin), other=parent)
         # a policy moves others for nothing but room, in whichever phase it finds a place
         if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
-            return Reason(self.phase, "make room", self._name(origin), other=self._newcomer(origin))
+            return Reason(self.phase, "eviction", self._name(origin), other=self._newcomer(origin))
         return self._lower_energy
 
     def _name(self, node: int) -> str:

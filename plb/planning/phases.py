@@ -44,7 +44,7 @@ from plb.state.cluster import ClusterState
 from plb.state.in_build import most_in_build
 
 
-class Run:
+class PhaseRun:
     """The phases of one call, each starting where the one before ended.
 
     Parameters
@@ -123,7 +123,7 @@ class Run:
             self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
 
-    def deduct(self, earlier: Sequence[Run]) -> None:
+    def deduct(self, earlier: Sequence[PhaseRun]) -> None:
         """Leave of the budgets of moves, which hold for the whole plan, what other service domains did not use."""
         for run in earlier:
             self._is_cut |= bool(run.solution.counts[MOVES])
@@ -216,7 +216,7 @@ class Run:
         self._check("drop")
         self._phases.append(Phase.PLACEMENT)
         for surplus in surpluses:
-            numbers = {"replicas": len(surplus.rows), "wanted": len(surplus.rows) - surplus.count}
+            numbers = {"replicas": len(surplus.rows), "requested": len(surplus.rows) - surplus.count}
             reason = Reason(Phase.PLACEMENT, "surplus", numbers=numbers)
             self._reasons.update({row: reason for row in dropped if row in surplus.rows})
 

@@ -23,7 +23,7 @@ from plb.planning.audit import Audit
 from plb.planning.fixed_point import FixedPoint, Occasion
 from plb.planning.immovable import concerned
 from plb.planning.pending_work import Work, WorkToPlace
-from plb.planning.phases import Run
+from plb.planning.phases import PhaseRun
 from plb.planning.problem import build_problem, start_solution
 from plb.planning.refresh import PHASES, Refresh
 from plb.planning.rule_priorities import rule_priorities
@@ -179,13 +179,13 @@ class Planner:
         if any(service.on_every_node for service in self.state.services):
             fill_every_node(self.state, self.topology())
 
-    def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[Run]) -> Run:
+    def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[PhaseRun]) -> PhaseRun:
         """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""
         if not self.state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
         problem = self.problem(at, domain)
-        run = Run(self.state, problem, self.start(problem), seed, budget, self._extensions(at))
+        run = PhaseRun(self.state, problem, self.start(problem), seed, budget, self._extensions(at))
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
@@ -237,7 +237,7 @@ class Planner:
         """
         self.fill_every_node()
         work = WorkToPlace(self.state, names)
-        runs: list[Run] = []
+        runs: list[PhaseRun] = []
         plans = []
         for domain in self.domains():
             run = self.search(domain, at, budget, runs)
@@ -267,7 +267,7 @@ class Planner:
         """Run one action at most for each service domain."""
         self.fill_every_node()
         work, plans, skipped, actions = WorkToPlace(self.state, None), [], [], {}
-        runs: list[Run] = []
+        runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
         for domain in self.service_domains():
             record = self.scheduler.record(domain.key, at)
@@ -308,7 +308,7 @@ class Planner:
         )
 
 
-def _place(run: Run, work: Work) -> None:
+def _place(run: PhaseRun, work: Work) -> None:
     """Hand roles over, drop what there is too much of and place what is missing, or note that there is nothing."""
     run.hand_over(work.handovers)
     run.drop(work.surpluses)

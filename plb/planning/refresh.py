@@ -7,7 +7,7 @@ import attrs
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from plb.planning.pending_work import Work
-from plb.planning.phases import Run
+from plb.planning.phases import PhaseRun
 from plb.planning.scheduler import Action, DomainRecord, Scheduler, Stage
 from plb.planning.service_domains import ServiceDomain
 
@@ -44,7 +44,7 @@ class Refresh:
     scheduler: Scheduler
     record: DomainRecord
     domain: ServiceDomain
-    run: Run
+    run: PhaseRun
     work: Work
     state_version: object
     load_version: object

@@ -170,7 +170,7 @@ class Learned:
 
     def _observe(self, view: _View, shape: ObservationShape, row: int, nodes: Int) -> Observation:
         configuration = view.configuration
-        machines = np.concatenate([view.past, view.coming(row)], axis=2)
+        machines = np.concatenate([view.past, view.upcoming(row)], axis=2)
         waiting = configuration.rows[configuration.solution.node[configuration.rows] == NOWHERE]
         queue_rows = np.concatenate([[row], waiting[waiting != row]])[: shape.visible]
         queue = np.zeros((shape.visible, shape.resources, shape.horizon), np.float32)
@@ -188,10 +188,10 @@ class Learned:
     def _seen(self, configuration: Configuration, columns: Int, past: int) -> Float:
         """Return the usage of nodes in past steps, (N, D, P): the last one seen at or before each, else the first."""
         times = np.array([time for time, _ in self._past])
-        wanted = configuration.now - 60.0 * self.step_minutes * np.arange(past, 0, -1)
+        requested = configuration.now - 60.0 * self.step_minutes * np.arange(past, 0, -1)
         seen = np.zeros((configuration.nodes, len(columns), past))
         nobody = np.zeros(len(configuration.description.metrics))
-        for place, last in enumerate(np.maximum(0, np.searchsorted(times, wanted, side="right") - 1)):
+        for place, last in enumerate(np.maximum(0, np.searchsorted(times, requested, side="right") - 1)):
             shares = self._past[int(last)][1]
             for node, described in enumerate(configuration.description.nodes):
                 seen[node, :, place] = shares.get(described.name, nobody)[columns]
@@ -241,7 +241,7 @@ class _View:
         others = (nodes != NOWHERE) & (rows != row)
         return rows[others], np.asarray(nodes[others], np.int64)
 
-    def coming(self, row: int) -> Float:
+    def upcoming(self, row: int) -> Float:
         """Return the usage to expect of each node without `row`, (N, D, H) by its capacity; 0 where it has none."""
         rows, nodes = self.standing(row)
         demand = np.zeros((len(self._capacity), *self._forecasts.shape[1:]))

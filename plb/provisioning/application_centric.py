@@ -99,7 +99,7 @@ class Candidates(NamedTuple):
 
     node: Int32
     """(N,)"""
-    room: Int32
+    capacity: Int32
     """(N,) how many replicas it takes."""
     value: Float
     """(N,) what is left of it, as one number."""
@@ -143,7 +143,7 @@ def ordered_fit(
                     reweigh(residual)
                     _value(packing, candidates, residual, found)
                 chosen = _least(candidates, found, sign)
-                node, count = candidates.node[chosen], min(candidates.room[chosen], missing)
+                node, count = candidates.node[chosen], min(candidates.capacity[chosen], missing)
                 found -= 1
                 _leave_out(candidates, chosen, found)
             else:
@@ -170,11 +170,11 @@ def _find(required: Replicas, packing: Packing, candidates: Candidates, applicat
     found = 0
     for number in range(live):
         node = packing.live[number]
-        room = min(packing.allowed[node], most)
-        if room > 0:
-            room = fitting(packing.free, node, required.demand, application, room)
-            if room > 0:
-                candidates.node[found], candidates.room[found] = node, room
+        capacity = min(packing.allowed[node], most)
+        if capacity > 0:
+            capacity = fitting(packing.free, node, required.demand, application, capacity)
+            if capacity > 0:
+                candidates.node[found], candidates.capacity[found] = node, capacity
                 found += 1
     return found
 
@@ -200,5 +200,5 @@ def _leave_out(candidates: Candidates, chosen: int, rest: int) -> None:
     """Leave a candidate out and keep the order of the rest, which decides between equals."""
     for number in range(chosen, rest):
         candidates.node[number] = candidates.node[number + 1]
-        candidates.room[number] = candidates.room[number + 1]
+        candidates.capacity[number] = candidates.capacity[number + 1]
         candidates.value[number] = candidates.value[number + 1]

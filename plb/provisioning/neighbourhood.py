@@ -195,7 +195,7 @@ def best_node(site: Site, application: int, first: int, end: int, homely: int) -
         One of ``packing.live[:homely]`` is taken before all others if replicas of the application stood there.
     """
     packing, clearing, demand = site.packing, site.clearing, site.required.demand
-    chosen, room, least = NOTHING, 0, np.inf
+    chosen, capacity, least = NOTHING, 0, np.inf
     most = clearing.missing[application]
     for number in range(first, end):
         node = packing.live[number]
@@ -207,5 +207,5 @@ def best_node(site: Site, application: int, first: int, end: int, homely: int) -
         allowed = min(allowed, at_home) if at_home > 0 else allowed
         if allowed > 0:
             chosen, least = node, value
-            room = fitting(packing.free, node, demand, application, allowed)
-    return chosen, room
+            capacity = fitting(packing.free, node, demand, application, allowed)
+    return chosen, capacity

@@ -88,14 +88,16 @@ def anchor_peaks(
             any_changed = True
             only_aged = 0.0 <= before <= age[row] and anchored_demand[row, metric] == demand
             anchored_demand[row, metric] = demand
-            own = peak[row, metric]
+            of_replica = peak[row, metric]
             if trend[metric] and only_aged:
                 settled = settled_age[row, metric]
-                highest = age_growing(own, trace[row], curves, metric, age[row], demand, steps[metric])
+                highest = age_growing(of_replica, trace[row], curves, metric, age[row], demand, steps[metric])
             elif trend[metric]:
-                highest, settled = anchor_growing(own, trace[row], curves, metric, age[row], demand, steps[metric])
+                highest, settled = anchor_growing(
+                    of_replica, trace[row], curves, metric, age[row], demand, steps[metric]
+                )
             else:
-                highest, settled = anchor_level(own, trace[row], curves, metric, age[row], demand, steps[metric])
+                highest, settled = anchor_level(of_replica, trace[row], curves, metric, age[row], demand, steps[metric])
             peak_ceiling[row, metric] = highest
             settled_age[row, metric] = settled
         if any_changed:

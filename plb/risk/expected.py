@@ -78,13 +78,13 @@ class ExpectedDemand:
         """
         last = len(self._ages) - 1
         present = np.clip(age / self.step_seconds, 0, last).astype(np.int64)
-        coming = np.minimum(present[:, np.newaxis] + np.arange(horizon), last)
-        grown = self._mean[group[:, np.newaxis], coming] - self._mean[group, present][:, np.newaxis]
+        upcoming = np.minimum(present[:, np.newaxis] + np.arange(horizon), last)
+        grown = self._mean[group[:, np.newaxis], upcoming] - self._mean[group, present][:, np.newaxis]
         alive = self._alive[group, present]
         lasting = np.divide(
-            self._alive[group[:, np.newaxis], coming],
+            self._alive[group[:, np.newaxis], upcoming],
             alive[:, np.newaxis],
-            out=np.ones(coming.shape),
+            out=np.ones(upcoming.shape),
             where=alive[:, np.newaxis] > 0,
         )
         return np.asarray(np.maximum(0.0, load[:, np.newaxis] + grown) * lasting[:, :, np.newaxis], np.float64)

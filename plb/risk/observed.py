@@ -148,6 +148,8 @@ class ObservedRisk:
 def _check_enough(replica: ReplicaForecast, kept: int) -> None:
     """Refuse a replica of which more is known than it shows."""
     given = max(map(len, replica.samples.values()), default=0)
-    wanted = min(replica.seen or 0, kept)
-    if given < wanted:
-        raise ConflictError(f"{ITEM}: a replica shows {given} of {replica.seen} samples; expected the newest {wanted}")
+    requested = min(replica.seen or 0, kept)
+    if given < requested:
+        raise ConflictError(
+            f"{ITEM}: a replica shows {given} of {replica.seen} samples; expected the newest {requested}"
+        )

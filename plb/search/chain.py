@@ -136,7 +136,7 @@ def _start(
 ) -> None:
     """Set the first temperature from the largest energy change that a few random proposals would make."""
     base = present_energy(problem, solution)
-    own = weighed(extension_state, extension_state.value)
+    extension_energy = weighed(extension_state, extension_state.value)
     largest = 0.0
     for _ in range(settings.probes):
         row, target, partner = generate_proposal(problem, solution, choice, rng)
@@ -148,14 +148,14 @@ def _start(
         copy_values(extension_state.value, extension_state.after)
         foresee(problem, solution, extension_state, row, target, partner)
         after = evaluate(problem, solution, REJECTED, row, target, partner, tally)
-        largest = max(largest, abs(after - base + (weighed(extension_state, extension_state.after) - own)))
+        largest = max(largest, abs(after - base + (weighed(extension_state, extension_state.after) - extension_energy)))
     for position in range(schedule.shape[0]):
         schedule[position] = 0.0
     slots = choice.creation.shape[0] + choice.migrations
     schedule[TEMPERATURE] = first_temperature(settings, slots, solution.terms[IMBALANCE]) * largest
-    schedule[ENERGY] = base + own
-    schedule[ROUND_ENERGY] = base + own
-    schedule[BEST_ENERGY] = base + own
+    schedule[ENERGY] = base + extension_energy
+    schedule[ROUND_ENERGY] = base + extension_energy
+    schedule[BEST_ENERGY] = base + extension_energy
     copy_values(extension_state.value, extension_state.best)
     schedule[BEST_MOVEMENT] = solution.counts[MOVEMENT]
     schedule[END] = SPENT if settings.rounds == 0 else RUNNING
@@ -230,9 +230,9 @@ def extended_step(
         return
     copy_values(extension_state.value, extension_state.after)
     foresee(problem, solution, extension_state, row, target, partner)
-    own = weighed(extension_state, extension_state.after)
+    extension_energy = weighed(extension_state, extension_state.after)
     extension_state.tally[:] = 0
-    base = evaluate(problem, solution, step.highest - own, row, target, partner, extension_state.tally)
+    base = evaluate(problem, solution, step.highest - extension_energy, row, target, partner, extension_state.tally)
     worst = worst_of(extension_state) if base == REJECTED else NOWHERE
     if worst != NOWHERE:
         extension_state.rejected[worst] += 1
@@ -244,14 +244,14 @@ def extended_step(
     movement = solution.counts[MOVEMENT]
     source = solution.node[row]
     apply_proposal_of_terms(problem, solution, extension_state, row, target, partner)
-    after = base + own
+    after = base + extension_energy
     if schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement:
         apply_proposal_of_terms(problem, solution, extension_state, row, source, partner)
         return
     copy_values(extension_state.after, extension_state.value)
     tally[ACCEPTED] += 1
     note_accepted(schedule, chain_state.undo_log, row, source, partner)
-    _remember(solution, schedule, extension_state, present_energy(problem, solution) + own)
+    _remember(solution, schedule, extension_state, present_energy(problem, solution) + extension_energy)
 
 
 @kernel
@@ -278,12 +278,12 @@ def compound_step(
         tally[FIRST_RULE + _FAULT_DOMAIN] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
-    follow = move_children(problem, solution, choice.enforced, row, 0, rng, transaction)
-    if follow and partner != NOWHERE and not are_siblings(problem, row, partner):
-        follow = move_children(problem, solution, choice.enforced, partner, 0, rng, transaction)
+    affinity_moves = move_children(problem, solution, choice.enforced, row, 0, rng, transaction)
+    if affinity_moves and partner != NOWHERE and not are_siblings(problem, row, partner):
+        affinity_moves = move_children(problem, solution, choice.enforced, partner, 0, rng, transaction)
     too_many = solution.counts[DISPLACED] > max(choice.migrations, displaced)
-    if not follow or too_many:
-        tally[FIRST_RULE + (_MOVES if follow else _AFFINITY)] += 1
+    if not affinity_moves or too_many:
+        tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
     tally[SCORED] += 1

@@ -108,10 +108,10 @@ class ClusterState:
         """Return which metrics the replicas of each service carry, (S, R); what they report of others is ignored."""
         if self._reported_metrics[0] != self.services_version:
             names = self.config.metric_names
-            carried = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
+            reported = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
             self._reported_metrics = (
                 self.services_version,
-                np.array(carried, np.bool_).reshape(len(carried), len(names)),
+                np.array(reported, np.bool_).reshape(len(reported), len(names)),
             )
         return self._reported_metrics[1]
 

@@ -112,12 +112,12 @@ class ObservedDemandForecast:
                 promised[service, state.steps.index[name]] = value
         whole = np.ceil(promised / state.steps.steps)
         limits = np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
-        carried = state.reports().copy()
+        reported = state.reports().copy()
         changed, known = np.ones(len(limits), np.bool_), len(self._limits)
         changed[:known] = (limits[:known] != self._limits).any(axis=1) | (
-            carried[:known] != self._reported_metrics
+            reported[:known] != self._reported_metrics
         ).any(axis=1)
-        self._limits, self._reported_metrics = limits, carried
+        self._limits, self._reported_metrics = limits, reported
         if len(limits):
             self._seen[changed[state.rows.service]] = NEVER
 

@@ -59,8 +59,8 @@ def emptiness_weights(metric: Metric) -> tuple[float, float]:
 
 def target_empty_nodes(metric: Metric, nodes: int) -> int:
     """Return how many of so many nodes are to be empty."""
-    wanted = metric.empty_nodes or 0.0
-    return math.floor(wanted * nodes) if wanted < 1 else int(wanted)
+    requested = metric.empty_nodes or 0.0
+    return math.floor(requested * nodes) if requested < 1 else int(requested)
 
 
 def empty_limits(state: ClusterState) -> Int:
@@ -87,13 +87,13 @@ def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
     """Return what `Problem` says of strategies."""
     metrics = state.config.metrics
     weights = np.array([emptiness_weights(metric) for metric in metrics])
-    wanted = [target_empty_nodes(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]
+    requested = [target_empty_nodes(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]
     return {
         "defragmented": np.array([packs(metric) for metric in metrics], np.bool_),
         "reserving": np.array([reserves(metric) for metric in metrics], np.bool_),
         "empty_weight": weights[:, 0].copy(),
         "other_weight": weights[:, 1].copy(),
-        "empty_wanted": np.array(wanted, np.int64),
+        "empty_wanted": np.array(requested, np.int64),
         "empty_limit": empty_limits(state),
         "empty_across_domains": np.array([metric.empty_nodes_across_domains for metric in metrics], np.bool_),
         "empty_overlap": state.config.nodes_with_reserved_load_overlap,

@@ -142,8 +142,8 @@ def remove_slot(state: ClusterState, record: PartitionRecord, row: int) -> None:
 
 def link(state: ClusterState, record: PartitionRecord) -> None:
     """Make the rows of a partition one ring of siblings."""
-    for row, following in zip(record.rows, record.rows[1:] + record.rows[:1], strict=True):
-        state.rows.sibling[row] = following
+    for row, successor in zip(record.rows, record.rows[1:] + record.rows[:1], strict=True):
+        state.rows.sibling[row] = successor
 
 
 def _target(state: ClusterState, record: PartitionRecord, standing: int) -> int:
@@ -185,9 +185,9 @@ def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
 
 def fill_up(state: ClusterState, record: PartitionRecord, defaults: dict[Role, Int]) -> None:
     """Add empty slots up to the target: a primary first if a stateful partition has none."""
-    held = slots_of(state, record)
-    standing = sum(1 for row in held if state.rows.node[row] != NOWHERE)
-    for _ in range(_target(state, record, standing) - len(held)):
+    slots = slots_of(state, record)
+    standing = sum(1 for row in slots if state.rows.node[row] != NOWHERE)
+    for _ in range(_target(state, record, standing) - len(slots)):
         role = next_role(state, record)
         new_slot(state, record, role, defaults[role])
 
@@ -203,15 +203,17 @@ def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRec
     service, table = state.services[record.service], state.rows
     feasibility_classes = topology.feasibility_classes[state.service_feasibility_class[record.service]]
     taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE and not table.vacant[row]}
-    wanted = sum(1 for node in np.flatnonzero(topology.receives[0] & feasibility_classes).tolist() if node not in taken)
+    requested = sum(
+        1 for node in np.flatnonzero(topology.receives[0] & feasibility_classes).tolist() if node not in taken
+    )
     waiting = [row for row in record.rows if table.node[row] == NOWHERE]
-    for row in waiting[wanted:]:
+    for row in waiting[requested:]:
         remove_slot(state, record, row)
     defaults = default_loads(state.steps, service)
-    for _ in range(wanted - len(waiting)):
+    for _ in range(requested - len(waiting)):
         role = next_role(state, record)
         new_slot(state, record, role, defaults[role])
-    record.misplaced = 0 if wanted else sum(1 for node in taken if not feasibility_classes[node])
+    record.misplaced = 0 if requested else sum(1 for node in taken if not feasibility_classes[node])
     link(state, record)
 
 

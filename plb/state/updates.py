@@ -85,13 +85,13 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
     for record in records:
         record.version += 1
         trim_waiting(state, record)
-        _follow_service(state, record, service, defaults)
+        _apply_service(state, record, service, defaults)
     if service.metrics is not None:
         rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
         state.rows.load[rows] *= state.reports()[index]
 
 
-def _follow_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
+def _apply_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
     """Give a partition the slots that a higher target asks for, and replicas without a report their default loads."""
     for row in record.rows:
         role = Role(state.rows.role[row])

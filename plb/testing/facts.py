@@ -18,7 +18,7 @@ from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, beg
 from plb.model import Metric, Node, Partition, Replica, Role, Service
 from plb.settings.config import PlbConfig
 from plb.testing.cluster import configuration_of
-from plb.testing.invariants import broken_rows, same, told, value_from_scratch
+from plb.testing.invariants import broken_rows, same, text_of_proposal, value_from_scratch
 
 Quantity = float | Mapping[str, float]
 """A load or a capacity: of the first metric, or by metric."""
@@ -135,7 +135,7 @@ class Facts:
             apply_proposal_of_terms((self.subject,), self.configuration, proposal)
             return
         if self.subject.refuses(self.configuration, proposal):
-            self.refused.append(told(proposal))
+            self.refused.append(text_of_proposal(proposal))
         self.configuration.apply(proposal)
 
     def _expect(self, what: str, expected: float, found: float) -> None:

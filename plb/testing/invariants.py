@@ -80,9 +80,9 @@ def same(one: float, other: float, size: float = 1.0) -> bool:
 
 def begun(term: EnergyTerm, configuration: Configuration) -> EnergyTerm:
     """Return a copy of a term whose sums are those of a configuration."""
-    fresh = deepcopy(term)
-    begin(fresh, configuration)
-    return fresh
+    recomputed = deepcopy(term)
+    begin(recomputed, configuration)
+    return recomputed
 
 
 def value_from_scratch(term: EnergyTerm, configuration: Configuration) -> float:
@@ -100,7 +100,8 @@ def check_increment(term: EnergyTerm, configuration: Configuration, proposal: Pr
     if not same(foretold, after - before, max(abs(before), abs(after))):
         raise BrokenInvariantError(
             Invariant.INCREMENT,
-            f"delta says {foretold:.9g} for {told(proposal)}, but the total goes from {before:.9g} to {after:.9g}",
+            f"delta says {foretold:.9g} for {text_of_proposal(proposal)}, "
+            f"but the total goes from {before:.9g} to {after:.9g}",
         )
 
 
@@ -148,10 +149,10 @@ def check_agreement(constraint: Constraint, configuration: Configuration, propos
     after = broken_rows(constraint, twin)
     moved = {one.row for one in configuration.relocations(proposal)}
     if not refused and not after <= before:
-        story = f"{told(proposal)} is allowed, but breaks rows {sorted(after - before)}"
+        story = f"{text_of_proposal(proposal)} is allowed, but breaks rows {sorted(after - before)}"
         raise BrokenInvariantError(Invariant.AGREEMENT, story)
     if refused and not after & (moved | (after - before)):
-        story = f"{told(proposal)} is refused, but would leave none of the rows it concerns broken"
+        story = f"{text_of_proposal(proposal)} is refused, but would leave none of the rows it concerns broken"
         raise BrokenInvariantError(Invariant.AGREEMENT, story)
 
 
@@ -165,7 +166,7 @@ def copy_of(configuration: Configuration) -> Configuration:
     return Configuration(configuration.problem, configuration.solution.copy(), configuration.description)
 
 
-def told(proposal: Proposal) -> str:
+def text_of_proposal(proposal: Proposal) -> str:
     """Return a proposal in words."""
     if proposal.target == NOWHERE:
         return f"taking row {proposal.row} off"

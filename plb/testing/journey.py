@@ -24,7 +24,7 @@ from plb.testing.invariants import (
     check_label,
     check_order,
     check_total,
-    told,
+    text_of_proposal,
 )
 from plb.testing.relabelling import with_nodes_swapped, with_rows_swapped, with_units_halved
 from plb.testing.small import small_clusters
@@ -74,7 +74,9 @@ class Journey(RuleBasedStateMachine):
         before = self.configuration.solution.node.copy()
         self.ask(proposal)
         if Invariant.ASKING in self.asked and (self.configuration.solution.node != before).any():
-            raise BrokenInvariantError(Invariant.ASKING, f"replicas have moved after a question about {told(proposal)}")
+            raise BrokenInvariantError(
+                Invariant.ASKING, f"replicas have moved after a question about {text_of_proposal(proposal)}"
+            )
 
     @rule(row=some_row, node=some_node)
     def move(self, row: int, node: int) -> None:

@@ -66,9 +66,12 @@ def small_clusters(draw: st.DrawFn) -> Cluster:
     capacities = draw(st.lists(st.tuples(_CAPACITY, _DOMAIN, _TRAITS), min_size=2, max_size=5))
     nodes = tuple(
         Node(
-            f"n{i}", capacities={} if room is None else dict.fromkeys(names, room * unit), fault_domain=domain, **traits
+            f"n{i}",
+            capacities={} if capacity is None else dict.fromkeys(names, capacity * unit),
+            fault_domain=domain,
+            **traits,
         )
-        for i, (room, domain, traits) in enumerate(capacities)
+        for i, (capacity, domain, traits) in enumerate(capacities)
     )
     groups = draw(_groups(len(names), unit))
     made = [_partition(group, f"p{i}", nodes) for i, group in enumerate(groups)]

@@ -115,7 +115,7 @@ class Observer:
             assert now - self.missing_since.setdefault(name, now) <= 1200, f"{name} is forgotten: {replicas}"
 
 
-def is_usable(simulation: Simulation, name: str, wanted: int) -> bool:
+def is_usable(simulation: Simulation, name: str, requested: int) -> bool:
     """Tell whether a primary and a majority of the replicas are there, none of them down or being built."""
     tenancies = simulation.tenancies
     ready = [
@@ -126,7 +126,7 @@ def is_usable(simulation: Simulation, name: str, wanted: int) -> bool:
         and one.node not in simulation.nodes.down
         and one.node not in tenancies.states.of(name)
     ]
-    return len(ready) > wanted // 2 and any(one.role == Role.PRIMARY for one in ready)
+    return len(ready) > requested // 2 and any(one.role == Role.PRIMARY for one in ready)
 
 
 def down_seconds(run: RunResult, tenant: dict[str, Any]) -> int:

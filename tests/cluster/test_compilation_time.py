@@ -13,7 +13,7 @@ from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.simulation import Simulation
 from cluster.studies.provisioning import planning
-from cluster.studies.provisioning.design import Figure, arms
+from cluster.studies.provisioning.design import PublishedFigure, arms
 from cluster.warmup.provisioning import _tiny_instance
 from plb import PlacementAndLoadBalancing
 from plb.compiler.clock import COMPILATION
@@ -56,5 +56,5 @@ def test_a_bench_does_not_book_it(compiling):
 def test_a_study_of_provisioning_does_not_book_it(compiling, monkeypatch: pytest.MonkeyPatch):
     """In the seconds of an algorithm."""
     monkeypatch.setattr(planning, "provision", compiling(planning.provision))
-    _, seconds = planning._planned(_tiny_instance(), arms(next(iter(Figure)))[0], 1.0)
+    _, seconds = planning._planned(_tiny_instance(), arms(next(iter(PublishedFigure)))[0], 1.0)
     assert seconds < 0

@@ -15,7 +15,7 @@ from typer.main import get_command
 from cluster.cli.app import app
 from cluster.console.output import BAD_INPUT
 from cluster.explanation.explanation import parts_of_energy
-from cluster.explanation.replay import Replay
+from cluster.explanation.replay import RunReplay
 from cluster.explanation.tenant_history import history_of, stay_of
 from cluster.results.recorded_run import RecordedRun, read_run
 from cluster.results.writing import ResultsFolder
@@ -50,7 +50,7 @@ def tenant_with(run: RecordedRun, table: str, *conditions: pl.Expr) -> tuple[str
 
 def test_a_replay_ends_in_the_recorded_loads(run: RecordedRun):
     """Loads of nodes that the engine has at a metering time are those that were metered, moves under way aside."""
-    replay = Replay(run)
+    replay = RunReplay(run)
     replay.look_at("nobody", [], 1200)
     recorded = run.table("node_load").filter(pl.col("time_s") == 1200)
     engine = {

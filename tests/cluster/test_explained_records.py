@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from cluster.console.output import BAD_INPUT
-from cluster.explanation.replay import Replay
+from cluster.explanation.replay import RunReplay
 from cluster.results.recorded_run import RecordedRun, read_run
 from cluster.results.writing import stamp, versions
 from cluster.scenario.scenario_file import read_scenario, scenario_from
@@ -118,7 +118,7 @@ def test_whatever_is_told_is_held_against_the_replay(
     explained: Path, run: RecordedRun, tmp_path: Path, table: str, time: str, columns: tuple[str, ...]
 ):
     """One other value in any table of which the history, or where replicas stand, is made: there is no explanation."""
-    replay = Replay(run)
+    replay = RunReplay(run)
     for until, column in enumerate(columns, 7000):  # a replay goes on only
         folder = with_table(explained, tmp_path, table, lambda frame, of=column: altered(frame, of, time))  # type: ignore[misc]
         replay.run = read_run(folder)
@@ -219,12 +219,12 @@ def test_traces_are_known_by_what_they_say(of_traces: Path, tmp_path: Path):
     """A copy elsewhere is as good; with another load of one tenant they are refused before anything is played again."""
     moved = tmp_path / "moved"
     shutil.copytree(EXAMPLES / "small_traces", moved)
-    Replay(read_run(of_traces, traces=moved))
+    RunReplay(read_run(of_traces, traces=moved))
     file = moved / "traces.parquet"
     less = pl.read_parquet(file).with_columns(pl.col("cpu") / 2)
     less.write_parquet(file, metadata={"plb": pl.read_parquet_metadata(file)["plb"]})
     with pytest.raises(PlbError, match="traces are not those that were recorded"):
-        Replay(read_run(of_traces, traces=moved))
+        RunReplay(read_run(of_traces, traces=moved))
     with pytest.raises(PlbError, match="the tenants come from nowhere, which is not there"):
         read_run(of_traces, traces=Path("nowhere"))
 

@@ -36,12 +36,12 @@ def check(simulation: Simulation) -> None:
     rows = set()
     for partition, tenancy in tenancies.known.items():
         replicas = engine.replicas(partition)
-        wanted = [one for one in replicas if not one.leaving]
-        assert len(wanted) == tenancy.replicas, "as many slots as the tenant asked for"
-        assert sum(one.role == Role.PRIMARY for one in wanted) == tenancy.stateful
+        requested = [one for one in replicas if not one.leaving]
+        assert len(requested) == tenancy.replicas, "as many slots as the tenant asked for"
+        assert sum(one.role == Role.PRIMARY for one in requested) == tenancy.stateful
         nodes = [one.node for one in replicas if one.node is not None]
         assert len(set(nodes)) == len(nodes), "one replica a node"
-        standing = {one.node for one in wanted if one.node is not None}
+        standing = {one.node for one in requested if one.node is not None}
         assert set(tenancies.states.of(partition)) <= standing
         for one in replicas:
             assert ledger.node[one.index] == (-1 if one.node is None else simulation._node_names.index(one.node))
@@ -49,7 +49,7 @@ def check(simulation: Simulation) -> None:
         check_told(simulation, partition)
         ready = {one.node for one in tenancies.states.ready(partition)}
         assert not ready & simulation.nodes.down, "nothing on a node that is down is ready"
-        primary = next((one.node for one in wanted if one.role == Role.PRIMARY), None)
+        primary = next((one.node for one in requested if one.role == Role.PRIMARY), None)
         usable = len(ready) >= tenancy.quorum and (primary in ready or not tenancy.stateful)
         if tenancies.serves(partition):
             assert usable != simulation.recorder.availability.is_lost(tenancy.tenant)

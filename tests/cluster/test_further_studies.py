@@ -13,7 +13,7 @@ from cluster.cli.app import app
 from cluster.studies import configurations, overhead, sensitivity
 from cluster.studies.base import of_scenario, regions
 from cluster.studies.densities import PILOT_SEED
-from cluster.studies.design import Setting
+from cluster.studies.design import StudySetting
 from plb.testing import configuration_of
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
 from workloads.parameters import RegionParameters
@@ -66,7 +66,12 @@ def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
     monkeypatch.setattr(overhead, "run_simulation", lambda arguments: days.append(arguments["scenario"]["run"]["days"]))
     for density in (1.0, 1.5):
         design = regions(["region1"]).design(
-            [Setting("region1", 80.0, density)], overhead.ARMS[:1], days=3.0, repeats=1, seed=0, engine={"chains": 3}
+            [StudySetting("region1", 80.0, density)],
+            overhead.ARMS[:1],
+            days=3.0,
+            repeats=1,
+            seed=0,
+            engine={"chains": 3},
         )
         overhead.run_measured(design.tasks()[0].arguments)
     assert days == [overhead.WARM_UP_DAYS, 3.0, 3.0]

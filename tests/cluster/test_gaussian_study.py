@@ -25,7 +25,7 @@ from cluster.studies.gaussian.design import (
     cases,
 )
 from cluster.studies.gaussian.figures import findings, rebalancing
-from cluster.studies.gaussian.packings import Instance, packings_frame
+from cluster.studies.gaussian.packings import PackingInstance, packings_frame
 from cluster.studies.gaussian.running import run as run_task
 from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.totals import CRITICAL, anderson_darling, is_gaussian
@@ -93,7 +93,7 @@ def test_limited_clairvoyance_packs_and_evaluates_on_different_realisations() ->
     """Tasks of which little is seen are packed by what is seen, and judged by the rest."""
     usage = np.zeros((4, 1000, 1), np.float32)
     usage[:, :, 0] = np.random.default_rng(3).random((4, 1000)) < 0.02
-    instance = Instance(usage, usage, [0.5], split_seed=7)
+    instance = PackingInstance(usage, usage, [0.5], split_seed=7)
     whole = instance.pack(Case(MeanTimes(1.0)))
     little = instance.pack(Case(MeanTimes(1.0), clairvoyance=0.01))
     assert whole["machines"] == little["machines"] == 1
@@ -105,7 +105,7 @@ def test_coarser_measurement_is_observed_and_the_finer_evaluated() -> None:
     """Averages without variance pack as many tasks as their means allow, and machines are overloaded."""
     rng = np.random.default_rng(5)
     usage = rng.integers(0, 3, (30, 500, 1)).astype(np.float32)
-    instance = Instance(usage, np.ones_like(usage), [10.0], split_seed=1)
+    instance = PackingInstance(usage, np.ones_like(usage), [10.0], split_seed=1)
     fine, coarse = (instance.pack(Case(GPA(0.01), averaged=averaged)) for averaged in (False, True))
     assert coarse["machines"] == 3
     assert fine["machines"] > 3

@@ -30,9 +30,9 @@ from cluster.plots.moves import plot_causes, plot_domain_moves, plot_failovers
 from cluster.plots.tenants import availability_by_class, plot_availability
 from cluster.plots.traces import plot_classes, plot_days, plot_growth, plot_lifetimes, plot_tenants, plot_usage
 from cluster.studies.calibration import Calibration
-from cluster.studies.claims import Table
+from cluster.studies.claims import ClaimTable
 from cluster.studies.compression import Effect
-from cluster.studies.design import Setting
+from cluster.studies.design import StudySetting
 from cluster.studies.gaussian.plots import boxes
 from cluster.studies.peaks import QUANTILES, Panel
 from cluster.studies.peaks_report import plot_panel
@@ -40,7 +40,7 @@ from cluster.studies.plots import plot_effects, plot_ratios, plot_settings
 from cluster.studies.risk_running import plot_calibrations
 from plb.learning.checkpoints import CurveRow
 from tests.cluster.capacity.made_up import point, question_of
-from workloads.describe import Description, MetricFigures
+from workloads.describe import MetricFigures, TraceDescription
 from workloads.trace import MetricInfo
 
 STYLE: Mapping[str, Any] = MappingProxyType(
@@ -186,7 +186,7 @@ def test_availability() -> Figure:
     return drawn(plot_availability, classes, POLICIES)
 
 
-def description(*, begins: bool = True) -> Description:
+def description(*, begins: bool = True) -> TraceDescription:
     """Return what a trace of 24 tenants of 12 classes is like."""
     number = np.arange(24.0)
     figures = MetricFigures(
@@ -202,7 +202,7 @@ def description(*, begins: bool = True) -> Description:
         daily=1.0 + 0.5 * np.sin(number / 24 * 2 * np.pi),
         life=np.linspace(0.2, 0.5, 10),
     )
-    return Description(
+    return TraceDescription(
         provenance={},
         step_seconds=600.0,
         rows=1000,
@@ -259,11 +259,11 @@ def test_trace_days() -> Figure:
     return drawn(plot_days, description())
 
 
-def table() -> Table:
+def table() -> ClaimTable:
     """Return mean violations of two arms in four settings; in one, the second has none."""
-    settings = tuple(Setting("region1", 80.0, density) for density in (1.5, 2.0, 2.5, 3.0))
+    settings = tuple(StudySetting("region1", 80.0, density) for density in (1.5, 2.0, 2.5, 3.0))
     columns = {"original": np.array([0.0, 2.0, 5.5, 12.0]), "modified": np.array([0.0, 1.0, 2.0, 8.0])}
-    return Table(settings, columns, {}, "original", "modified")
+    return ClaimTable(settings, columns, {}, "original", "modified")
 
 
 @pytest.mark.mpl_image_compare(**STYLE)

@@ -14,7 +14,7 @@ from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.base import of_scenario
 from cluster.studies.calibration import EDGES, OUTCOMES, Watched, binned, calibration_of
-from cluster.studies.design import Setting
+from cluster.studies.design import StudySetting
 from cluster.studies.figures import Violations
 from cluster.studies.simulated import prepared, run_simulation
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
@@ -28,7 +28,7 @@ def tasks(tmp_path, policy, specs, days):
     base = of_scenario(tmp_path / "small.toml")
     asked = {"w_failovers": 0.1, "w_overload": 0.0}
     arms = [Arm(spec, policy, engine={"estimator": spec, **asked}) for spec in specs]
-    setting = Setting(base.workloads[0], base.vcores, 2.2)
+    setting = StudySetting(base.workloads[0], base.vcores, 2.2)
     return base.design([setting], arms, days=days, repeats=1, seed=4, engine={}).tasks()
 
 
@@ -91,7 +91,7 @@ def test_calibration_is_a_count_by_probability(looks):
 
 def test_density_at_equal_violations_lies_between_those_that_were_run():
     """Half the violations at every density are reached at a higher one; whoever has too many everywhere is left out."""
-    settings = tuple(Setting("w", 80.0, density) for density in (1.0, 2.0, 3.0))
+    settings = tuple(StudySetting("w", 80.0, density) for density in (1.0, 2.0, 3.0))
     arms = {arm.name: np.array([[2.0], [4.0], [6.0]]) for arm in risk.ARMS}
     arms["prv_worst_fit, gaussian"] = np.array([[1.0], [2.0], [6.0]])
     arms["prv_worst_fit, n-sigma"] = np.array([[10.0], [20.0], [30.0]])

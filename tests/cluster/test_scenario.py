@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
-from cluster.scenario.cluster_section import Group
+from cluster.scenario.cluster_section import NodeGroup
 from cluster.scenario.faults_section import Crash, Flapping, Outage
 from cluster.scenario.scenario_file import SECTIONS, read_scenario, scenario_from
 from cluster.scenario.sections import check_directory_name, directory_name
@@ -252,7 +252,7 @@ def test_error_can_be_made_again(error):
         assert str(again) == str(error)
 
 
-PARTS = [*SECTIONS.values(), Group, Crash, Outage, Flapping, Growth]
+PARTS = [*SECTIONS.values(), NodeGroup, Crash, Outage, Flapping, Growth]
 
 
 @pytest.mark.parametrize("kind", PARTS, ids=lambda kind: kind.__name__)

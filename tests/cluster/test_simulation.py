@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.runs.experiment import Experiment, prepare
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.engine_setup import coarse_step, metrics_of, nodes_of
 from cluster.simulation.services import InitialDemand
@@ -150,7 +150,7 @@ def test_initial_demand_comes_from_the_class(experiment: Experiment):
 @pytest.mark.parametrize("fault", [1, 2, 4, 5, 10])
 def test_every_domain_has_nodes(upgrade: int, fault: int):
     """Nodes are spread evenly over both kinds of domain, whatever their numbers."""
-    nodes = nodes_of(Cluster(nodes=360, upgrade_domains=upgrade, fault_domains=fault), ())
+    nodes = nodes_of(ClusterSection(nodes=360, upgrade_domains=upgrade, fault_domains=fault), ())
     assert Counter(Counter(node.upgrade_domain for node in nodes).values()) == {360 // upgrade: upgrade}
     assert Counter(Counter(str(node.fault_domain) for node in nodes).values()) == {360 // fault: fault}
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.studies.design import Setting
+from cluster.studies.design import StudySetting
 from cluster.studies.figures import violations_of
 
 
@@ -25,7 +25,7 @@ def rows(counts):
 
 def settings_of(counts):
     """Return a setting for each density."""
-    return [Setting("w", 80.0, density) for density in counts]
+    return [StudySetting("w", 80.0, density) for density in counts]
 
 
 def found_of(counts):
@@ -86,4 +86,6 @@ def test_repeat_that_failed_is_left_out_for_all_arms():
     found = found_of(counts)
     assert found.counts["a"].tolist() == [[5, 9], [2, 4]]
     assert found.counts["b"].tolist() == [[1, 3], [1, 1]]
-    assert found_of({1.0: {"a": [5], "b": [None]}, 2.0: {"a": [2], "b": [1]}}).settings == (Setting("w", 80.0, 2.0),)
+    assert found_of({1.0: {"a": [5], "b": [None]}, 2.0: {"a": [2], "b": [1]}}).settings == (
+        StudySetting("w", 80.0, 2.0),
+    )

@@ -12,7 +12,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cluster.studies.provisioning.design import ALGORITHMS, Arm, Figure, Group, ProvisioningDesign, arms
+from cluster.studies.provisioning.design import (
+    ALGORITHMS,
+    AlgorithmArm,
+    InstanceGroup,
+    ProvisioningDesign,
+    PublishedFigure,
+    arms,
+)
 from cluster.studies.provisioning.figures import agreement, group_means, nodes_by_first_fit, plans_frame
 from cluster.studies.provisioning.planning import base_of, draw
 from cluster.studies.provisioning.planning import run as run_task
@@ -24,7 +31,7 @@ from tests.cluster.small_provisioning import APPLICATIONS, write_base, write_cur
 from tests.command_line import plb
 from workloads.provisioning import GraphKind
 
-ARBITRARY = Group(Figure.DENSITIES, GraphKind.ARBITRARY, 0.01)
+ARBITRARY = InstanceGroup(PublishedFigure.DENSITIES, GraphKind.ARBITRARY, 0.01)
 TINY = ("--instances", "2", "--density", "0.1", "--applications", "40", "--auto-seconds", "0.1")
 
 
@@ -60,18 +67,23 @@ def test_groups_are_those_of_table_5(base: Path, curves: Path) -> None:
     assert len(groups) == len(set(groups)) == 36
     assert len(design.sweep_tasks()) == 360
     assert {group.density for group in groups if group.applications} == {0.005}
-    assert {one.figure for one in attrs.evolve(design, curves=None).groups()} == {Figure.DENSITIES, Figure.SIZES}
-    assert {one.figure for one in attrs.evolve(design, figures=(Figure.SIZES,)).groups()} == {Figure.SIZES}
+    assert {one.figure for one in attrs.evolve(design, curves=None).groups()} == {
+        PublishedFigure.DENSITIES,
+        PublishedFigure.SIZES,
+    }
+    assert {one.figure for one in attrs.evolve(design, figures=(PublishedFigure.SIZES,)).groups()} == {
+        PublishedFigure.SIZES
+    }
 
 
-@pytest.mark.parametrize("figure", list(Figure))
-def test_algorithms_of_the_figures_exist(figure: Figure) -> None:
+@pytest.mark.parametrize("figure", list(PublishedFigure))
+def test_algorithms_of_the_figures_exist(figure: PublishedFigure) -> None:
     """By both sets of rules where demand is constant, and `auto` once."""
     found = arms(figure)
     assert set(ALGORITHMS[figure]) < set(algorithm_names())
     assert len({arm.name for arm in found}) == len(found)
     assert {arm.rules for arm in found} == (
-        {Rules.PAPER} if figure in (Figure.CURVE_DENSITIES, Figure.CURVE_SIZES) else set(Rules)
+        {Rules.PAPER} if figure in (PublishedFigure.CURVE_DENSITIES, PublishedFigure.CURVE_SIZES) else set(Rules)
     )
     assert [arm.name for arm in found if arm.algorithm == AUTO] == ["auto"]
 
@@ -95,19 +107,21 @@ def test_instances_of_a_group_differ_and_are_the_same_each_time(base: Path) -> N
     assert targets[0] == targets[3]
     assert len(set(targets)) == 3
     assert all(np.array_equal(one.demand, given.demand) for one in drawn)
-    larger = draw(given, attrs.evolve(ARBITRARY, figure=Figure.SIZES, applications=50), 0, 0)
+    larger = draw(given, attrs.evolve(ARBITRARY, figure=PublishedFigure.SIZES, applications=50), 0, 0)
     assert len(larger.applications) == 50
 
 
 def test_a_run_plans_its_instance_by_every_algorithm(base: Path) -> None:
     """Nodes are those of `provision`, whatever else is run before."""
-    design = ProvisioningDesign(base=base, figures=(Figure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.2)
+    design = ProvisioningDesign(
+        base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.2
+    )
     task = design.sweep_tasks()[0]
     values = run_task(task.arguments)
     instance = draw(base_of(str(base)), design.groups()[0], 0, 0)
     assert values["totals"]["lower_bound"] == lower_bound(instance)
     assert values["totals"]["limits"] == len(instance.affinity) == int(0.1 * APPLICATIONS * (APPLICATIONS - 1))
-    for arm in arms(Figure.DENSITIES)[:-1]:
+    for arm in arms(PublishedFigure.DENSITIES)[:-1]:
         assert values["totals"]["nodes"][arm.name] == provision(instance, arm.algorithm, rules=arm.rules).nodes
     assert set(values["timings"]["seconds"]) == {*values["totals"]["nodes"], AUTO}
     assert values["totals"] == run_task(task.arguments)["totals"]
@@ -115,7 +129,7 @@ def test_a_run_plans_its_instance_by_every_algorithm(base: Path) -> None:
 
 def test_means_come_from_the_runs() -> None:
     """Deviations, and nodes by those of First Fit, against a count by hand."""
-    names = [arm.name for arm in arms(Figure.CURVE_DENSITIES)[:-1]]
+    names = [arm.name for arm in arms(PublishedFigure.CURVE_DENSITIES)[:-1]]
     rows: list[dict[str, Any]] = []
     timings: list[dict[str, Any]] = []
     for part, bound in enumerate((100, 200)):
@@ -125,11 +139,11 @@ def test_means_come_from_the_runs() -> None:
         timings.append({"auto_nodes": bound, "seconds": dict.fromkeys([*names, AUTO], 1.0 + part)})
     plans = plans_frame(rows, timings)
     (one,) = group_means(plans)
-    assert (one.group, one.instances) == (attrs.evolve(ARBITRARY, figure=Figure.CURVE_DENSITIES), 2)
-    assert one.means[Arm("BFD-Avg", Rules.PAPER)].deviation == pytest.approx((10.0 + 5.0) / 2)
-    assert one.means[Arm("BFD-Avg", Rules.PAPER)].half_width == pytest.approx(2.5 * 12.7062, rel=1e-4)
-    assert one.means[Arm(AUTO, Rules.PAPER)] == one.means[Arm("FF", Rules.PAPER)]
-    assert one.means[Arm("FF", Rules.PAPER)].seconds == 1.5
+    assert (one.group, one.instances) == (attrs.evolve(ARBITRARY, figure=PublishedFigure.CURVE_DENSITIES), 2)
+    assert one.means[AlgorithmArm("BFD-Avg", Rules.PAPER)].deviation == pytest.approx((10.0 + 5.0) / 2)
+    assert one.means[AlgorithmArm("BFD-Avg", Rules.PAPER)].half_width == pytest.approx(2.5 * 12.7062, rel=1e-4)
+    assert one.means[AlgorithmArm(AUTO, Rules.PAPER)] == one.means[AlgorithmArm("FF", Rules.PAPER)]
+    assert one.means[AlgorithmArm("FF", Rules.PAPER)].seconds == 1.5
     ratio = nodes_by_first_fit(plans)["figure 6: BFD-Avg, paper/FF"]
     assert (ratio.mean, ratio.settings) == (pytest.approx((1.1 + 1.05) / 2), 2)
     assert ratio.low is not None
@@ -145,9 +159,11 @@ def test_text_of_the_paper_states_some_means() -> None:
     assert cause_text.of(attrs.evolve(ARBITRARY, graph=GraphKind.NORMAL), "FF").deviation is None
     threshold = attrs.evolve(ARBITRARY, graph=GraphKind.THRESHOLD, density=0.1)
     assert cause_text.of(threshold, "SpreadWFD-Avg-Decr2").deviation == Published(10.5)
-    largest = Group(Figure.SIZES, GraphKind.ARBITRARY, 0.005, 100_000)
+    largest = InstanceGroup(PublishedFigure.SIZES, GraphKind.ARBITRARY, 0.005, 100_000)
     assert cause_text.of(largest, "SpreadWFD-Avg-BinSearch").seconds == Published(7 * 3600.0)
-    assert cause_text.of(attrs.evolve(largest, figure=Figure.CURVE_SIZES), "FF").seconds == Published(14 * 60.0)
+    assert cause_text.of(attrs.evolve(largest, figure=PublishedFigure.CURVE_SIZES), "FF").seconds == Published(
+        14 * 60.0
+    )
     assert cause_text.of(attrs.evolve(largest, applications=10_000), "FF").seconds is None
 
 
@@ -164,7 +180,7 @@ def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, 
     tenth = attrs.evolve(ARBITRARY, density=0.1)
     assert cause_text.of(tenth, "Medea-TagPopularity").deviation == Published(12.34)
     assert cause_text.of(
-        Group(Figure.SIZES, GraphKind.ARBITRARY, 0.005, 40), "SpreadWFD-Avg-BinSearch"
+        InstanceGroup(PublishedFigure.SIZES, GraphKind.ARBITRARY, 0.005, 40), "SpreadWFD-Avg-BinSearch"
     ).seconds == Published(86.25)
     assert cause_text.of(tenth, "WFD-AvgExp").deviation is None
     result, figures = run(tmp_path / "out", "--base", base, "--published", path, "--figure", 4, "--graph", "arbitrary")
@@ -174,8 +190,12 @@ def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, 
     assert setting["published_deviation_percent"]["FF"] == {"value": 88.25, "at_most": False}
     assert setting["published_seconds"]["Medea-TagPopularity"]["value"] == 3.75
     found = group_means(pl.read_parquet(tmp_path / "out/plans.parquet"))
-    near = attrs.evolve(found[0], means={Arm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=88.0)})
-    far = attrs.evolve(found[0], means={Arm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=87.9)})
+    near = attrs.evolve(
+        found[0], means={AlgorithmArm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=88.0)}
+    )
+    far = attrs.evolve(
+        found[0], means={AlgorithmArm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=87.9)}
+    )
     assert agreement([near, far], cause_text) == (1, 2)
 
 
@@ -210,11 +230,11 @@ def test_study_from_end_to_end(base: Path, curves: Path, tmp_path: Path) -> None
         assert words in re.sub(r"\s+", " ", result.stdout)
     assert {f"figure{number}.png" for number in range(3, 8)} <= {path.name for path in out.iterdir()}
     plans = pl.read_parquet(out / "plans.parquet")
-    assert len(plans) == 2 * sum(len(arms(figure)) for figure in Figure)
+    assert len(plans) == 2 * sum(len(arms(figure)) for figure in PublishedFigure)
     assert (plans["nodes"] >= plans["lower_bound"]).all()
     assert figures["study"] == "provisioning"
     assert [one["figure"] for one in figures["settings"]] == ["4", "5", "6", "7"]
-    assert set(figures["settings"][0]["deviation_percent"]) == {arm.name for arm in arms(Figure.DENSITIES)}
+    assert set(figures["settings"][0]["deviation_percent"]) == {arm.name for arm in arms(PublishedFigure.DENSITIES)}
     assert figures["settings"][0]["published_deviation_percent"]["FF"]["value"] == 12.1
     assert figures["settings"][1]["applications"] == 40
     assert figures["settings"][1]["published_deviation_percent"] == {}, "the paper says nothing of so few applications"
@@ -235,7 +255,9 @@ def test_more_instances_make_only_the_new_runs(base: Path, tmp_path: Path) -> No
 
 def test_plans_are_the_same_whatever_the_number_of_processes(base: Path, tmp_path: Path) -> None:
     """Byte by byte; times and what `auto` finds in its time stand elsewhere."""
-    design = ProvisioningDesign(base=base, figures=(Figure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.1)
+    design = ProvisioningDesign(
+        base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.1
+    )
     tables = []
     for jobs in (1, 2):
         output = OutputDirectory(tmp_path / str(jobs), jobs, quiet=True)

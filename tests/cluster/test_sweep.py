@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.runs.sweep import Journal, Outcome, Task, sweep
+from cluster.runs.sweep import Journal, Task, TaskOutcome, sweep
 from plb import PlbError
 
 
@@ -88,7 +88,7 @@ def test_failing_task_loses_no_other_and_is_tried_again(tmp_path, jobs):
     notes, journal = tmp_path / "notes", tmp_path / "journal"
     notes.mkdir()
     tasks = tasks_of([1, 13, 2], notes=str(notes))
-    cause_text: list[Outcome] = []
+    cause_text: list[TaskOutcome] = []
     for _ in range(2):
         found = swept(tasks, journal, jobs=jobs, progress=cause_text.append)
         assert [one.values for one in found] == [{"square": 1}, None, {"square": 4}]
@@ -117,6 +117,6 @@ def test_two_processes_do_not_write_one_journal(tmp_path):
     with Journal(path) as journal:
         with pytest.raises(PlbError, match="another process carries this sweep out"):
             Journal(path)
-        journal.add(Outcome("key", {}, 0.0))
+        journal.add(TaskOutcome("key", {}, 0.0))
     with Journal(path) as journal:
         assert list(journal.finished) == ["key"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cluster.simulation.ledger import Metering
-from cluster.simulation.violations import Outcome, classify, needs_repair
+from cluster.simulation.violations import ViolationOutcome, classify, needs_repair
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason
 
@@ -103,7 +103,7 @@ def test_capacity_zero_is_short_only_under_load():
     assert not needs_repair(metering([[0, 0], [0, 0]]), zero)
     assert needs_repair(metering([[0, 0], [0, 1.0]]), zero)
     found = classify(metering([[0, 0], [0, 1.0]]), zero, [], NODES, METRICS)
-    assert [(one.node, one.metric, one.outcome) for one in found] == [(1, 1, Outcome.UNRESOLVED)]
+    assert [(one.node, one.metric, one.outcome) for one in found] == [(1, 1, ViolationOutcome.UNRESOLVED)]
 
 
 def test_repair_is_asked_for_by_standing_load():

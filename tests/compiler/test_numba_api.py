@@ -191,13 +191,15 @@ def test_kernels_are_refused_where_numba_lacks_something(processes, tmp_path, ho
     """The first call says so, for modules and for members."""
     module = ".".join(part for part in holder.split(".") if part.islower())
     (tmp_path / "story.py").write_text(WITHOUT.format(module, holder, missing))
-    told = processes.run("story:run", cache=tmp_path / "cache", path=[tmp_path])
-    assert told.result.startswith(f"Numba {version('numba')} is not supported (it has no {holder}.{missing}); install ")
-    assert told.compiled == []
+    text_of_proposal = processes.run("story:run", cache=tmp_path / "cache", path=[tmp_path])
+    assert text_of_proposal.result.startswith(
+        f"Numba {version('numba')} is not supported (it has no {holder}.{missing}); install "
+    )
+    assert text_of_proposal.compiled == []
 
 
 def test_supported_versions_of_numba_are_bounded():
     """Private names may change with any release; the package asks for the versions that it accepts."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (wanted,) = [line for line in project["dependencies"] if line.startswith("numba")]
-    assert wanted == SUPPORTED
+    (requested,) = [line for line in project["dependencies"] if line.startswith("numba")]
+    assert requested == SUPPORTED

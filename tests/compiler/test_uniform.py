@@ -29,10 +29,10 @@ def draw_all(rng: Stream, drawn: Float) -> None:
 
 
 @kernel
-def tell(rng: Stream, told: Float) -> None:
+def announce(rng: Stream, text_of_proposal: Float) -> None:
     """Write down the next number and the third."""
-    told[0] = _next(rng)
-    told[1] = _third(rng)
+    text_of_proposal[0] = _next(rng)
+    text_of_proposal[1] = _third(rng)
 
 
 @examples(50)
@@ -60,17 +60,17 @@ def test_where_the_state_lies_elsewhere_the_stream_is_the_same():
     assert [draw(stream.handle) for _ in range(10)] == alone.random(10).tolist()
 
 
-@pytest.mark.parametrize("told_by", [tell, tell.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("told_by", [announce, announce.py_func], ids=["compiled", "plain"])
 @examples(30)
 @given(seed=seeds)
 def test_coming_numbers_are_told_and_not_drawn(told_by, seed):
     """Whoever looks ahead changes nothing."""
     stream = Stream(seed)
     state = copy.deepcopy(stream.bit_generator.state)
-    told = np.empty(2)
-    told_by(stream, told)
+    text_of_proposal = np.empty(2)
+    told_by(stream, text_of_proposal)
     assert stream.bit_generator.state == state
-    assert told.tolist() == stream.random(3)[[0, 2]].tolist()
+    assert text_of_proposal.tolist() == stream.random(3)[[0, 2]].tolist()
 
 
 def test_numpy_keeps_its_state_where_kernels_read_it():

@@ -70,7 +70,7 @@ def databases(*constraints: str, replicas: int = 3, **settings) -> PlacementAndL
     return engine
 
 
-def told(plan) -> list[str]:
+def text_of_proposal(plan) -> list[str]:
     """Return the moves of a plan in words."""
     return [str(move) for move in plan.moves]
 
@@ -84,7 +84,7 @@ def test_role_is_handed_over_only_where_a_constraint_allows_it(constraints, take
     stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
     engine.report_load("db/0", "n1", {"cpu": 0})
     plan = engine.place()
-    assert told(plan) == [f"swap primary of db/0 from n0 to {taker}"]
+    assert text_of_proposal(plan) == [f"swap primary of db/0 from n0 to {taker}"]
     assert plan.proposals.refused_by_rule.get("one_primary_a_node", 0) == len(constraints)
 
 
@@ -142,7 +142,7 @@ def test_surplus_goes_only_from_where_a_constraint_lets_it(constraints, source):
     engine = databases(*constraints, replicas=2)
     stand(engine, "db/other", secondary("n1"), missing=0)
     stand(engine, "db/0", primary("n0"), secondary("n1"), secondary("n2"))
-    assert told(engine.place()) == [f"drop secondary of db/0 from {source}"]
+    assert text_of_proposal(engine.place()) == [f"drop secondary of db/0 from {source}"]
 
 
 def test_surplus_that_a_constraint_keeps_stays_and_the_plan_counts_the_refusal():
@@ -178,6 +178,6 @@ def test_partition_that_is_placed_wholly_says_what_a_constraint_ruled_out():
     engine = databases("off_last_node", replicas=4, partially_place_services=False)
     stand(engine, "db/0")
     unplaced = engine.place().unplaced
-    assert [(one.together.found, one.together.wanted) for one in unplaced] == [(3, 4)] * 4
+    assert [(one.together.found, one.together.requested) for one in unplaced] == [(3, 4)] * 4
     assert unplaced[0].ruled_out == {"off_last_node": 1}
     assert unplaced[-1].ruled_out == {"exclusion": 3, "off_last_node": 1}

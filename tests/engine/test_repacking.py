@@ -132,6 +132,6 @@ def test_repacking_makes_room_also_for_a_replica_that_is_failed_over():
     engine.report_load("1/0", "n1", {"cpu": 13.0})
     reasons = {move.partition: move.reason for move in engine.repair().moves}
     assert {name: (reason.rule, reason.other) for name, reason in reasons.items()} == {
-        "0/2": ("make room", "1/1"),
+        "0/2": ("eviction", "1/1"),
         "1/1": ("capacity", None),
     }

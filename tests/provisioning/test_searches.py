@@ -46,9 +46,9 @@ def conflicting() -> Instance:
 
 def attempts(instance: Instance, name: str) -> list[str]:
     """Return what an algorithm tells of the numbers of nodes that it tries."""
-    told: list[str] = []
-    provision(instance, name, report=told.append)
-    return told
+    text_of_proposal: list[str] = []
+    provision(instance, name, report=text_of_proposal.append)
+    return text_of_proposal
 
 
 def test_halving_tries_the_middle_of_what_is_left() -> None:
@@ -56,15 +56,15 @@ def test_halving_tries_the_middle_of_what_is_left() -> None:
     instance = conflicting()
     first, bound = provision(instance, "FF").nodes, lower_bound(instance)
     low, high, expected = bound, first, [first]
-    told = attempts(instance, "SpreadWFD-Avg-BinSearch")
-    for line in told[1:]:
+    text_of_proposal = attempts(instance, "SpreadWFD-Avg-BinSearch")
+    for line in text_of_proposal[1:]:
         middle = (low + high) // 2
         expected.append(middle)
         if "suffice" in line:
             high = middle
         else:
             low = middle + 1
-    assert [int(line.split()[1]) for line in told] == expected
+    assert [int(line.split()[1]) for line in text_of_proposal] == expected
     assert low >= high
     assert provision(instance, "SpreadWFD-Avg-BinSearch").nodes == high < first
 
@@ -73,11 +73,13 @@ def test_decrements_are_steps_of_the_lower_bound() -> None:
     """Until a step fails."""
     instance = conflicting()
     first, bound = provision(instance, "FF").nodes, lower_bound(instance)
-    told = attempts(instance, "SpreadWFD-Avg-Decr3")
+    text_of_proposal = attempts(instance, "SpreadWFD-Avg-Decr3")
     step = -(-bound * 3 // 100)
-    assert [int(line.split()[1]) for line in told] == [first - step * place for place in range(len(told))]
-    assert all("suffice" in line for line in told[:-1])
-    assert "leave" in told[-1] or first - step * len(told) < bound
+    assert [int(line.split()[1]) for line in text_of_proposal] == [
+        first - step * place for place in range(len(text_of_proposal))
+    ]
+    assert all("suffice" in line for line in text_of_proposal[:-1])
+    assert "leave" in text_of_proposal[-1] or first - step * len(text_of_proposal) < bound
 
 
 def test_where_spreading_fails_first_fit_stands() -> None:

@@ -46,10 +46,10 @@ def test_course_is_that_of_tenants_who_lived_so_long(
         left = survivors(history, tenant_class, role, later)
         if left:
             grown = mean_demand(history, left, later) - mean_demand(history, present, age * step)
-            wanted = np.maximum(0.0, load + grown) * len(left) / len(present)
+            requested = np.maximum(0.0, load + grown) * len(left) / len(present)
         else:
-            wanted = np.zeros(2)
-        np.testing.assert_allclose(found[coming], wanted, rtol=1e-6, atol=1e-6)
+            requested = np.zeros(2)
+        np.testing.assert_allclose(found[coming], requested, rtol=1e-6, atol=1e-6)
 
 
 @given(histories(classes=("gold",)))

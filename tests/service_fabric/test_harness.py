@@ -360,10 +360,10 @@ def test_a_failed_expectation_says_what_was_and_what_should_be() -> None:
     """With its line, the count found, and the actions."""
     player = player_of()
     player.actions.collect(plan(move("0", Role.PRIMARY, "1", "2")))
-    wanted = {"op": "expect", "type": "count_if", "pattern": "0 move * *=>3", "cmp": "==", "value": 1, "line": 7}
-    failure = judge(wanted, player)
+    requested = {"op": "expect", "type": "count_if", "pattern": "0 move * *=>3", "cmp": "==", "value": 1, "line": 7}
+    failure = judge(requested, player)
     assert failure == Failure(7, "count_if '0 move * *=>3' == 1", "0", ("0 move primary 1=>2",))
-    assert judge({**wanted, "pattern": "0 move * *=>2"}, player) is None
+    assert judge({**requested, "pattern": "0 move * *=>2"}, player) is None
 
 
 def test_expressions_are_told_in_words() -> None:

@@ -58,7 +58,7 @@ class Options:
 
 
 @attrs.frozen(eq=False)
-class Part:
+class TracePart:
     """Some of a trace's tenants.
 
     Parameters
@@ -100,7 +100,7 @@ class Reader(Protocol):
     def request(self) -> str:
         """What MaxUsage is in this format."""
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some at a time, and count on the way.
 
         Parameters

@@ -54,7 +54,7 @@ def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], INSTANCE, arguments["part"]])
     chosen = choose_tasks(samples, arguments["tasks"], rng)
-    instance = Instance(
+    instance = PackingInstance(
         samples.draw(chosen, arguments["realisations"], rng),
         samples.averaged(arguments["averaged"]).draw(chosen, arguments["realisations"], rng),
         arguments["capacity"],
@@ -65,7 +65,7 @@ def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"totals": totals, "timings": {"seconds": working_time() - began}}
 
 
-class Instance:
+class PackingInstance:
     """Tasks that are packed in many ways.
 
     Parameters

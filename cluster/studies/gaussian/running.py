@@ -20,7 +20,7 @@ from cluster.studies.gaussian.plots import save_plots
 from cluster.studies.gaussian.report import tables
 from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.totals import run_totals, totals_frame
-from cluster.studies.request import Report
+from cluster.studies.request import StudyReport
 from cluster.studies.runner import OutputDirectory, run_tasks
 from workloads.writing import write_parquet
 
@@ -38,7 +38,7 @@ def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return RUN[arguments["kind"]](arguments)
 
 
-def run_gaussian(design: GaussianDesign, output: OutputDirectory) -> Report:
+def run_gaussian(design: GaussianDesign, output: OutputDirectory) -> StudyReport:
     """Make all runs; write tables and plots."""
     whole = {"instances": design.instances, "samples": design.samples, "periods": list(design.periods)}
     finished = run_tasks(STUDY, run, design.sweep_tasks(), output, {**whole, **design.described()})
@@ -49,4 +49,4 @@ def run_gaussian(design: GaussianDesign, output: OutputDirectory) -> Report:
         write_parquet(frame, output.folder / name)
     save_plots(output.folder, packings, totals)
     found = tables(packings, totals, simultaneous)
-    return Report(found, as_json(packings, totals, simultaneous), finished.failed)
+    return StudyReport(found, as_json(packings, totals, simultaneous), finished.failed)

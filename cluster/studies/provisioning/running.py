@@ -19,7 +19,7 @@ from cluster.studies.provisioning.planning import run
 from cluster.studies.provisioning.plots import save_plots
 from cluster.studies.provisioning.published import PublishedMeans
 from cluster.studies.provisioning.report import tables
-from cluster.studies.request import Report
+from cluster.studies.request import StudyReport
 from cluster.studies.runner import TIMINGS, OutputDirectory, Row, run_tasks
 from workloads.writing import write_parquet
 
@@ -27,14 +27,14 @@ STUDY = "provisioning"
 PLANS = "plans.parquet"
 
 
-def run_provisioning(design: ProvisioningDesign, output: OutputDirectory, published: PublishedMeans) -> Report:
+def run_provisioning(design: ProvisioningDesign, output: OutputDirectory, published: PublishedMeans) -> StudyReport:
     """Make all runs; write tables and plots."""
     finished = run_tasks(STUDY, run, design.sweep_tasks(), output, design.described())
     plans = plans_frame(finished.rows, _timings(output.folder / TIMINGS) if finished.rows else [])
     write_parquet(plans, output.folder / PLANS)
     groups = group_means(plans)
     save_plots(output.folder, groups, published)
-    return Report(tables(groups, published), as_json(plans, published), finished.failed)
+    return StudyReport(tables(groups, published), as_json(plans, published), finished.failed)
 
 
 def _timings(path: Path) -> list[Row]:

@@ -71,10 +71,10 @@ def observe(realisations: npt.ArrayLike, percentiles: Sequence[float] = ()) -> T
         Which ones to keep, in [0, 100].
     """
     values = check_realisations(realisations)
-    wanted = [_percent(percent) for percent in percentiles]
-    found = np.percentile(values, wanted, axis=1).astype(np.float64) if wanted else ()
+    requested = [_percent(percent) for percent in percentiles]
+    found = np.percentile(values, requested, axis=1).astype(np.float64) if requested else ()
     mean, variance = values.mean(axis=1, dtype=np.float64), values.var(axis=1, dtype=np.float64)
-    return TaskStatistics(mean, variance, dict(zip(wanted, found, strict=True)))
+    return TaskStatistics(mean, variance, dict(zip(requested, found, strict=True)))
 
 
 def split_observations(realisations: int, share: float, seed: int) -> tuple[Int, Int]:

@@ -162,10 +162,10 @@ def _machine_level(machine: MachineSamples, predictor: MachinePercentile | NSigm
 def _oracle(machine: MachineSamples, oracle: PeakOracle, limit: Float, step: int) -> Float:
     time = machine.time - machine.time[0]  # sums with the horizon then stay below 2^63
     reach = min(oracle.horizon * step, int(time[-1]) + 1)
-    told = max(1, int(np.searchsorted(time, time[-1] - reach, "right")))
-    last = np.searchsorted(time, time[:told] + reach, "right") - 1
+    recent = max(1, int(np.searchsorted(time, time[-1] - reach, "right")))
+    last = np.searchsorted(time, time[:recent] + reach, "right") - 1
     peak = np.full(len(time), np.nan)
-    peak[:told] = limit[:told]
+    peak[:recent] = limit[:recent]
     look_ahead(
         machine.rows,
         machine.bounds,
@@ -177,8 +177,8 @@ def _oracle(machine: MachineSamples, oracle: PeakOracle, limit: Float, step: int
         oracle.cap,
         last,
         oracle.percentile,
-        np.empty(max(1, int((last - np.arange(told)).max()))),
-        peak[:told],
+        np.empty(max(1, int((last - np.arange(recent)).max()))),
+        peak[:recent],
     )
     return peak
 

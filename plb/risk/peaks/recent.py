@@ -71,7 +71,7 @@ class RecentSamples:
         self._next[place] = self._history
 
     def _grow(self) -> None:
-        room = len(self._seen)
-        self._free.extend(range(room, 2 * room))
-        self._seen, self._next = (np.append(column, np.zeros(room, np.int64)) for column in (self._seen, self._next))
-        self.usage, self.limit = (np.append(c, np.zeros(room * self._width)) for c in (self.usage, self.limit))
+        length = len(self._seen)
+        self._free.extend(range(length, 2 * length))
+        self._seen, self._next = (np.append(column, np.zeros(length, np.int64)) for column in (self._seen, self._next))
+        self.usage, self.limit = (np.append(c, np.zeros(length * self._width)) for c in (self.usage, self.limit))

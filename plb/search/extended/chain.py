@@ -124,7 +124,7 @@ class ExtendedChain:
                 continue
             if self.extensions.refusal(self.configuration, proposal) is None:
                 after_extensions = self.extensions.weighted(self._after(self._changes(proposal)))
-                after = self._judge(proposal, REJECTED, self.tally)
+                after = self._evaluate(proposal, REJECTED, self.tally)
                 largest = max(largest, abs(after - base + (after_extensions - extension_energy)))
         slots = len(self.choice.creation) + self.choice.migrations
         energy = self._energy()
@@ -165,7 +165,7 @@ class ExtendedChain:
         changes = self._changes(proposal)
         after_extensions = self.extensions.weighted(self._after(changes))
         seen = new_tally()
-        base = self._judge(proposal, highest - after_extensions, seen)
+        base = self._evaluate(proposal, highest - after_extensions, seen)
         if base == REJECTED:
             worst = max(changes, key=lambda name: self.extensions.weights[name] * changes[name], default=None)
             if worst is not None and self.extensions.weights[worst] * changes[worst] > 0.0:
@@ -246,7 +246,7 @@ class ExtendedChain:
         """Return the terms after these changes."""
         return {name: self.values[name] + changes[name] for name in self.values}
 
-    def _judge(self, proposal: Proposal, highest: float, tally: Int) -> float:
+    def _evaluate(self, proposal: Proposal, highest: float, tally: Int) -> float:
         """Return the built-in part of the energy after a proposal, or REJECTED if it is above `highest`."""
         row, target, partner = proposal.row, proposal.target, proposal.partner
         return float(evaluate(self.problem, self.solution, highest, row, target, partner, tally))

@@ -163,9 +163,9 @@ class Decisions:
         """Make the moves that the policy wants before `row` is placed; tell whether all could be made."""
         if self._repacking is None:
             return True
-        wanted = moves_for(self._repacking, self.configuration, row)
-        made = all(self._may(one, enforced) and self._move(one, enforced) for one in wanted)
-        return made and (not wanted or bool(self.solution.counts[DISPLACED] <= self._slots))
+        requested = moves_for(self._repacking, self.configuration, row)
+        made = all(self._may(one, enforced) and self._move(one, enforced) for one in requested)
+        return made and (not requested or bool(self.solution.counts[DISPLACED] <= self._slots))
 
     def _may(self, proposal: Proposal, enforced: int) -> bool:
         """Tell whether a move that makes room may be made; count what refuses it."""
@@ -192,8 +192,8 @@ class Decisions:
                 return False
             before = int(transaction.length[0])
             try_move(problem, solution, transaction, one.row, one.target)
-            follows = problem.first_child[one.row] != NOWHERE
-            if follows and not move_children(problem, solution, enforced, one.row, before, self._rng, transaction):
+            has_children = problem.first_child[one.row] != NOWHERE
+            if has_children and not move_children(problem, solution, enforced, one.row, before, self._rng, transaction):
                 return False
         return True
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.learning.baselines import BestFit, Fit, play
+from cluster.learning.baselines import BestFitBaseline, FitRule, play
 from cluster.learning.episode import Episode
 from cluster.learning.trace_jobs import TraceJobs, TraceWindows
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
@@ -140,6 +140,6 @@ def test_bitbrains(tmp_path):
         assert max(job.usage.max() for job in sequence.jobs) <= 1.0
         episode = Episode()
         episode.begin(sequence)
-        found = play(episode, BestFit(Fit.PEAK))
+        found = play(episode, BestFitBaseline(FitRule.PEAK))
         assert found["over_use"] == pytest.approx(0.0, abs=1e-6)
         assert found["unplaced"] == 0.0

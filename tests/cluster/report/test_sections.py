@@ -13,7 +13,7 @@ import pytest
 
 from cluster.errors import ResultsError
 from cluster.report import outages
-from cluster.report.blocks import Table
+from cluster.report.blocks import PageTable
 from cluster.report.decisions import refusals_section
 from cluster.report.material import Material
 from cluster.report.writing import report_page
@@ -115,7 +115,7 @@ def test_node_events_are_bounded_for_each_policy(eventful: Path, monkeypatch: py
     monkeypatch.setattr(outages, "MOST_EVENTS", 2)
     material = Material(read_results(eventful))
     whole = outages.outages_section(material)
-    tables = {block.caption: block.rows for block in whole.blocks if isinstance(block, Table)}
+    tables = {block.caption: block.rows for block in whole.blocks if isinstance(block, PageTable)}
     for name, caption in (("node_events", "Nodes that went down"), ("upgrades", "Upgrade domains")):
         (rows,) = [rows for key, rows in tables.items() if key.startswith(caption)]
         (key,) = [key for key in tables if key.startswith(caption)]

@@ -45,9 +45,11 @@ def constant(steps: range, task: int = 0, usage: float = 0.5, limit: float = 1.0
 def test_predictions_follow_the_rules(cell: dict[int, list[Sample]], predictor: Any):
     """At every step of every machine, as plain Python finds them."""
     found = predict(as_samples(cell), [predictor], threads=1)
-    wanted = [reference.predicted(predictor, cell[machine], STEP) for machine in sorted(cell)]
-    assert found.time.tolist() == [time for one in wanted for time in one]
-    np.testing.assert_allclose(found.peak[0], [peak for one in wanted for peak in one.values()], rtol=1e-9, atol=1e-9)
+    requested = [reference.predicted(predictor, cell[machine], STEP) for machine in sorted(cell)]
+    assert found.time.tolist() == [time for one in requested for time in one]
+    np.testing.assert_allclose(
+        found.peak[0], [peak for one in requested for peak in one.values()], rtol=1e-9, atol=1e-9
+    )
 
 
 @NO_DEADLINE
@@ -55,12 +57,12 @@ def test_predictions_follow_the_rules(cell: dict[int, list[Sample]], predictor: 
 def test_the_oracle_follows_the_rules(cell: dict[int, list[Sample]], oracle: PeakOracle):
     """It has a value where the horizon is covered, or at the first step alone."""
     found = predict(as_samples(cell), [oracle], threads=1)
-    told = ~np.isnan(found.peak[0])
-    wanted = {m: reference.predicted(oracle, cell[m], STEP) for m in sorted(cell)}
-    keys = list(zip(found.machine[told].tolist(), found.time[told].tolist(), strict=True))
-    assert keys == [(machine, time) for machine, one in wanted.items() for time in one]
-    values = [peak for one in wanted.values() for peak in one.values()]
-    np.testing.assert_allclose(found.peak[0][told], values, rtol=1e-9, atol=1e-9)
+    text_of_proposal = ~np.isnan(found.peak[0])
+    requested = {m: reference.predicted(oracle, cell[m], STEP) for m in sorted(cell)}
+    keys = list(zip(found.machine[text_of_proposal].tolist(), found.time[text_of_proposal].tolist(), strict=True))
+    assert keys == [(machine, time) for machine, one in requested.items() for time in one]
+    values = [peak for one in requested.values() for peak in one.values()]
+    np.testing.assert_allclose(found.peak[0][text_of_proposal], values, rtol=1e-9, atol=1e-9)
 
 
 @NO_DEADLINE
