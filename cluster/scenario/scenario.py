@@ -39,7 +39,7 @@ BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "original": WITHOUT_RISK,
         "modified": AS_IN_PAPER,
-        "overload": WITH_OVERLOAD,
+        "expected_overload": WITH_OVERLOAD,
         **{
             one.name: MappingProxyType(
                 {"policy": one.name, **(AS_IN_PAPER if one.name in READ_HISTORY else WITHOUT_RISK)}
@@ -73,7 +73,7 @@ class RunSection(Section):
     repeats
         Number of runs of each policy, each with tenants of its own; all policies see the same ones.
     policies
-        Names of the policies: ``"original"``, ``"modified"``, ``"overload"``, placement policies, or sections
+        Names of the policies: ``"original"``, ``"modified"``, ``"expected_overload"``, placement policies, or sections
         ``[policies.NAME]``.
     fill_hours
         Time over which the first tenants arrive; 0: all at once.

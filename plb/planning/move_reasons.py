@@ -83,7 +83,7 @@ class MoveReasons:
         if self.breaches.astray[row]:
             feasible = self.problem.feasibility_classes[self.problem.feasibility_class[row], origin]
             return self._breach(self.before.apart(row) if feasible else self.before.misplaced(row), origin)
-        for level in np.flatnonzero(self.breaches.misplaced[:, row]).tolist():
+        for level in np.flatnonzero(self.breaches.crowded[:, row]).tolist():
             name = self.before.domain_name(level, origin)
             uneven = self.before.uneven(level, row)
             crowded = (one for one in uneven if one.domain == name)

@@ -25,29 +25,29 @@ class Breaches:
     ----------
     overloaded
         (N, R) whether a watched node carries more than its limit.
-    misplaced
+    crowded
         (D, M) whether a replica stands in a domain that holds too many of its partition.
     astray
         (M,) whether a replica that may move stands where its service does not want it, or apart from its parent.
     """
 
     overloaded: Bool
-    misplaced: Bool
+    crowded: Bool
     astray: Bool
 
     def __bool__(self) -> bool:
-        return bool(self.overloaded.any() or self.misplaced.any() or self.astray.any())
+        return bool(self.overloaded.any() or self.crowded.any() or self.astray.any())
 
 
 def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
     """Return where an enforced constraint is broken."""
-    misplaced = np.zeros((len(problem.domain_rule), len(solution.node)), np.bool_)
+    crowded = np.zeros((len(problem.domain_rule), len(solution.node)), np.bool_)
     for level, rule in enumerate(problem.domain_rule):
         if enforced >> int(rule) & 1:
-            _mark_misplaced(problem, solution, level, misplaced[level])
+            _mark_crowded(problem, solution, level, crowded[level])
     astray = np.zeros(len(solution.node), np.bool_)
     _mark_astray(problem, solution, enforced, astray)
-    return Breaches(overloads(problem, solution, enforced), misplaced, astray)
+    return Breaches(overloads(problem, solution, enforced), crowded, astray)
 
 
 def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
@@ -75,14 +75,14 @@ def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> 
 
 
 @kernel
-def _mark_misplaced(problem: Problem, solution: Solution, level: int, misplaced: Bool) -> None:
-    for row in range(misplaced.shape[0]):
-        misplaced[row] = stands_wrongly(problem, solution, level, row)
+def _mark_crowded(problem: Problem, solution: Solution, level: int, crowded: Bool) -> None:
+    for row in range(crowded.shape[0]):
+        crowded[row] = stands_wrongly(problem, solution, level, row)
 
 
 @kernel
 def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> tuple[int, float]:
-    """Return how many nodes are overloaded or replicas misplaced, and the overload summed in shares of the limits."""
+    """Return how many nodes are overloaded or replicas crowded, and the overload summed in shares of the limits."""
     broken = 0
     overload = 0.0
     watched = enforced >> _CAPACITY & 1

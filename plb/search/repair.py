@@ -101,7 +101,7 @@ def _concerned(problem: Problem, start: Solution, breaches: Breaches) -> Int:
     standing = start.node != NOWHERE
     crowded = np.any(breaches.overloaded, axis=1)
     on_overloaded[standing] = crowded[start.node[standing]]
-    concerned = on_overloaded | breaches.misplaced.any(axis=0) | breaches.astray
+    concerned = on_overloaded | breaches.crowded.any(axis=0) | breaches.astray
     if (problem.parent_row != NOWHERE).any():
         concerned |= _relatives(problem, concerned)
     concerned &= problem.movable

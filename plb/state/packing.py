@@ -93,7 +93,7 @@ def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
         "reserving": np.array([reserves(metric) for metric in metrics], np.bool_),
         "empty_weight": weights[:, 0].copy(),
         "other_weight": weights[:, 1].copy(),
-        "empty_wanted": np.array(requested, np.int64),
+        "target_empty": np.array(requested, np.int64),
         "empty_limit": empty_limits(state),
         "empty_across_domains": np.array([metric.empty_nodes_across_domains for metric in metrics], np.bool_),
         "empty_overlap": state.config.nodes_with_reserved_load_overlap,

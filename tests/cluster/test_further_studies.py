@@ -120,7 +120,7 @@ def test_sensitivity_climbs_to_a_density_of_its_own_for_each_change(tmp_path, mo
         "region1, size_bias 2.25",
     ]
     assert {one["density"] for one in found["settings"]} == {0.75}
-    assert set(found["settings"][0]["violations"]) == {"original", "modified", "overload"}
+    assert set(found["settings"][0]["violations"]) == {"original", "modified", "expected_overload"}
     assert (tmp_path / "out/sensitivity.png").stat().st_size > 5_000
     made_of = json.loads((tmp_path / "out/study.json").read_text())["workloads"]
     assert made_of["region1, size_bias 1"]["region_parameters"] == {"size_bias": 1.0}

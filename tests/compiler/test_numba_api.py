@@ -16,7 +16,7 @@ from plb.errors import UnsupportedNumbaError
 from tests.sources import ROOT, trees
 
 COMPILER = ROOT / "plb" / "compiler"
-OWN = {"_fields", "_field_defaults", "_is_told", "_numba_type_"}
+OWN = {"_fields", "_field_defaults", "_is_announced", "_numba_type_"}
 """Names with an underscore in front that are no private members of Numba: of named tuples, of ours, of its protocol."""
 LISTED = {member for members in MEMBERS.values() for member in members}
 

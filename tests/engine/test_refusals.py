@@ -88,7 +88,7 @@ def test_replicas_stand_wrongly_where_the_definitions_say_so(configuration, enfo
     breaches = find_breaches(problem, configuration.solution, enforced)
     levels = problem.domain_rule.tolist()
     rows = range(len(places))
-    assert breaches.misplaced.tolist() == [
+    assert breaches.crowded.tolist() == [
         [right.holds(rule) and right.misplaced(level, row) for row in rows] for level, rule in enumerate(levels)
     ]
     for row in rows:
@@ -173,7 +173,7 @@ def test_a_replica_that_follows_a_sibling_which_moved_on_is_built():
     assert configuration.solution.arrivals.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("room", [0, 1, 5])
+@pytest.mark.parametrize("capacity", [0, 1, 5])
 @pytest.mark.parametrize("partner", [NOWHERE, 1])
 @examples(20)
 @given(peak=st.integers(1, 5))

@@ -78,7 +78,7 @@ def test_results_that_do_not_fit_leave_nothing_half_written(
 ):
     """The message names the file; there is no part of it."""
     small, command = disk("size=256k"), BY_NAME[name]
-    monkeypatch.setattr("cluster.results.writing.LEAST_ROOM", 0)
+    monkeypatch.setattr("cluster.results.writing.LEAST_FREE", 0)
     (small / "out").mkdir()
     fill(small)
     run = command.run(inputs, small / "out") if not frees else plb(*command.arguments(inputs, small / "out"))

@@ -98,8 +98,8 @@ class Decisions:
             Bit masks over `Rule`: what is mended, and what binds the moves.
         """
         broken = self._breaches(repaired)
-        for row in self._movable(np.asarray(broken.misplaced.any(axis=0))):
-            if self._breaches(repaired).misplaced[:, row].any():
+        for row in self._movable(np.asarray(broken.crowded.any(axis=0))):
+            if self._breaches(repaired).crowded[:, row].any():
                 self.place(row, enforced)
         if self.tally[ACCEPTED]:
             broken = self._breaches(repaired)
