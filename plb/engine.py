@@ -88,7 +88,7 @@ class PlacementAndLoadBalancing:
         Raises
         ------
         ConflictError
-            If the metrics are others, or the step of one changes.
+            If the metrics are others, or the quantum of one changes.
         InvalidValueError
             If it is no `PlbConfig`.
         UnknownNameError
@@ -100,8 +100,8 @@ class PlacementAndLoadBalancing:
         if config.metric_names != self.config.metric_names:
             raise ConflictError(f"configure: metrics {config.metric_names} are not those of before")
         for metric, before in zip(config.metrics, self.config.metrics, strict=True):
-            if metric.step != before.step:
-                raise ConflictError(f"configure: step of metric {metric.name} is {before.step}; it cannot change")
+            if metric.quantum != before.quantum:
+                raise ConflictError(f"configure: quantum of metric {metric.name} is {before.quantum}; it cannot change")
         self._planner.configure(config)
         self.config = config
 
@@ -119,7 +119,7 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If a capacity names a metric that the engine does not know.
         InvalidValueError
-            If a capacity is too large for the metric's step, or `now` is not finite.
+            If a capacity is too large for the metric's quantum, or `now` is not finite.
         """
         check_kind("update_node", "node", node, Node)
         at = self._planner.time(now)
@@ -151,7 +151,7 @@ class PlacementAndLoadBalancing:
         Raises
         ------
         InvalidValueError
-            If its placement constraint does not parse, or a default load or a limit is too large for the metric's step.
+            If its placement constraint does not parse, or a default load or a limit is too large for the quantum.
         UnknownNameError
             If a default load, a limit or a weight names a metric that the engine does not know.
         ConflictError
@@ -170,7 +170,7 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If the service or a node is not known.
         InvalidValueError
-            If a role does not suit the service, or a default load of the service is too large for the metric's step.
+            If a role does not suit the service, or a default load of the service is too large for the metric's quantum.
         ConflictError
             If it belonged to another service before.
         """
@@ -221,7 +221,7 @@ class PlacementAndLoadBalancing:
         ConflictError
             If the partition has no replica there.
         InvalidValueError
-            If a load is negative, not finite, or too large for the metric's step.
+            If a load is negative, not finite, or too large for the metric's quantum.
         """
         set_load(self._state, partition, node, loads)
 
@@ -234,7 +234,7 @@ class PlacementAndLoadBalancing:
             If partition or metric is not known.
         InvalidValueError
             If the role does not suit the service, or a load is negative, not finite, or too large for the metric's
-            step.
+            quantum.
         """
         set_role_load(self._state, partition, role, loads)
 
@@ -249,7 +249,7 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If partition, node or metric is not known.
         InvalidValueError
-            If a load is negative, not finite, or too large for the metric's step.
+            If a load is negative, not finite, or too large for the metric's quantum.
         """
         set_secondary_loads(self._state, partition, loads)
 
@@ -279,7 +279,7 @@ class PlacementAndLoadBalancing:
         ------
         InvalidValueError
             If an index is not that of a replica or comes twice, a shape does not fit, or a load is negative, not finite
-            or too large for the metric's step; nothing is changed then.
+            or too large for the metric's quantum; nothing is changed then.
         """
         set_loads(self._state, replica_index, loads)
 

@@ -135,8 +135,8 @@ def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[st
     return ReadOnlyMapping({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in given.items()})
 
 
-def check_step(item: str, field: str, value: float, *, high: float = math.inf) -> float:
-    """Return a step of a metric as a float if it is a power of two, else raise `InvalidValueError`."""
+def check_quantum(item: str, field: str, value: float, *, high: float = math.inf) -> float:
+    """Return a quantum of a metric as a float if it is a power of two, else raise `InvalidValueError`."""
     allowed = "a power of two" + (f", at most {high:g}" if math.isfinite(high) else "")
     try:
         number = check_number(item, field, value, high=high, low_open=True)

@@ -206,7 +206,7 @@ class SizeBench:
         """Return the seconds of a report of all loads, and of the refresh after it."""
         rows = self.choice.movable
         random = np.random.default_rng(self.seed)
-        before = self.problem.load[rows] * self.configuration.description.steps
+        before = self.problem.load[rows] * self.configuration.description.quanta
         after = before * random.uniform(0.9, 1.1, before.shape)
         found = []
         for loads in (after, before, after, before):

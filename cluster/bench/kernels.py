@@ -1,4 +1,4 @@
-"""What `plb bench engine` times: loops that draw and judge proposals and take none, and one of bare arithmetic."""
+"""What `plb bench engine` times: loops that generate and evaluate proposals and accept none, and one of bare arithmetic."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def score_only(
     proposals: int,
     tally: Int,
 ) -> int:
-    """Draw and judge proposals against the present state, and take none; return how many would have been taken."""
+    """Generate and evaluate proposals against the present state, and accept none; return how many would be accepted."""
     energy = present_energy(problem, solution)
     accepted = 0
     for _ in range(proposals):

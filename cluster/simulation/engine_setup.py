@@ -16,8 +16,8 @@ from plb import Metric, Node, PlacementAndLoadBalancing, UnknownNameError
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
     """Return the workload's metrics as the engine's, all of equal weight ([1] section 8.2).
 
-    A metric without capacity counts in steps of which the largest trace of the history has about 2^10, so that the load
-    of a whole cluster stays within the engine's range.
+    A metric without capacity counts in quanta of which the largest trace of the history has about 2^10, so that the
+    load of a whole cluster stays within the engine's range.
     """
     _check_metric_names(scenario, source)
     threshold = scenario.cluster.violation_threshold
@@ -27,7 +27,7 @@ def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
             info.name,
             violation_threshold=threshold,
             trend=info.trend,
-            step=None if info.name in scenario.cluster.capacity else coarse_step(largest[info.name]),
+            quantum=None if info.name in scenario.cluster.capacity else coarse_quantum(largest[info.name]),
             **scenario.metrics.get(info.name, {}),
         )
         for info in source.metrics
@@ -44,8 +44,8 @@ def _check_metric_names(scenario: Scenario, source: Source) -> None:
                 raise UnknownNameError("metric", name, known, place)
 
 
-def coarse_step(largest: float) -> float:
-    """Return the power of two, at most 1, of which `largest` is at least 2^10 steps and below 2^11, if it can be."""
+def coarse_quantum(largest: float) -> float:
+    """Return the power of two, at most 1, of which `largest` is at least 2^10 quanta and below 2^11, if it can be."""
     return min(1.0, 2.0 ** (math.frexp(largest)[1] - 11)) if largest > 0 else 1.0
 
 

@@ -25,7 +25,7 @@ def replay_past_tenants() -> None:
         maximum=[[9.0]],
     )
     eligible_traces(history, tenant_class="a", role=Role.INSTANCE, age=0.0, largest_demand=[1.0])
-    model = MonteCarloRisk(history, repetitions=2, steps={"cpu": 1.0})
+    model = MonteCarloRisk(history, repetitions=2, quanta={"cpu": 1.0})
     replicas = [ReplicaForecast("a", Role.INSTANCE, 0.0, {}, 0)]
     for evaluation in Evaluation:
         model.probability_of_violation(replicas, thresholds={"cpu": 4.0}, now=1.0, evaluation=evaluation)
@@ -34,7 +34,7 @@ def replay_past_tenants() -> None:
 def go_by_samples() -> None:
     """Ask risk models that go by samples."""
     replica = ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 0, samples={"cpu": [1.0] * 3})
-    ObservedRisk("rc-like:warmup=2", steps={"cpu": 1.0}).predicted_peaks([replica])
+    ObservedRisk("rc-like:warmup=2", quanta={"cpu": 1.0}).predicted_peaks([replica])
 
 
 def predict_peaks() -> None:

@@ -112,9 +112,9 @@ def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: In
     Parameters
     ----------
     limit, leaving_load, node_load
-        (N, R) steps.
+        (N, R) quanta.
     incoming, outgoing
-        (R,) steps that `target` gains and loses.
+        (R,) quanta that `target` gains and loses.
     """
     for metric in range(incoming.shape[0]):
         growth = incoming[metric] - outgoing[metric]

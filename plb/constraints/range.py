@@ -6,7 +6,7 @@ from plb.array_types import Int
 from plb.compiler import kernel
 
 LARGEST_SUM = 2**31 - 2
-"""Largest sum of peaks, in steps, that a node may reach; a coarser step leaves more room."""
+"""Largest sum of peaks, in quanta, that a node may reach; a coarser quantum leaves more room."""
 
 
 @kernel(inline=True)
@@ -16,9 +16,9 @@ def exceeds_range(ceiling: Int, peak_ceiling: Int, row: int, target: int) -> boo
     Parameters
     ----------
     ceiling
-        (N, R) steps: sum of the largest peaks of the replicas on each node.
+        (N, R) quanta: sum of the largest peaks of the replicas on each node.
     peak_ceiling
-        (M+1, R) steps: the largest peak of each replica.
+        (M+1, R) quanta: the largest peak of each replica.
     """
     for metric in range(ceiling.shape[1]):  # noqa: SIM110 (compiled; a generator would not be)
         if ceiling[target, metric] + peak_ceiling[row, metric] > LARGEST_SUM:

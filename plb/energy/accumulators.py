@@ -15,13 +15,13 @@ def change_load(node_load: Int, total: Int, squares: Int, counted: Bool, node: i
     Parameters
     ----------
     node_load
-        (N, R) steps.
+        (N, R) quanta.
     counted
         (N, R)
     total, squares
         (R,) Σx and Σx² over the counted nodes.
     load
-        (R,) steps.
+        (R,) quanta.
     """
     for metric in range(load.shape[0]):
         change = sign * load[metric]

@@ -112,13 +112,13 @@ def _add_up(peak: Int32, peak_ceiling: Int, places: Int, stale: Bool, aggregate:
     Parameters
     ----------
     peak, peak_ceiling
-        (M+1, R, K) and (M+1, R) steps.
+        (M+1, R, K) and (M+1, R) quanta.
     places
         (M,) node of each row, or NOWHERE.
     stale
         (N,)
     aggregate, ceiling
-        (N, R, K) and (N, R) steps; changed.
+        (N, R, K) and (N, R) quanta; changed.
     """
     for node in range(stale.shape[0]):
         if stale[node]:

@@ -1,4 +1,4 @@
-"""Violations of nodes by the judges of `plb.risk.estimates`, where the engine does not count repetitions.
+"""Violations of nodes by the estimators of `plb.risk.estimates`, where the engine does not count repetitions.
 
 The columns stand where `plb.energy.failovers` has the peaks of K repetitions, so all sums are kept the same way.
 """

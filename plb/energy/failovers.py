@@ -2,7 +2,7 @@
 
 Repetition k draws one past demand curve for every replica. A node is in violation in repetition k when, for some
 metric, the peaks of its replicas add up to the threshold or more (`peak` evaluation). All sums are whole numbers of
-steps.
+quanta.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def violations_joined(
     Parameters
     ----------
     aggregate
-        (R, K) steps: the node's sums.
+        (R, K) quanta: the node's sums.
     ceiling
-        (R,) steps: an upper bound on those sums over the repetitions.
+        (R,) quanta: an upper bound on those sums over the repetitions.
     threshold
-        (R,) steps.
+        (R,) quanta.
     incoming, incoming_ceiling
-        (R, K) and (R,) steps: peaks of the replica, and the largest of them.
+        (R, K) and (R,) quanta: peaks of the replica, and the largest of them.
     hit
         (K,) scratch.
     """
@@ -109,9 +109,9 @@ def change_aggregate(aggregate: Int32, ceiling: Int, node: int, peak: Int32, pea
     Parameters
     ----------
     aggregate, ceiling
-        (N, R, K) and (N, R) steps.
+        (N, R, K) and (N, R) quanta.
     peak, peak_ceiling
-        (R, K) and (R,) steps.
+        (R, K) and (R,) quanta.
     """
     for metric in range(peak.shape[0]):
         ceiling[node, metric] += sign * peak_ceiling[metric]
@@ -125,7 +125,7 @@ def change_aggregate(aggregate: Int32, ceiling: Int, node: int, peak: Int32, pea
 
 @kernel
 def count_violations(aggregate: Int32, threshold: Int32) -> int:
-    """Return in how many repetitions the node of `aggregate`, (R, K) steps, reaches `threshold`, (R,) steps."""
+    """Return in how many repetitions the node of `aggregate`, (R, K) quanta, reaches `threshold`, (R,) quanta."""
     violations = 0
     for k in range(aggregate.shape[1]):
         violations += _is_reached(aggregate, threshold, k)

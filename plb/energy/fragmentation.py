@@ -36,9 +36,9 @@ def fragmentation_after(
     held_out
         Indices of the held-out nodes.
     inverse_capacity
-        (N, R) 1/steps; 0 where a node has no capacity to speak of.
+        (N, R) 1/quanta; 0 where a node has no capacity to speak of.
     node_load
-        (N, R) steps.
+        (N, R) quanta.
     source, target
         Nodes, or NOWHERE.
     """

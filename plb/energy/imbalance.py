@@ -61,9 +61,9 @@ def imbalance_after(
     nodes, total, squares, metric_weight
         As in `imbalance`.
     node_load, counted
-        (N, R) steps, and whether the node counts for the metric.
+        (N, R) quanta, and whether the node counts for the metric.
     incoming, outgoing
-        (R,) steps.
+        (R,) quanta.
     source
         A node, or NOWHERE for a replica that was not placed.
     """

@@ -30,11 +30,11 @@ def overload_with(
     Parameters
     ----------
     aggregate, ceiling
-        (R, K) and (R,) steps: the node's sums of peaks, and an upper bound on them.
+        (R, K) and (R,) quanta: the node's sums of peaks, and an upper bound on them.
     threshold
-        (R,) steps, at least 1.
+        (R,) quanta, at least 1.
     incoming, incoming_ceiling, outgoing
-        (R, K), (R,) and (R, K) steps: peaks of the one that joins and the one that leaves; zeros where there is none.
+        (R, K), (R,) and (R, K) quanta: peaks of the one that joins and the one that leaves; zeros where there is none.
     """
     overload = 0
     for metric in range(aggregate.shape[0]):

@@ -32,7 +32,7 @@ def weights_of(
     Parameters
     ----------
     repetitions
-        The units of violations: K, or with judges what certainty counts; 0: nobody says how likely they are.
+        The units of violations: K, or with estimators what certainty counts; 0: violations are not estimated.
     sampled
         Whether there are repetitions, and so an overload.
     """

@@ -24,7 +24,7 @@ PARTS = 2**20
 
 @kernel(inline=True)
 def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
-    """Return the x of Σx and Σx² for a load of `node` in steps.
+    """Return the x of Σx and Σx² for a load of `node` in quanta.
 
     By percentage: floor(load·2^20 / capacity); else the load, cut by `Problem.coarseness` binary digits.
     """

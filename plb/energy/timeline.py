@@ -149,7 +149,7 @@ def departure_of(problem: Problem, row: int, k: int) -> float:
 
 @kernel
 def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -> int:
-    """Return the demand of a row after so many seconds in a repetition: whole steps, rounded up, at most its peak.
+    """Return the demand of a row after so many seconds in a repetition: whole quanta, rounded up, at most its peak.
 
     A metric with trend grows from the demand that its trace has at this age, or, once anchored (`plb.risk.anchoring`),
     from the largest demand seen, by what the trace grows. A metric without trend is at its peak.

@@ -176,7 +176,7 @@ def _standing(configuration: Configuration, node: int) -> Int:
 
 
 def _node_load(configuration: Configuration) -> Float:
-    """Return the load of every node, (N, R) in steps, added up row by row."""
+    """Return the load of every node, (N, R) in quanta, added up row by row."""
     problem, node = configuration.problem, configuration.solution.node
     rows = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
     load = np.zeros(problem.limit.shape)

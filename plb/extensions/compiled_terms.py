@@ -23,7 +23,7 @@ class CompiledTerm:
     """Base of a term with kernels; a class of its own adds `name`, `total` and `change`.
 
     The kernels get the arrays of `plb.state.arrays` and a proposal: `row` goes from its node, which may be NOWHERE, to
-    `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in steps.
+    `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
 
     Attributes
     ----------

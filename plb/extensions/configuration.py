@@ -94,18 +94,18 @@ class Configuration:
 
     def load_of(self, row: int) -> Float:
         """Return the load of a replica by metric, (R,) in user units."""
-        return np.asarray(self.problem.load[row] * self.description.steps, np.float64)
+        return np.asarray(self.problem.load[row] * self.description.quanta, np.float64)
 
     @property
     def loads(self) -> Float:
         """The load of every node by metric, (N, R) in user units; departing ends do not count."""
-        return np.asarray(self.solution.node_load * self.description.steps, np.float64)
+        return np.asarray(self.solution.node_load * self.description.quanta, np.float64)
 
     @property
     def capacities(self) -> Float:
         """The capacity of every node by metric, (N, R) in user units; infinite where it has none."""
         capacity = self.problem.capacity
-        return np.where(capacity < UNLIMITED, capacity * self.description.steps, np.inf)
+        return np.where(capacity < UNLIMITED, capacity * self.description.quanta, np.inf)
 
     @property
     def shares(self) -> Float:
@@ -157,13 +157,13 @@ class Configuration:
         table = self.description.replicas
         if table is None:
             raise ConflictError("configuration: it has no description, so nothing is known of its replicas")
-        service, steps = self.service_of(row), self.description.steps
+        service, quanta = self.service_of(row), self.description.quanta
         names = [metric.name for metric in self.description.metrics]
         reported = np.array([service.metrics is None or name in service.metrics for name in names]) & ~table.vacant[row]
         samples, seen = table.shown(np.array([row]))
-        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * steps[:, np.newaxis]) * reported[:, np.newaxis]
+        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * quanta[:, np.newaxis]) * reported[:, np.newaxis]
         demanded = table.largest_demand[row] * reported
-        most = np.maximum(demanded, table.load[row] * steps * reported)
+        most = np.maximum(demanded, table.load[row] * quanta * reported)
         promised = zip(names, most.tolist(), reported.tolist(), strict=True)
         return ReplicaForecast(
             service.tenant_class,

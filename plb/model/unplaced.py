@@ -206,7 +206,7 @@ class Refused:
 
 
 _WORDS = {
-    "range": "its peaks and those there add up to too many steps; give a coarser Metric(step=...)",
+    "range": "its peaks and those there add up to too many quanta; give a coarser Metric(quantum=...)",
     "throttling": "as many replicas are in build there as may be",
 }
 

@@ -64,7 +64,7 @@ class Audit:
 
     def overloads(self) -> list[NodeViolation]:
         """Return the nodes in the statistics whose load has reached a violation threshold, metric by metric."""
-        problem, load, steps = self.problem, self.solution.node_load, self.state.steps
+        problem, load, quanta = self.problem, self.solution.node_load, self.state.quanta
         limited = problem.limit < UNLIMITED
         found = np.argwhere((load >= problem.threshold) & limited & problem.counted[:, None])
         metrics = self.state.config.metric_names
@@ -72,9 +72,9 @@ class Audit:
             NodeViolation(
                 self.state.nodes[node].name,
                 metrics[metric],
-                steps.to_user(metrics[metric], int(load[node, metric])),
-                steps.to_user(metrics[metric], int(problem.threshold[node, metric])),
-                steps.to_user(metrics[metric], int(problem.limit[node, metric])),
+                quanta.to_user(metrics[metric], int(load[node, metric])),
+                quanta.to_user(metrics[metric], int(problem.threshold[node, metric])),
+                quanta.to_user(metrics[metric], int(problem.limit[node, metric])),
             )
             for node, metric in found.tolist()
         ]

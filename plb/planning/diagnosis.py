@@ -205,10 +205,10 @@ def _full(ruled: _Ruled) -> Full:
             Shortage(
                 metric=name,
                 nodes=len(of_metric),
-                needed=state.steps.to_user(name, int(needed[metric])),
-                free=state.steps.to_user(name, max(0, int(free[best, metric]))),
+                needed=state.quanta.to_user(name, int(needed[metric])),
+                free=state.quanta.to_user(name, max(0, int(free[best, metric]))),
                 emptiest=state.nodes[int(nodes[best])].name,
-                missing=state.steps.to_user(name, int(needed[metric] - free[best, metric])),
+                missing=state.quanta.to_user(name, int(needed[metric] - free[best, metric])),
             )
         )
     return Full(len(nodes), tuple(found))

@@ -95,8 +95,8 @@ class MoveReasons:
         metric = int(np.flatnonzero(self.breaches.overloaded[origin])[0])
         name = self.state.config.metrics[metric].name
         numbers = {
-            "load": self.state.steps.to_user(name, int(self.before.solution.node_load[origin, metric])),
-            "limit": self.state.steps.to_user(name, int(self.problem.limit[origin, metric])),
+            "load": self.state.quanta.to_user(name, int(self.before.solution.node_load[origin, metric])),
+            "limit": self.state.quanta.to_user(name, int(self.problem.limit[origin, metric])),
         }
         return Reason(self.phase, "capacity", self._name(origin), name, numbers)
 

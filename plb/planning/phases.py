@@ -150,7 +150,7 @@ class PhaseRun:
         if self._policy is not None:
             return False
         return bool(self.config.extension_terms) or is_unbalanced(
-            self.problem, self.solution, self.config, self.state.steps
+            self.problem, self.solution, self.config, self.state.quanta
         )
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
@@ -162,7 +162,7 @@ class PhaseRun:
     def _unbalanced_services(self) -> set[int]:
         """The services that have a metric out of balance, by index."""
         described = dict(enumerate(self.state.services))
-        return unbalanced_services(self.problem, self.solution, self.config, self.state.steps, described)
+        return unbalanced_services(self.problem, self.solution, self.config, self.state.quanta, described)
 
     def leave_alone(self, partitions: Iterable[str]) -> None:
         """Let no phase from here on move a replica of these partitions."""
@@ -269,7 +269,7 @@ class PhaseRun:
         seed, problem = self._seed_of(Phase.BALANCING), self._problem_of(Phase.BALANCING)
         apart = config.one_action_per_refresh and not config.extension_terms
         services = self._unbalanced_services if apart else None
-        uneven = uneven_metrics(problem, self.solution, self.config, self.state.steps)
+        uneven = uneven_metrics(problem, self.solution, self.config, self.state.quanta)
         problem = problem._replace(uneven=uneven)
         variants = balancing_variants(self.config, slow=slow)
         within = self.budget.within(timeout)

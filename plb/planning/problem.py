@@ -171,8 +171,8 @@ def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
 def _check_range(solution: Solution) -> None:
     """Refuse peaks whose sums could overflow (design section 14)."""
     if (highest_sum := int(solution.ceiling.max(initial=0))) > LARGEST_SUM:
-        allowed = f"at most {LARGEST_SUM}: give a coarser Metric(step=...)"
-        raise InvalidValueError("expected demand", "peaks of one node in steps", highest_sum, allowed)
+        allowed = f"at most {LARGEST_SUM}: give a coarser Metric(quantum=...)"
+        raise InvalidValueError("expected demand", "peaks of one node in quanta", highest_sum, allowed)
 
 
 def _move_limit(state: ClusterState, topology: Topology) -> Int:

@@ -119,7 +119,7 @@ def promoted(
     Parameters
     ----------
     growth
-        By how much the load of each that may take the role grows, (R,) steps.
+        By how much the load of each that may take the role grows, (R,) quanta.
     feasibility_class
         What a primary of the partition asks of nodes, as in `Problem.feasibility_class`.
     relaxed

@@ -28,7 +28,7 @@ CONSTRAINTS = tuple(rule for rule in Rule if rule not in BUDGETS)
 
 
 class WhatIf:
-    """Judges all nodes for one replica after the other; the solution is the same after each.
+    """Evaluates all nodes for one replica after the other and leaves the solution unchanged.
 
     Parameters
     ----------

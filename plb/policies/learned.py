@@ -136,7 +136,7 @@ class Learned:
     def _forecasts(self, configuration: Configuration, horizon: int) -> Float:
         """Return what each row is expected to demand, (rows, H, R) in user units, by row."""
         rows = configuration.rows
-        load = configuration.problem.load[rows] * configuration.description.steps
+        load = configuration.problem.load[rows] * configuration.description.quanta
         forecasts = np.zeros((len(configuration.solution.node), horizon, load.shape[1]))
         table, history = configuration.description.replicas, configuration.history
         forecasts[rows] = load[:, np.newaxis]

@@ -98,7 +98,7 @@ class Repacking(FirstFit):
 
 
 def _free(configuration: Configuration, row: int) -> Int:
-    """Return how much more of each metric every node takes from a row, (N, R) steps; below 0 where it is too full."""
+    """Return how much more of each metric every node takes from a row, (N, R) quanta; below 0 where it is too full."""
     problem, solution = configuration.problem, configuration.solution
     limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
     return np.asarray(limit - problem.leaving_load - solution.node_load, np.int64)

@@ -1,7 +1,7 @@
 """How likely a node is in violation, where that is not a share of repetitions: estimates from what replicas have shown.
 
 Each estimator adds something up over the replicas of a node, for each metric: means and variances, samples of the past,
-percentiles. These are its *columns* (`plb.risk.columns`). A judge reads the sums of its columns:
+percentiles. These are its *columns* (`plb.risk.columns`). An estimator reads the sums of its columns:
 
 - ``GAUSSIAN``: the first column is the mean, the second the variance; the probability that a Gaussian total reaches the
   threshold of some metric ([2] section 4), metrics taken as independent;
@@ -10,7 +10,7 @@ percentiles. These are its *columns* (`plb.risk.columns`). A judge reads the sum
   deviations ([5] section 4);
 - ``PERCENTILE``: the predicted peak is a percentile of such samples, interpolated linearly.
 
-A predicted peak is a violation if it reaches the threshold of some metric, and of several judges if one says so
+A predicted peak is a violation if it reaches the threshold of some metric, and of several estimators if one says so
 ([5] section 4, the maximum over predictors). Where `CAP` names a column, the peak is at most its sum.
 """
 
@@ -25,11 +25,11 @@ from plb.compiler import kernel
 
 GAUSSIAN, POINT, N_SIGMA, PERCENTILE = range(4)
 KIND, FIRST, LAST, PARAMETER, CAP = range(5)
-"""Positions in a judge: its kind; its first column and the one after its last; n, or the percentile as a share; the
+"""Positions in an estimator: its kind; its first column and the one after its last; n, or the percentile as a share; the
 column of the cap, or `NO_CAP`."""
 NO_CAP = -1.0
 CERTAIN = 2**20
-"""A probability of 1 in the whole units in which violations of a node are kept, where a Gaussian judges."""
+"""A probability of 1 in the whole units in which violations of a node are kept, where the estimator is Gaussian."""
 
 _SQRT_2 = math.sqrt(2.0)
 
@@ -45,11 +45,11 @@ def node_violations(
     estimator_rows
         (J, 5) see `KIND`; a Gaussian is the only one.
     variance_unit
-        (R,) squared steps that a variance of 1 stands for.
+        (R,) squared quanta that a variance of 1 stands for.
     aggregate, incoming, outgoing
         (R, C) sums of columns on the node, and columns of the replica that joins and of the one that leaves.
     threshold
-        (R,) steps.
+        (R,) quanta.
     """
     if estimator_rows[0, KIND] == GAUSSIAN:
         within = 1.0
@@ -81,7 +81,7 @@ def gaussian_excess(mean: float, variance: float, threshold: float) -> float:
 
 @kernel
 def predicts_violation(estimator: Float, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float) -> bool:
-    """Tell whether a predicted peak reaches a threshold in steps; `estimator` is (5,), the others are (C,) steps."""
+    """Tell whether a predicted peak reaches a threshold in quanta; `estimator` is (5,), the others are (C,) quanta."""
     first, last = int(estimator[FIRST]), int(estimator[LAST])
     if estimator[CAP] >= 0.0:
         cap = int(estimator[CAP])
@@ -146,12 +146,12 @@ def violations_of_sums(estimator_rows: Float, variance_unit: Float, sums: Int, t
 
 
 def predicted_peaks(estimator_rows: Float, sums: Int) -> Float:
-    """Return the predicted peak of each metric, (R,) steps: the largest of those of the judges; none is Gaussian."""
+    """Return the predicted peak of each metric, (R,) quanta: the largest that an estimator predicts; none is Gaussian."""
     return np.asarray(np.max([_predicted(estimator, sums) for estimator in estimator_rows], axis=0))
 
 
 def _predicted(estimator: Float, sums: Int) -> Float:
-    """Return the predicted peak of each metric, (R,) steps."""
+    """Return the predicted peak of each metric, (R,) quanta."""
     past = sums[:, int(estimator[FIRST]) : int(estimator[LAST])].astype(np.float64)
     if estimator[KIND] == POINT:
         predicted = past[:, 0]

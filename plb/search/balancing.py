@@ -10,7 +10,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.model import Metric, Service
 from plb.model.metric_settings import PlacementStrategy
-from plb.model.resolution import MetricSteps
+from plb.model.resolution import MetricQuanta
 from plb.search.annealed import Annealed
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
@@ -21,18 +21,18 @@ from plb.state.arrays import MOVEMENT, Problem, Solution
 from plb.state.packing import is_packed, packs, reserves, strategy_of, target_empty_nodes
 
 
-def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
+def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
     """Return `Problem.uneven`, (1 + L, R): metrics that call for balancing over all services, and in local domains."""
-    over_all = unbalanced_metrics(problem, solution, config, steps)
-    return np.vstack([over_all, unbalanced_locals(problem, solution, config, steps)])
+    over_all = unbalanced_metrics(problem, solution, config, quanta)
+    return np.vstack([over_all, unbalanced_locals(problem, solution, config, quanta)])
 
 
-def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> bool:
+def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> bool:
     """Tell whether some metric calls for balancing, over all services or within one (semantics.md section 3)."""
-    return bool(uneven_metrics(problem, solution, config, steps).any())
+    return bool(uneven_metrics(problem, solution, config, quanta).any())
 
 
-def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
+def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
     """Return which metrics call for balancing over all services, (R,).
 
     Loads are compared in user units, over the nodes that count (design section 14).
@@ -42,7 +42,7 @@ def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
         counted = problem.counted_for[:, index]
         if problem.metric_weight[index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
             continue
-        loads = steps.in_user_units(metric.name, solution.node_load[counted, index])
+        loads = quanta.in_user_units(metric.name, solution.node_load[counted, index])
         if is_packed(metric):
             empty = _is_empty(problem, solution, index)[counted]
             found[index] = _wants_packing(metric, loads, empty, problem.group[:, counted])
@@ -52,12 +52,12 @@ def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
 
 
 def unbalanced_services(
-    problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps, services: Mapping[int, Service]
+    problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta, services: Mapping[int, Service]
 ) -> set[int]:
     """Return those of the services, by index, that have a metric out of balance, over all services or their own."""
-    over_all = unbalanced_metrics(problem, solution, config, steps)
+    over_all = unbalanced_metrics(problem, solution, config, quanta)
     names = {metric.name for metric, unbalanced in zip(config.metrics, over_all, strict=True) if unbalanced}
-    within = unbalanced_locals(problem, solution, config, steps)
+    within = unbalanced_locals(problem, solution, config, quanta)
     found = set()
     for index, service in services.items():
         local = int(problem.local_of[index])
@@ -74,7 +74,7 @@ def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) 
     return high > low + 1 and active and (not (threshold > 1 and low > 0) or high / low > threshold)
 
 
-def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
+def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
     """Return which metrics of local domains call for balancing, (L, R); none without `local_balancing_threshold`."""
     found = np.zeros(problem.local_weight.shape, np.bool_)
     if config.local_balancing_threshold <= 0:
@@ -84,8 +84,8 @@ def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, s
         for index, metric in enumerate(config.metrics):
             if problem.local_weight[local, index] <= 0 or is_packed(metric) or not counted.any():
                 continue
-            loads = steps.in_user_units(metric.name, solution.local_load[local, counted, index])
-            highest = steps.to_user(metric.name, int(solution.node_load[counted, index].max()))
+            loads = quanta.in_user_units(metric.name, solution.local_load[local, counted, index])
+            highest = quanta.to_user(metric.name, int(solution.node_load[counted, index].max()))
             found[local, index] = _is_uneven(
                 loads, config.local_balancing_threshold, metric.activity_threshold, highest
             )

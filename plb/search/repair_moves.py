@@ -57,7 +57,7 @@ def try_repairs(
     Parameters
     ----------
     load
-        (N, R) steps that the nodes carry at first.
+        (N, R) quanta that the nodes carry at first.
     """
     repaired, binding, swaps = repairs.repaired, repairs.binding, repairs.swaps
     fewest, least = remaining_breaches(problem, solution, repaired)

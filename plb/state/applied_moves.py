@@ -90,7 +90,7 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
     if record.missing is not None and record.missing < 0:
         record.missing += 1
     # a plan may be older than the number that the service asks for
-    fill_up(state, record, default_loads(state.steps, state.services[record.service]))
+    fill_up(state, record, default_loads(state.quanta, state.services[record.service]))
     link(state, record)
 
 

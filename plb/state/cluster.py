@@ -16,7 +16,7 @@ from plb.array_types import Bool, Int
 from plb.errors import UnknownNameError
 from plb.model import MoveCost, Node, Role, Service
 from plb.model.expressions import Expression, parse_expression
-from plb.model.resolution import MetricSteps
+from plb.model.resolution import MetricQuanta
 from plb.risk.estimators import estimator_of, samples_kept
 from plb.settings.config import PlbConfig
 from plb.state.replica_table import RowTable
@@ -74,7 +74,7 @@ class ClusterState:
 
     def __init__(self, config: PlbConfig) -> None:
         self.config = config
-        self.steps = MetricSteps(config.metrics)
+        self.quanta = MetricQuanta(config.metrics)
         metrics = len(config.metrics)
         self.nodes: list[Node] = []
         self.node_index: dict[str, int] = {}

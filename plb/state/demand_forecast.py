@@ -43,10 +43,10 @@ class DemandForecast:
     Attributes
     ----------
     peak
-        (M+1, R, K) steps: the largest demand that each sampled trace lets expect ([1] section 7,
+        (M+1, R, K) quanta: the largest demand that each sampled trace lets expect ([1] section 7,
         `plb.settings.config.Replay`); the last row is zero.
     peak_ceiling
-        (M+1, R) steps: the largest over the repetitions.
+        (M+1, R) quanta: the largest over the repetitions.
     trace
         (M, K) row of the history; means nothing where none is drawn.
     estimator_rows, variance_unit
@@ -71,7 +71,7 @@ class DemandForecast:
             curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
             # one layout, whatever that of the columns: kernels would be compiled once more for another
             self._curves = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
-        self._steps: Float = np.zeros(0)
+        self._quanta: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
         self._classes: Int = np.zeros(0, np.int64)
         self._classes_version = -1
@@ -105,9 +105,9 @@ class DemandForecast:
             if len(self.peak) != table.capacity + 1:
                 self._allocate(table.capacity)
             return 0
-        if len(self.trace) != table.capacity or not np.array_equal(self._steps, state.steps.steps):
+        if len(self.trace) != table.capacity or not np.array_equal(self._quanta, state.quanta.quanta):
             self._allocate(table.capacity)
-            self._steps = state.steps.steps
+            self._quanta = state.quanta.quanta
             self._level = np.ascontiguousarray(self._levels())
         classes = self._classes_of(state, self.history)
         found = find_expired(_rows(table), self._draws, classes, len(Role), now, self._age, self._expired)
@@ -133,7 +133,7 @@ class DemandForecast:
             "lifetime": self._lifetime,
             "curves": self._curves,
             "grows": self._trend.astype(np.bool_),
-            "unit": self._steps,
+            "unit": self._quanta,
         }
 
     def take_changed(self) -> Bool:
@@ -160,7 +160,7 @@ class DemandForecast:
             table.largest_demand,
             self._curves,
             self._trend,
-            self._steps,
+            self._quanta,
         )
         self._changed |= self._anchored_age != age_before
         for metric in range(self._metrics):
@@ -191,11 +191,11 @@ class DemandForecast:
         return self._classes
 
     def _levels(self) -> Int32:
-        """Return the level of every trace in steps, (T, R) in the order of the engine's metrics."""
+        """Return the level of every trace in quanta, (T, R) in the order of the engine's metrics."""
         assert self.history is not None
-        steps = np.ones(len(self.history.metrics))
-        steps[self._columns] = self._steps
-        return self.history.in_steps(steps)[:, self._columns]
+        quanta = np.ones(len(self.history.metrics))
+        quanta[self._columns] = self._quanta
+        return self.history.in_quanta(quanta)[:, self._columns]
 
 
 def _rows(table: RowTable) -> Rows:

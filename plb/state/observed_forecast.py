@@ -102,15 +102,15 @@ class ObservedDemandForecast:
 
     def _note_services(self, state: ClusterState) -> None:
         """Note limits and metrics of the services; rows of those that changed are looked at again."""
-        version = (state.services_version, state.steps.steps.tobytes())
+        version = (state.services_version, state.quanta.quanta.tobytes())
         if self._services_version == version:
             return
         self._services_version = version
         promised = np.full((len(state.services), self._metrics), np.inf)
         for service, given in enumerate(state.services):
             for name, value in given.limits.items():
-                promised[service, state.steps.index[name]] = value
-        whole = np.ceil(promised / state.steps.steps)
+                promised[service, state.quanta.index[name]] = value
+        whole = np.ceil(promised / state.quanta.quanta)
         limits = np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
         reported = state.reports().copy()
         changed, known = np.ones(len(limits), np.bool_), len(self._limits)
@@ -143,7 +143,7 @@ class ObservedDemandForecast:
         """Return the columns of rows, (m, R, C); more than the largest node has counts as just more than that."""
         table = state.rows
         samples, seen = table.shown(rows)
-        demanded = np.ceil(table.largest_demand[rows] / state.steps.steps).astype(np.int64)
+        demanded = np.ceil(table.largest_demand[rows] / state.quanta.quanta).astype(np.int64)
         limit = self._limits[table.service[rows]]
         limit = np.where(limit < UNLIMITED, limit, np.maximum(demanded, table.load[rows]))
         shown = Shown(np.minimum(samples, self._most[:, np.newaxis]), seen, np.minimum(limit, self._most))

@@ -64,21 +64,21 @@ def target_empty_nodes(metric: Metric, nodes: int) -> int:
 
 
 def empty_limits(state: ClusterState) -> Int:
-    """Return the load in steps up to which a node counts as empty, (N, R); below 0: never.
+    """Return the load in quanta up to which a node counts as empty, (N, R); below 0: never.
 
     Where room is reserved, that is the capacity less the reserved load; a node without a capacity has any room.
     Without nodes to reserve it is the activity threshold (semantics.md section 3, balance test).
     """
     limits = np.zeros_like(state.capacity)
     for index, metric in enumerate(state.config.metrics):
-        step = float(state.steps.steps[index])
+        quantum = float(state.quanta.quanta[index])
         if not reserves(metric):
-            limits[:, index] = math.floor(metric.activity_threshold / step)
+            limits[:, index] = math.floor(metric.activity_threshold / quantum)
         elif metric.reserved_load is None:
-            limits[:, index] = math.floor(metric.empty_node_load / step)
+            limits[:, index] = math.floor(metric.empty_node_load / quantum)
         else:
             bounded = state.capacity[:, index] < UNLIMITED
-            left = state.capacity[:, index] - math.ceil(metric.reserved_load / step)
+            left = state.capacity[:, index] - math.ceil(metric.reserved_load / quantum)
             limits[:, index] = np.where(bounded, np.maximum(left, -1), UNLIMITED)
     return limits
 

@@ -23,7 +23,7 @@ FLAGS = (
 """Arrays that are true or false of each row; a row that is given back has none."""
 
 LARGEST_SAMPLE = 2**31 - 2
-"""Larger loads are kept as this, in steps."""
+"""Larger loads are kept as this, in quanta."""
 
 
 class RowTable:
@@ -63,7 +63,7 @@ class RowTable:
         self.largest_demand: Float = np.zeros((capacity, metrics))
         self.reported: Bool = np.zeros(capacity, np.bool_)
         self.samples: Int32 = np.zeros((capacity, metrics, 0), np.int32)
-        """The newest loads that each row has shown, steps, in a ring; how many are kept says `keep_samples`."""
+        """The newest loads that each row has shown, quanta, in a ring; how many are kept says `keep_samples`."""
         self.seen: Int = np.zeros(capacity, np.int64)
         """Samples that each row has shown since samples are kept as they are now."""
         self._free: list[int] = list(range(capacity - 1, -1, -1))
@@ -108,7 +108,7 @@ class RowTable:
         self.seen[rows] += 1
 
     def shown(self, rows: Int) -> tuple[Int32, Int]:
-        """Return the samples of rows, (m, R, H) steps, the newest first, and how many there have been, (m,)."""
+        """Return the samples of rows, (m, R, H) quanta, the newest first, and how many there have been, (m,)."""
         seen, kept = self.seen[rows], self.samples.shape[2]
         newest_first = (seen[:, np.newaxis] - 1 - np.arange(kept)) % max(1, kept)
         return np.take_along_axis(self.samples[rows], newest_first[:, np.newaxis, :], axis=2), seen

@@ -1,6 +1,6 @@
 """What follows from the nodes alone: limits, thresholds, domains and which nodes suit each service.
 
-It is built anew only when a node, a suit or a step changes.
+It is built anew only when a node, a feasibility class or a quantum changes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Topology:
 
 def topology_version(state: ClusterState) -> tuple[object, ...]:
     """Return what a topology depends on; equal versions mean equal topologies."""
-    return (state.node_version, len(state.feasibility_classes), state.config, state.steps.steps.tobytes())
+    return (state.node_version, len(state.feasibility_classes), state.config, state.quanta.quanta.tobytes())
 
 
 def build_topology(state: ClusterState) -> Topology:
@@ -111,7 +111,7 @@ def receiving_nodes(nodes: Sequence[Node]) -> Bool:
 
 
 def _limits(state: ClusterState) -> tuple[Int, Int32]:
-    """Return limit and threshold of every node, both (N, R) in steps."""
+    """Return limit and threshold of every node, both (N, R) in quanta."""
     limit = np.full_like(state.capacity, UNLIMITED)
     threshold = np.full(state.capacity.shape, LARGEST_THRESHOLD, np.int32)
     for metric, description in enumerate(state.config.metrics):
@@ -119,7 +119,7 @@ def _limits(state: ClusterState) -> tuple[Int, Int32]:
             if capacity >= UNLIMITED:
                 continue
             nodes = state.capacity[:, metric] == capacity
-            reached = state.steps.threshold(description, int(capacity))
+            reached = state.quanta.threshold(description, int(capacity))
             threshold[nodes, metric] = min(reached, LARGEST_THRESHOLD)
             inclusive = state.config.capacity_limit is CapacityLimit.CAPACITY
             limit[nodes, metric] = capacity if inclusive else reached - 1
@@ -127,7 +127,7 @@ def _limits(state: ClusterState) -> tuple[Int, Int32]:
 
 
 def _without_buffer(state: ClusterState, limit: Int) -> Int:
-    """Return the limit of replicas that move, (N, R) in steps: at most floor((1 - b)·c) with a buffer b."""
+    """Return the limit of replicas that move, (N, R) in quanta: at most floor((1 - b)·c) with a buffer b."""
     left = limit.copy()
     for metric, description in enumerate(state.config.metrics):
         share = 1 - Fraction(str(description.node_buffer_percentage))

@@ -19,9 +19,9 @@ from plb.validation import check_metrics, check_names
 
 def put_node(state: ClusterState, node: Node) -> Node | None:
     """Add a node, or replace the one of this name; return what was known of it, or None."""
-    steps = state.steps.copy()
-    capacity = steps.capacities(f"node {node.name}", node.capacities)
-    state.steps = steps
+    quanta = state.quanta.copy()
+    capacity = quanta.capacities(f"node {node.name}", node.capacities)
+    state.quanta = quanta
     state.node_version += 1
     index = state.node_index.get(node.name)
     if index is None:
@@ -56,9 +56,9 @@ def put_service(state: ClusterState, service: Service) -> None:
     if index is not None and service.stateful != state.services[index].stateful:
         raise ConflictError(f"{item}: stateful cannot change")
     for role, load in service.default_load.items():
-        state.steps.copy().loads(item, f"default_load[{role.name}]", load)
-    state.steps.copy().loads(item, "limits", service.limits)
-    check_metrics(item, "metrics", service.metrics or (), state.steps.index)
+        state.quanta.copy().loads(item, f"default_load[{role.name}]", load)
+    state.quanta.copy().loads(item, "limits", service.limits)
+    check_metrics(item, "metrics", service.metrics or (), state.quanta.index)
     if index is not None:
         _replace_service(state, index, service)
         return
@@ -72,12 +72,12 @@ def put_service(state: ClusterState, service: Service) -> None:
 
 
 def _replace_service(state: ClusterState, index: int, service: Service) -> None:
-    """Replace a service whose default loads, each by itself, fit the steps; where replicas carry them, all have to."""
+    """Replace a service whose default loads, each by itself, fit the quanta; where replicas carry them, all have to."""
     records = [record for record in state.partitions.values() if record.service == index]
-    steps = state.steps.copy()
-    defaults = default_loads(steps, service) if records else {}
+    quanta = state.quanta.copy()
+    defaults = default_loads(quanta, service) if records else {}
     feasibility_class = _feasibility_class(state, service)
-    state.steps = steps
+    state.quanta = quanta
     state.services[index] = service
     state.service_feasibility_class[index] = feasibility_class
     state.service_version[index] += 1
@@ -138,15 +138,15 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
     service = state.service(partition.service, item)
     described = state.services[service]
     placed = _on_nodes(state, item, partition, described)
-    steps = state.steps.copy()
-    defaults = default_loads(steps, described)
+    quanta = state.quanta.copy()
+    defaults = default_loads(quanta, described)
     record = state.partitions.get(partition.name)
     if record is not None and record.service != service:
         raise ConflictError(f"{item}: belongs to service {state.services[record.service].name}; it cannot change")
     if record is not None and _says_nothing_new(record, partition):
         record.version += 1
         return
-    state.steps = steps
+    state.quanta = quanta
     if record is None:
         record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
         state.partitions[partition.name] = record

@@ -142,7 +142,7 @@ def clusters(
             name,
             weight=draw(st.sampled_from([1.0, 0.5, 0.0])),
             violation_threshold=draw(st.sampled_from([0.95, 1, 0.5])),
-            step=draw(st.sampled_from([None, 0.25])),
+            quantum=draw(st.sampled_from([None, 0.25])),
         )
         for name in METRICS[: draw(st.integers(1, 3))]
     )

@@ -51,7 +51,7 @@ ROW_AXIS: Mapping[str, int] = dict.fromkeys(
 """Which axis of an array runs over the replicas."""
 ROW_VALUES = ("sibling", "parent_row", "first_child", "next_child")
 """Arrays whose values are replicas."""
-IN_STEPS = (
+IN_QUANTA = (
     "limit",
     "move_limit",
     "threshold",
@@ -96,7 +96,7 @@ def with_rows_swapped(configuration: Configuration, one: int, other: int) -> Con
 def with_units_halved(configuration: Configuration) -> Configuration:
     """Return the configuration in which every load and every capacity is twice the number."""
     problem, description = configuration.problem, configuration.description
-    doubled: Any = {name: _doubled(getattr(problem, name)) for name in IN_STEPS}
+    doubled: Any = {name: _doubled(getattr(problem, name)) for name in IN_QUANTA}
     changed = problem._replace(**doubled, inverse_capacity=problem.inverse_capacity / 2, unit=problem.unit / 2)
     nodes = tuple(attrs.evolve(node, capacities=_twice(node.capacities)) for node in description.nodes)
     services = tuple(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 
-from cluster.console.tables import FittingConsole, filtered
+from cluster.console.tables import FittingConsole, shrunk
 from cluster.results.intervals import Interval
 from cluster.results.policy_comparison import FIGURES, Comparison, Estimate
 from cluster.results.summary_tables import HEADINGS, cell, comparison_table
@@ -79,7 +79,7 @@ def test_longer_texts_are_folded_to_the_width():
 def test_columns_give_what_they_can_the_widest_first(pairs, excess):
     """No column goes below its least; the sum goes down by the excess, or as far as all of them can."""
     least, widths = [low for low, _ in pairs], [low + more for low, more in pairs]
-    found = filtered(widths, least, excess)
+    found = shrunk(widths, least, excess)
     assert all(low <= width <= own for low, width, own in zip(least, found, widths, strict=True))
     assert sum(found) == max(sum(least), sum(widths) - excess)
     could_give = max((width for width, low in zip(found, least, strict=True) if width > low), default=0)

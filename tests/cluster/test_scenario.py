@@ -45,7 +45,11 @@ def test_arms_of_the_study_differ_in_one_weight():
     assert different == ["w_failovers"]
     assert (original.w_failovers, modified.w_failovers) == (0.0, 0.10)
     default = PlbConfig(metrics=metrics, min_load_balancing_interval=None)
-    assert scenario.config("expected_overload", metrics) == default == attrs.evolve(modified, w_overload=default.w_overload)
+    assert (
+        scenario.config("expected_overload", metrics)
+        == default
+        == attrs.evolve(modified, w_overload=default.w_overload)
+    )
 
 
 def test_policies_override_the_engine():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cluster.runs.experiment import Experiment, prepare
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scenario_file import scenario_from
-from cluster.simulation.engine_setup import coarse_step, metrics_of, nodes_of
+from cluster.simulation.engine_setup import coarse_quantum, metrics_of, nodes_of
 from cluster.simulation.services import InitialDemand
 from cluster.simulation.simulation import Simulation
 from plb.model import Role
@@ -169,12 +169,12 @@ def test_metric_without_capacity_is_unlimited():
     assert set(run.tables["shortages"]["metric"].unique()) <= {"cpu"}
     steps = {metric.name: metric.step for metric in metrics_of(experiment.scenario, experiment.source)}
     assert steps["cpu"] is None
-    assert steps["disk"] == coarse_step(float(experiment.source.history.maximum[:, 2].max()))
+    assert steps["disk"] == coarse_quantum(float(experiment.source.history.maximum[:, 2].max()))
 
 
 @given(st.floats(2.0**-20, 2.0**11, exclude_max=True))
 def test_coarse_step_counts_the_largest_in_about_a_thousand(largest: float):
     """A power of two of which the largest value is 2^10 to 2^11 steps."""
-    step = coarse_step(largest)
+    step = coarse_quantum(largest)
     assert 2**10 <= largest / step < 2**11 or step == 1.0
     assert math.frexp(step)[0] == 0.5

@@ -51,7 +51,7 @@ def announce(*names: str) -> Callable[[], None]:
 
     def task() -> None:
         for name in names:
-            NOTICE.report_replicas(name, 1)
+            NOTICE.announce(name, 1)
 
     return task
 

@@ -55,12 +55,12 @@ def run_slowly(signals, seconds):
     from plb.compiler import compilation
 
     class Slow:
-        def tell(self, *arguments):
-            told.tell(*arguments)
+        def announce(self, *arguments):
+            shown.announce(*arguments)
             pathlib.Path(signals, "compiling").touch()
             time.sleep(seconds)
 
-    told, compilation.NOTICE = compilation.NOTICE, Slow()
+    shown, compilation.NOTICE = compilation.NOTICE, Slow()
     return g(1)
 
 def run_and_stop_before_renaming(signals):

@@ -56,7 +56,16 @@ def test_names_of_gaussian_packing_exist() -> None:
     """Tests, classes and functions."""
     named = set(re.findall(r"`([A-Z]\w+)(?:\(|\.|`)", GAUSSIAN)) | {"pack", "observe"}
     kept = named - {"FitBin"}
-    assert {"GPA", "Cantelli", "MeanTimes", "Percentile", "TaskStatistics", "Total", "FitTest", "Packing"} <= kept
+    assert {
+        "GPA",
+        "Cantelli",
+        "MeanTimes",
+        "Percentile",
+        "TaskStatistics",
+        "Total",
+        "FitTest",
+        "GaussianPacking",
+    } <= kept
     assert [name for name in kept if not hasattr(plb.risk.gaussian, name)] == []
 
 

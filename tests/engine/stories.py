@@ -11,7 +11,7 @@ from plb.testing import Cluster
 if TYPE_CHECKING:
     from plb.planning.phases import PhaseRun
 
-CPU = Metric("cpu", step=1.0, violation_threshold=1.0)
+CPU = Metric("cpu", quantum=1.0, violation_threshold=1.0)
 
 
 def engine_with(

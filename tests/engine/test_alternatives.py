@@ -163,7 +163,9 @@ def test_the_own_node_is_judged_by_a_twin_cluster():
 
 def racks(**changes: Node) -> PlacementAndLoadBalancing:
     """Return an engine with one node for each rule, and web/0 with one replica that stands and one that waits."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu", step=1.0)], capacity_limit="capacity"), seed=3)
+    engine = PlacementAndLoadBalancing(
+        PlbConfig(metrics=[Metric("cpu", quantum=1.0)], capacity_limit="capacity"), seed=3
+    )
     nodes = {
         "down": Node("down", fault_domain="fd:/a", properties={"zone": "z1"}, up=False),
         "taken": Node("taken", fault_domain="fd:/b", properties={"zone": "z1"}),
@@ -269,7 +271,7 @@ def test_a_soft_rule_that_the_replica_breaks_is_not_asked_of_other_nodes():
 
 def test_a_replica_that_may_not_move_says_why():
     """Pinned here; a replica on a full node would not be taken there again."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu", step=1.0)]), seed=3)
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu", quantum=1.0)]), seed=3)
     for index in range(2):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 10}))
     engine.update_service(Service("web", stateful=False))
@@ -333,7 +335,7 @@ def test_preferred_locations_are_asked_where_they_are_on():
 
 def test_the_buffer_of_nodes_is_closed_to_what_moves():
     """A tenth of each node is kept for new replicas: one that stands elsewhere may not use it, one that waits may."""
-    metric = Metric("cpu", step=1.0, node_buffer_percentage=0.1)
+    metric = Metric("cpu", quantum=1.0, node_buffer_percentage=0.1)
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[metric], capacity_limit="capacity"), seed=3)
     for index in range(2):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))

@@ -118,7 +118,7 @@ def test_quick_balancing_that_is_guided_leaves_alone_what_does_not_call_for_it(*
 def parent_and_child(share: float) -> PlacementAndLoadBalancing:
     """Return an engine with a child that cannot go to its parent: only the parent can come."""
     config = PlbConfig(
-        metrics=[Metric("cpu", step=1.0)],
+        metrics=[Metric("cpu", quantum=1.0)],
         move_parent_to_fix_affinity_violation=True,
         move_parent_to_fix_affinity_violation_transition_percentage=share,
     )

@@ -17,7 +17,7 @@ from plb.testing import all_clusters, configuration_of, walks
 from .stories import add_instance, engine_with
 from .strategies import examples
 
-SHARED = Metric("cpu", step=1.0, violation_threshold=1.0, balancing_by_percentage=True)
+SHARED = Metric("cpu", quantum=1.0, violation_threshold=1.0, balancing_by_percentage=True)
 
 
 @pytest.mark.kernels

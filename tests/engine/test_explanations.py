@@ -191,7 +191,7 @@ def test_range_is_named_where_the_peaks_add_up_to_too_much():
         growth=[[0.0]],
         maximum=[[3e4]],
     )
-    config = PlbConfig(metrics=[Metric("cpu", step=2.0**-15)], repetitions=2, replay="as_recorded")
+    config = PlbConfig(metrics=[Metric("cpu", quantum=2.0**-15)], repetitions=2, replay="as_recorded")
     engine = PlacementAndLoadBalancing(config, history=history)
     engine.update_node(Node("a"))
     engine.update_service(Service("db", tenant_class="a"))
@@ -199,7 +199,7 @@ def test_range_is_named_where_the_peaks_add_up_to_too_much():
         stand(engine, f"db/{index}", *([Replica(PRIMARY, "a")] if index < 2 else []))
     assert engine.place().explain("db/2") == (
         "Primary of db/2 fits on none of 1 nodes: ruled out 1 by range "
-        "(its peaks and those there add up to too many steps; give a coarser Metric(step=...))."
+        "(its peaks and those there add up to too many quanta; give a coarser Metric(quantum=...))."
     )
 
 

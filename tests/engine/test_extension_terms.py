@@ -125,7 +125,7 @@ def test_search_that_may_move_nothing_does_not_win_by_a_term():
             "extension_terms": {"on_first_node": 100.0},
             "restricted_defragmentation_heuristic_enabled": emptying,
         }
-        metric = Metric("cpu", step=1.0, defragmentation=True)
+        metric = Metric("cpu", quantum=1.0, defragmentation=True)
         loads = {"a": ("n0", 5), "b": ("n0", 6)}
         return engine_with({"n0": 100, "n1": 100}, loads, metric=metric, w_imbalance=0.001, **settings).balance()
 

@@ -27,7 +27,7 @@ from plb.testing import configuration_of
 
 def cluster(nodes: int = 3, metrics: tuple[str, ...] = ("cpu",), **settings: object) -> PlacementAndLoadBalancing:
     """Return an engine of some nodes of capacity 20 that fills them to the brim."""
-    made = PlbConfig(metrics=[Metric(name, step=1.0) for name in metrics], capacity_limit="capacity", **settings)
+    made = PlbConfig(metrics=[Metric(name, quantum=1.0) for name in metrics], capacity_limit="capacity", **settings)
     engine = PlacementAndLoadBalancing(made, seed=1)
     for index in range(nodes):
         engine.update_node(Node(f"n{index}", capacities=dict.fromkeys(metrics, 20)))

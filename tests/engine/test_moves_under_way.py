@@ -172,7 +172,7 @@ def test_hundreds_of_replicas_outgrow_the_first_rows():
     indices = [engine.replicas(f"web/{index}")[0].index for index in range(300)]
     assert len(set(indices)) == 300
     engine.report_loads(indices, [[float(index)] for index in range(300)])
-    steps = 1 / engine._state.steps.steps[0]
+    steps = 1 / engine._state.quanta.quanta[0]
     expected = [sum(range(node, 300, 4)) * steps for node in range(4)]
     assert configuration_of(engine).solution.node_load.ravel().tolist() == expected
 

@@ -23,7 +23,7 @@ from plb.testing import all_clusters, configuration_of, walks
 from .stories import add_instance, engine_with, search_of
 from .strategies import examples
 
-PLAIN = Metric("cpu", step=1.0, violation_threshold=1.0)
+PLAIN = Metric("cpu", quantum=1.0, violation_threshold=1.0)
 RESERVATION = attrs.evolve(PLAIN, placement_strategy=PlacementStrategy.RESERVATION, empty_nodes=1.0)
 
 STRATEGIES = [

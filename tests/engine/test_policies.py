@@ -307,9 +307,9 @@ def test_risk_models_can_be_asked_about_a_configuration(cluster):
     engine = cluster.engine(w_failovers=1.0, replay="as_recorded")
     configuration = configuration_of(engine, now=5.0)
     description = configuration.description
-    steps = {metric.name: step for metric, step in zip(description.metrics, description.steps, strict=True)}
+    steps = {metric.name: step for metric, step in zip(description.metrics, description.quanta, strict=True)}
     model = MonteCarloRisk(configuration.history, repetitions=engine.config.repetitions, seed=engine.seed, steps=steps)
-    thresholds = configuration.problem.threshold * description.steps
+    thresholds = configuration.problem.threshold * description.quanta
     for node in range(configuration.nodes):
         replica_forecasts = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
         limits = dict(zip(steps, thresholds[node].tolist(), strict=True))

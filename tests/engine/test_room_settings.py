@@ -94,7 +94,7 @@ def test_disappearing_load_counts_in_annealing_unless_set_otherwise(counts, move
 @pytest.mark.parametrize(("buffer", "fits"), [(0.0, True), (0.2, True), (0.3, False)])
 def test_moves_leave_the_buffer_free_and_new_replicas_use_it(buffer, fits):
     """Capacity 10: a move may fill a node to 8 with a buffer of 0.2, to 7 with one of 0.3; a new replica to 10."""
-    metric = Metric("cpu", step=1.0, violation_threshold=1.0, node_buffer_percentage=buffer)
+    metric = Metric("cpu", quantum=1.0, violation_threshold=1.0, node_buffer_percentage=buffer)
     engine = engine_with({"n0": 20, "n1": 10}, {"a": ("n0", 8), "b": ("n0", 8)}, metric=metric)
     assert bool(engine.balance().moves) is fits
     alone = engine_with({"n0": 10}, {}, metric=metric)

@@ -30,7 +30,7 @@ NODES = ("n0", "n1", "n2", "n3")
 
 def engine_with_secondaries(**settings) -> PlacementAndLoadBalancing:
     """Return an engine with a primary on n0 and secondaries on n1, n2 and n3."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu", step=0.25), Metric("disk")], **settings))
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu", quantum=0.25), Metric("disk")], **settings))
     for name in NODES:
         engine.update_node(Node(name))
     engine.update_service(Service("db", target_replicas=5, default_load={Role.SECONDARY: {"cpu": 1, "disk": 7}}))
@@ -42,7 +42,7 @@ def engine_with_secondaries(**settings) -> PlacementAndLoadBalancing:
 
 def loads_of(engine, metric: int = 0) -> dict[str | None, float]:
     """Return the load of each replica by its node, None for the one without."""
-    table, steps = engine._state.rows, engine._state.steps.steps
+    table, steps = engine._state.rows, engine._state.quanta.quanta
     return {replica.node: float(table.load[replica.index, metric] * steps[metric]) for replica in engine.replicas("p")}
 
 

@@ -16,7 +16,7 @@ from plb.array_types import NOWHERE
 from plb.extensions.built_in_terms import ExpectedFailovers
 from plb.extensions.configuration import Configuration, Proposal
 from plb.risk import DemandHistory, repetitions_in_violation_timeline
-from plb.risk.monte_carlo import curves_in_steps
+from plb.risk.monte_carlo import curves_in_quanta
 from plb.state.arrays import VIOLATIONS
 from plb.testing import configuration_of, walks
 from plb.testing.cluster import Cluster
@@ -118,7 +118,7 @@ def is_violating(configuration: Configuration, node: int, rows: list[int], k: in
 
 
 def demand_by_hand(configuration: Configuration, row: int, metric: int, k: int, time: float) -> int:
-    """Return the steps that a row demands after some seconds."""
+    """Return the quanta that a row demands after some seconds."""
     problem = configuration.problem
     level, initial, growth, _ = problem.curves[problem.trace[row, k], metric].astype(float)
     age, largest = problem.age[row], problem.largest_demand[row, metric]
@@ -138,7 +138,7 @@ def test_replicas_that_follow_their_traces_are_judged_as_the_risk_model_judges(c
     configuration = configuration_of(engine)
     problem, history = configuration.problem, engine._planner.demand_forecast.history
     assume(history is not None)
-    curves = curves_in_steps(history, np.array(problem.unit))
+    curves = curves_in_quanta(history, np.array(problem.unit))
     for node in np.flatnonzero(problem.counted).tolist():
         rows = configuration.rows_on(node)
         traces = problem.trace[rows]

@@ -63,7 +63,7 @@ def test_episodes_of_ones_own_jobs_have_a_largest_size():
 
 
 @pytest.mark.parametrize(
-    "ask", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.coming(1)]
+    "ask", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.upcoming(1)]
 )
 def test_an_episode_without_jobs_says_so(ask: Any):
     """Before it begins there is nothing to see; nobody waits, and it is over."""

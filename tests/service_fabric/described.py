@@ -48,7 +48,7 @@ def identifier_of(name: str) -> int:
 def metrics_of(scenario: Scenario) -> tuple[Metric, ...]:
     """Return every metric that a service of the scenario has at some time, in order of appearance."""
     names = dict.fromkeys(name for step in scenario.steps_of("service") for name in weights_of(step))
-    return tuple(Metric(name, step=1, violation_threshold=1.0) for name in names or METRICS_OF_SERVICE_WITHOUT)
+    return tuple(Metric(name, quantum=1, violation_threshold=1.0) for name in names or METRICS_OF_SERVICE_WITHOUT)
 
 
 def weights_of(service: Step) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Judges the expectations of a scenario."""
+"""Checks the expectations of a scenario."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Failure:
     traceback: str = attrs.field(default="", repr=False)
 
 
-def judge(expectation: Step, player: Player) -> Failure | None:
+def verdict_of(expectation: Step, player: Player) -> Failure | None:
     """Return what is wrong, or None where the expectation holds."""
     texts = player.actions.texts()
     if action_match().check(expectation, texts, lambda asked: _answer(asked, player)):

@@ -1,6 +1,6 @@
 """One chain of simulated annealing in plain Python, with terms and constraints of the user's own.
 
-The same rule as in `plb.search.chain`, whose kernels draw and judge the built-in part of every proposal.
+The same rule as in `plb.search.chain`, whose kernels generate and evaluate the built-in part of every proposal.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from cluster.learning.baselines import (
     RandomPlacement,
     Tetris,
     WorstFitBaseline,
+    capacity,
     play,
     requirement,
-    room,
 )
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import NOT_PLACED, Episode
@@ -71,7 +71,7 @@ def test_what_fits_depends_on_what_one_looks_at():
     assert [BestFitBaseline(fit)(one_machine) for fit in FitRule] == [1, WAIT, WAIT]
     episode = standing(curve, curve)
     assert [requirement(episode, fit)[0] for fit in FitRule] == pytest.approx([0.2, 0.5, 0.8])
-    assert [room(episode, fit)[0, 0] for fit in FitRule] == pytest.approx([0.8, 0.5, 0.2])
+    assert [capacity(episode, fit)[0, 0] for fit in FitRule] == pytest.approx([0.8, 0.5, 0.2])
 
 
 def test_jobs_that_have_left_take_no_room():
@@ -81,7 +81,7 @@ def test_jobs_that_have_left_take_no_room():
     episode.decide(1)
     episode.decide(1)
     assert episode.time == 1
-    assert [room(episode, fit).item() for fit in FitRule] == [0.75, 0.75, 0.75]
+    assert [capacity(episode, fit).item() for fit in FitRule] == [0.75, 0.75, 0.75]
 
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if not name.startswith("random")])
@@ -99,7 +99,7 @@ def test_baselines_place_only_where_the_head_fits(data, sizes, weights):
     episode = Episode(sizes, weights)
     episode.begin(sequence)
     while not episode.over:
-        fits = (requirement(episode, fit) <= room(episode, fit) + 1e-9).all(axis=1)
+        fits = (requirement(episode, fit) <= capacity(episode, fit) + 1e-9).all(axis=1)
         action = policy(episode)
         assert (action == WAIT) == (not fits.any())
         assert action == WAIT or fits[action - 1]

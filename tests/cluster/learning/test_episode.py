@@ -180,7 +180,7 @@ def test_running_jobs_are_those_on_a_machine_now():
     assert episode.running().tolist() == [0]
     episode.decide(1)
     assert (episode.time, episode.running().tolist()) == (1, [1])
-    assert episode.coming(3).usage.tolist() == [[[0.5, 0.0, 0.0]]]
+    assert episode.upcoming(3).usage.tolist() == [[[0.5, 0.0, 0.0]]]
 
 
 @pytest.mark.parametrize("action", [-1, 3, 1.0, None])
