@@ -1,4 +1,4 @@
-"""What `plb bench engine` times: loops that generate and evaluate proposals and accept none, and one of bare arithmetic."""
+"""What `plb bench engine` times: loops that evaluate proposals and accept none, and one of bare arithmetic."""
 
 from __future__ import annotations
 

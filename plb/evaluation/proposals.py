@@ -90,8 +90,8 @@ def evaluate_in_place(
     """Return the energy after the proposal, or REJECTED if it is above `highest`.
 
     The Monte Carlo terms are bounded from below first: leaving a node removes at most its present violations and
-    overload, and joining one removes none (in an exchange, or with estimators, both nodes lose at most theirs). Repetitions
-    are evaluated only for a proposal that the bound does not reject.
+    overload, and joining one removes none (in an exchange, or with estimators, both nodes lose at most theirs).
+    Repetitions are evaluated only for a proposal that the bound does not reject.
 
     Parameters
     ----------

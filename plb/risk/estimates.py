@@ -25,8 +25,8 @@ from plb.compiler import kernel
 
 GAUSSIAN, POINT, N_SIGMA, PERCENTILE = range(4)
 KIND, FIRST, LAST, PARAMETER, CAP = range(5)
-"""Positions in an estimator: its kind; its first column and the one after its last; n, or the percentile as a share; the
-column of the cap, or `NO_CAP`."""
+"""Positions in an estimator: its kind; its first column and the one after its last; n, or the percentile as a share;
+the column of the cap, or `NO_CAP`."""
 NO_CAP = -1.0
 CERTAIN = 2**20
 """A probability of 1 in the whole units in which violations of a node are kept, where the estimator is Gaussian."""
@@ -146,7 +146,7 @@ def violations_of_sums(estimator_rows: Float, variance_unit: Float, sums: Int, t
 
 
 def predicted_peaks(estimator_rows: Float, sums: Int) -> Float:
-    """Return the predicted peak of each metric, (R,) quanta: the largest that an estimator predicts; none is Gaussian."""
+    """Return the predicted peak of each metric, (R,) quanta: the largest of all estimators; none is Gaussian."""
     return np.asarray(np.max([_predicted(estimator, sums) for estimator in estimator_rows], axis=0))
 
 

@@ -50,7 +50,7 @@ class DemandForecast:
     trace
         (M, K) row of the history; means nothing where none is drawn.
     estimator_rows, variance_unit
-        As in `plb.state.arrays.Problem`: none judges, violations are a share of the repetitions.
+        As in `plb.state.arrays.Problem`: without any, violations are a share of the repetitions.
     units
         K, or 0 without repetitions.
     """
