@@ -19,7 +19,7 @@ from plb.model import (
     UpgradeMark,
 )
 from plb.model.alternatives import Alternatives, ClosedNode, Place
-from plb.model.metric_settings import PlacementStrategy
+from plb.model.metric import PlacementStrategy
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals
 from plb.model.plan import Energy, Plan

@@ -14,10 +14,8 @@ from typing import Any, TypeVar
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
-from plb.extensions.compiled_constraints import CompiledConstraint
-from plb.extensions.compiled_terms import CompiledTerm
-from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm, missing_verbs
+from plb.extensions.constraints import CompiledConstraint, Constraint
+from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, missing_verbs
 from plb.extensions.policies import PlacementPolicy
 from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES

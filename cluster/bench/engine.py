@@ -16,11 +16,10 @@ import attrs
 import numpy as np
 
 from cluster.bench.clusters import REPLICAS_A_NODE, bench_cluster
-from cluster.bench.decisions import decision_seconds
+from cluster.bench.decisions import decision_seconds, fastest
 from cluster.bench.figures import EngineFigures, SizeFigures
 from cluster.bench.kernels import arithmetic, score_fully, score_only
 from cluster.bench.start import cold_first_plan, warm_first_plan
-from cluster.bench.timing import fastest
 from plb.compiler import Stream
 from plb.engine import PlacementAndLoadBalancing
 from plb.evaluation.proposals import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE

@@ -13,9 +13,8 @@ import attrs
 from cluster.capacity.question import Question, Searched
 from cluster.errors import DensityError
 from cluster.runs.sweep import Task
-from cluster.scenario.overrides import override
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.scenario_file import read_scenario
+from cluster.scenario.scenario_file import override, read_scenario
 from cluster.simulation.growth import check_classes
 from cluster.simulation.pools import Source, read_source
 from cluster.simulation.tenants import TenantSequence, make_tenants
@@ -34,7 +33,7 @@ class Subject:
     file
         The scenario file.
     given
-        What the command line says instead: keywords of `cluster.scenario.overrides.override`, as plain JSON values.
+        What the command line says instead: keywords of `cluster.scenario.scenario_file.override`, as plain JSON values.
     scenario
         The scenario that they make.
     inputs

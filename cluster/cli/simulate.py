@@ -44,8 +44,7 @@ def simulate_command(
     columns.json and plots. Ctrl-C ends a run early and keeps what there is.
     """
     from cluster.results.writing import ResultsFolder, check_free, check_outputs, files_of_results
-    from cluster.scenario.overrides import override
-    from cluster.scenario.scenario_file import inputs_of, read_scenario
+    from cluster.scenario.scenario_file import inputs_of, override, read_scenario
 
     chosen = override(
         read_scenario(scenario), policy=policy, seed=seed, repeats=repeats, density=density, days=days, traces=traces

@@ -8,10 +8,20 @@ from typing import Any
 import polars as pl
 
 from cluster.plots.tenants import MOST_CLASSES, availability_by_class, plot_availability
-from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Tables, Text
+from cluster.report.blocks import (
+    Block,
+    Gallery,
+    PageSection,
+    PageTable,
+    Tables,
+    Text,
+    amount,
+    count,
+    moment,
+    picture,
+    share,
+)
 from cluster.report.material import Material
-from cluster.report.numbers import amount, count, moment, share
-from cluster.report.pictures import picture
 from cluster.results.summary_tables import outage_rows
 from cluster.simulation.causes import cause_text
 

@@ -13,9 +13,8 @@ from cluster.results.reading import Results, read_results
 from cluster.results.scenario_differences import differences
 from cluster.results.writing import SUMMARY, versions
 from cluster.scenario.imports import digests
-from cluster.scenario.overrides import OVERRIDDEN
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.scenario_file import PATHS, named_files, scenario_from
+from cluster.scenario.scenario_file import OVERRIDDEN, PATHS, named_files, scenario_from
 from plb import PlbError, UnknownNameError
 from plb.phrasing import listed
 

@@ -1,4 +1,7 @@
-"""Read a scenario from TOML. All problems of a file are reported at once, each with its place."""
+"""Read a scenario from TOML. All problems of a file are reported at once, each with its place.
+
+`overridden` applies the options of the command line.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,11 @@ from cluster.scenario.section_file import SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
 from cluster.scenario.upgrades_section import Upgrades
 from cluster.scenario.workload_section import Workload
-from plb import Metric, PlbConfig, PlbError
+from plb import ConflictError, Metric, PlbConfig, PlbError
 from plb.policies.options import path_options
 from plb.registry import check_extensions, policies
 from plb.settings.extensions import ANNEALING
+from workloads.format import holds_traces
 
 SECTIONS: Mapping[str, type[Section]] = {
     "cluster": ClusterSection,
@@ -169,3 +173,33 @@ class _ScenarioReader(SectionReader):
             key: self.settings(f"{place}.{key}", fields, METRIC_FIELDS, Metric, {"name": "any"})
             for key, fields in self.table(place, table).items()
         }
+
+
+OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
+    "run": ("policies", "seed", "repeats", "days"),
+    "workload": ("density", "kind", "path"),
+}
+"""By section, the fields that the command line can say."""
+
+
+def override(scenario: Scenario, **given: Any) -> Scenario:
+    """Return a scenario with the values from the command line in place of its own; None leaves a value as it is.
+
+    Raises
+    ------
+    ConflictError
+        Traces are given for the tenants of a plan.
+    """
+    traces = given.pop("traces")
+    if traces is not None and scenario.workload.kind == "plan":
+        raise ConflictError(f"{scenario.name}: its tenants are those of a plan; --traces has no place there")
+    values = {key: value for key, value in given.items() if value is not None}
+    if "policy" in values:
+        values["policies"] = tuple(dict.fromkeys(values.pop("policy")))
+    workload = {"density": values.pop("density")} if "density" in values else {}
+    if traces is not None:
+        workload["path"] = str(traces)
+        if scenario.workload.kind == "region" or holds_traces(traces):
+            workload["kind"] = "traces"
+    run = attrs.evolve(scenario.run, **values)
+    return attrs.evolve(scenario, run=run, workload=attrs.evolve(scenario.workload, **workload))

@@ -11,8 +11,7 @@ import simpy
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.move_record import MoveRecord
-from cluster.simulation.record import Recorder
+from cluster.simulation.record import MoveRecord, Recorder
 from plb import Move, MoveKind, PlacementAndLoadBalancing, Plan
 from plb.model import Role
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: rows as they come, tables and totals at the end."""
+"""The record of a run: rows of moves, upgrades and violations as they occur, tables and totals at the end."""
 
 from __future__ import annotations
 
@@ -12,16 +12,86 @@ import numpy as np
 import polars as pl
 
 from cluster.simulation.availability import Availability
+from cluster.simulation.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
 from cluster.simulation.ledger import Floats
-from cluster.simulation.move_record import MoveRecord
 from cluster.simulation.run_tables import frame_of, frame_of_rows
 from cluster.simulation.tenants import TenantSequence
-from cluster.simulation.upgrade_record import UpgradeRecord
 from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
-from plb.model.move import Move, MoveKind
+from plb.model.move import Move, MoveKind, Phase
 from plb.model.plan import Energy, Plan
 from plb.model.unplaced import Unplaced
+
+CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
+"""What moves are made for, by the rule behind them; other rules stand for themselves."""
+
+
+@attrs.define(eq=False)
+class MoveRecord:
+    """A move of a replica that stood somewhere, while it is under way and after.
+
+    Parameters
+    ----------
+    started, ended
+        Seconds since the start; `ended` is None while it lasts.
+    move
+        The engine's move.
+    copied_gb
+        Data to copy, GB.
+    outcome
+        ``"completed"``, ``"departed"`` (the tenant left first), ``"failed"`` (a node was lost) or ``"under way"``.
+    """
+
+    started: int
+    move: Move
+    copied_gb: float
+    ended: int | None = None
+    outcome: str = "under way"
+
+    @property
+    def cause(self) -> str:
+        """What it was made for: one of `cluster.simulation.causes`, or the rule behind it."""
+        reason = self.move.reason
+        return BALANCING if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
+
+    @property
+    def why(self) -> str:
+        """Why it was made, in words."""
+        reason = self.move.reason
+        return f"node {reason.node} went down" if reason.rule == FAULT else str(reason)
+
+    @property
+    def is_failover(self) -> bool:
+        """Whether it is a failover: every move that is not made for balance."""
+        return self.move.reason.phase is not Phase.BALANCING
+
+
+@attrs.define(eq=False)
+class UpgradeRecord:
+    """A step of an upgrade: a domain that is upgraded, or rolled back.
+
+    Parameters
+    ----------
+    upgrade
+        Number of the upgrade, from 0.
+    domain
+        The upgrade domain.
+    begin, end
+        Seconds since the start; `end` is None while it lasts.
+    rolls_back
+        Whether the domain is taken back to what it was before.
+    outcome
+        ``"healthy"``, ``"unhealthy"``, ``"unsafe"`` (a tenant would have lost its quorum for too long) or
+        ``"under way"``.
+    """
+
+    upgrade: int
+    domain: str
+    begin: int
+    end: int | None = None
+    rolls_back: bool = False
+    outcome: str = "under way"
+
 
 SLOWEST_PLANS = 20
 """Plans whose seconds are kept."""

@@ -18,9 +18,8 @@ from cluster.simulation.causes import UPGRADE
 from cluster.simulation.draining import Drains
 from cluster.simulation.failover import FailoverManager
 from cluster.simulation.node_states import NodeStates
-from cluster.simulation.record import Recorder
+from cluster.simulation.record import Recorder, UpgradeRecord
 from cluster.simulation.replica_states import Tenancy
-from cluster.simulation.upgrade_record import UpgradeRecord
 from plb import PlacementAndLoadBalancing
 
 Process = Generator[simpy.Event, Any, None]

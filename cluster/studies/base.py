@@ -11,9 +11,8 @@ from typing import Any
 import attrs
 
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.scenario.overrides import override
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.scenario_file import read_scenario, scenario_from
+from cluster.scenario.scenario_file import override, read_scenario, scenario_from
 from cluster.scenario.workload_section import OF_REPORTS
 from cluster.simulation.pools import read_traces_of
 from cluster.studies.arms import NOTHING, Arm

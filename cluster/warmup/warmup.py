@@ -15,24 +15,25 @@ import attrs
 
 from cluster.runs.sweep import Task, TaskOutcome, outcomes
 from cluster.warmup.compilations import noted
-from cluster.warmup.engines import (
+from cluster.warmup.tasks import (
     balance,
     change_terms,
     evict,
+    go_by_samples,
     hand_over_and_drop,
     place_beside_others,
     place_new_replicas,
     place_one_at_a_time,
     plan_by_reports,
     plan_with_extension_terms,
-    repair,
-)
-from cluster.warmup.estimates import go_by_samples, predict_a_machine, predict_peaks, replay_past_tenants
-from cluster.warmup.provisioning import (
+    predict_a_machine,
+    predict_peaks,
     provision_anew,
     provision_as_in_the_paper,
     provision_as_released,
     provision_by_search,
+    repair,
+    replay_past_tenants,
 )
 
 PROVISIONING: Mapping[str, Callable[[], None]] = {

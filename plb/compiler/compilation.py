@@ -30,7 +30,7 @@ from llvmlite.binding import Linkage, ObjectFileRef
 
 from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
-from plb.compiler.identity import code_of_modules, compiled_with, has_changed, identity_of, is_shared, name_of
+from plb.compiler.identity import code_of_modules, compiled_with, has_changed, identity_of, is_shared, name_of, text_of
 from plb.compiler.notice import NOTICE
 from plb.compiler.numba_api import (
     Compiler,
@@ -42,7 +42,6 @@ from plb.compiler.numba_api import (
     normalize_signature,
 )
 from plb.compiler.registries import renew_readers
-from plb.compiler.type_texts import text_of
 
 OPTIONS = MappingProxyType(
     {
@@ -57,8 +56,7 @@ OPTIONS = MappingProxyType(
 LEVEL = 3
 """Level of LLVM's optimisation: at 2 a search is 2 % slower and compiled no sooner, at 1 loops are not vectorised."""
 MAKES_CODE = tuple(
-    f"{__package__}.{name}"
-    for name in ("addresses", "compilation", "handles", "handle_packing", "pcg64", "prefetching", "type_texts")
+    f"{__package__}.{name}" for name in ("addresses", "compilation", "handles", "identity", "pcg64", "prefetching")
 )
 """Modules of which every entry is made."""
 

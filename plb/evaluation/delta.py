@@ -342,3 +342,19 @@ def evaluates_risk(weights: Float, repetitions: int) -> bool:
 def weighs_overload(weights: Float) -> bool:
     """Tell whether the expected overload enters the energy; if not, it is not kept."""
     return bool(weights[W_OVERLOAD] > 0.0)
+
+
+@kernel
+def count_violations_with(problem: Problem, solution: Solution, row: int, found: Int) -> None:
+    """Count the repetitions in which each node would be in violation if `row` stood there.
+
+    Parameters
+    ----------
+    found
+        (N,) changed; 0 for nodes that do not count.
+    """
+    for node in range(found.shape[0]):
+        if solution.node[row] == node:
+            found[node] = solution.violating[node]
+        else:
+            found[node] = violations_at_target(problem, solution, row, node, NOWHERE)

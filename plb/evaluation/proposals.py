@@ -1,4 +1,4 @@
-"""Judging proposals: constraints, then budgets, then energy, cheapest first."""
+"""The evaluation of proposals: constraints, then budgets, then energy, cheapest first."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
+from plb.constraints.domains import breaks_spread
 from plb.energy.score import (
     FAILOVERS_TERM,
     FRAGMENTATION_TERM,
@@ -31,7 +32,7 @@ from plb.evaluation.delta import (
     violations_at_target,
 )
 from plb.evaluation.move_budgets import refusal_of_budget
-from plb.model.rules import NO_REFUSAL, RULES
+from plb.model.rules import NO_REFUSAL, RULES, Rule
 from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, VIOLATIONS, Problem, Solution
 
 # Positions in a tally: what became of the proposals
@@ -178,3 +179,29 @@ def _worst_term(
     if without < lowest:
         worst = OVERLOAD_TERM
     return worst
+
+
+_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
+_UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
+
+
+@kernel
+def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int, level: Int) -> None:
+    """Find, for each node, the first enforced rule, or the budget, that refuses `row` there.
+
+    Parameters
+    ----------
+    refused
+        (N,) changed: the rule, or NO_REFUSAL.
+    level
+        (N,) changed: for a rule about domains, the level that is full; else NOWHERE.
+    """
+    for node in range(problem.limit.shape[0]):
+        rule = refusal(problem, solution, enforced, row, node, NOWHERE)
+        refused[node] = rule
+        level[node] = NOWHERE
+        if rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
+            for this in range(problem.domain.shape[1]):
+                if problem.domain_rule[this] == rule and breaks_spread(problem, solution, this, row, node):
+                    level[node] = this
+                    break

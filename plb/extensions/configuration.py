@@ -10,11 +10,9 @@ import numpy as np
 from plb.array_types import NOWHERE, Float, Int
 from plb.energy.score import REPETITIONS
 from plb.errors import ConflictError
-from plb.evaluation.delta import apply_proposal, present_energy
-from plb.evaluation.proposals import refusal
-from plb.evaluation.refusals import find_refusals
+from plb.evaluation.delta import apply_proposal, count_violations_with, present_energy
+from plb.evaluation.proposals import find_refusals, refusal
 from plb.evaluation.self_checks import compare_with_scratch
-from plb.evaluation.with_replica import count_violations_with
 from plb.model import Node, Role, Service
 from plb.model.resolution import UNLIMITED
 from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule

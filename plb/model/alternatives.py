@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from plb.model.clauses import UnmetClause
+from plb.model.expressions import UnmetClause
 from plb.model.outcome import Immovable
 from plb.model.plan import Energy
 from plb.model.role import Role

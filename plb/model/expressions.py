@@ -16,6 +16,8 @@ whatever ``!`` stands around. As prefixes they limit any test so: ``^P zone == a
 
 ``FDPolicy ~ Packing|Nonpacking|Ignore`` and ``PlacePolicy ~ NonPartially`` are policies of the service, not tests: they
 hold on every node. They stand alone or joined by ``&&``; within ``||``, ``!`` or ``^P`` they would have no meaning.
+
+`unsatisfied_clauses` and its helpers report which parts of a constraint a node does not satisfy.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from __future__ import annotations
 import enum
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
 
@@ -304,3 +306,50 @@ def _uri(text: str) -> list[str] | None:
     """Return scheme with authority, then the path segments; None for what is no URI."""
     match = _URI.fullmatch(text)
     return [match[1].lower(), *match[2].rstrip("/").split("/")] if match else None
+
+
+@attrs.frozen
+class UnmetClause:
+    """A part of a placement constraint that does not hold on a node.
+
+    Parameters
+    ----------
+    clause
+        Its text: one of the parts that a top-level ``&&`` joins, or the whole constraint.
+    properties
+        What the node has of the properties that it asks for; None: nothing.
+    """
+
+    clause: str
+    properties: Mapping[str, str | None]
+
+    def __str__(self) -> str:
+        return f"{self.clause!r} must hold there ({', '.join(self._found())})"
+
+    def _found(self) -> Iterator[str]:
+        for name, value in self.properties.items():
+            yield f"the node has no {name}" if value is None else f"{name} is {value!r}"
+
+
+def unmet_clauses(constraint: str, properties: Mapping[str, str], *, primary: bool) -> tuple[UnmetClause, ...]:
+    """Return the clauses of a constraint that do not hold on a node with these properties, for a role."""
+    return tuple(
+        UnmetClause(expression.text, {name: properties.get(name) for name in expression.properties})
+        for expression in map(parse_expression, _clauses(constraint))
+        if not expression.holds(properties, primary=primary)
+    )
+
+
+def _clauses(constraint: str) -> list[str]:
+    """Return what a top-level ``&&`` joins; where a top-level ``||`` does, the whole constraint."""
+    depth, begin, found = 0, 0, []
+    for at, sign in enumerate(constraint):
+        depth += (sign == "(") - (sign == ")")
+        if depth:
+            continue
+        if constraint.startswith("||", at):
+            return [constraint.strip()]
+        if constraint.startswith("&&", at):
+            found.append(constraint[begin:at].strip())
+            begin = at + 2
+    return [*found, constraint[begin:].strip()]

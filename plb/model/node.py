@@ -7,8 +7,15 @@ from enum import Enum
 
 import attrs
 
-from plb.read_only import ReadOnlyMapping
-from plb.validation import check_loads, check_mapping, check_member, check_name, check_switch, check_text
+from plb.validation import (
+    ReadOnlyMapping,
+    check_loads,
+    check_mapping,
+    check_member,
+    check_name,
+    check_switch,
+    check_text,
+)
 
 
 class DeactivationIntent(Enum):

@@ -9,8 +9,8 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.role import Role, check_role
-from plb.read_only import ReadOnlyMapping
 from plb.validation import (
+    ReadOnlyMapping,
     check_count,
     check_loads,
     check_mapping,

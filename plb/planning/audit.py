@@ -20,9 +20,8 @@ from plb.model import Role
 from plb.model.resolution import UNLIMITED
 from plb.model.rules import Rule
 from plb.model.violations import Apart, Breach, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster import ClusterState
-from plb.state.siblings import siblings_of
 
 
 class Audit:

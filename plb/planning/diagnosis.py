@@ -11,7 +11,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.constraints.affinity import FREE
 from plb.constraints.domains import ANY, EVEN
-from plb.evaluation.refusals import find_refusals
+from plb.evaluation.proposals import find_refusals
 from plb.model import DeactivationIntent, Node, Role
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.model.unplaced import (
@@ -31,8 +31,7 @@ from plb.model.unplaced import (
 )
 from plb.planning.audit import Audit
 from plb.search.extended.extensions import Extensions
-from plb.state.arrays import Problem
-from plb.state.siblings import siblings_of
+from plb.state.arrays import Problem, siblings_of
 
 
 def unplaced_row(

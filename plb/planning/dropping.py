@@ -22,8 +22,7 @@ from plb.extensions.configuration import Proposal
 from plb.model import Role
 from plb.model.rules import Rule
 from plb.search.extended.extensions import Extensions
-from plb.state.arrays import Problem, Solution
-from plb.state.siblings import siblings_of
+from plb.state.arrays import Problem, Solution, siblings_of
 
 
 @attrs.frozen(eq=False)

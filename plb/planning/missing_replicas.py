@@ -11,7 +11,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.evaluation.delta import apply_proposal
-from plb.evaluation.refusals import find_refusals
+from plb.evaluation.proposals import find_refusals
 from plb.model.rules import NO_REFUSAL
 from plb.model.unplaced import Declined, Together, Unplaced
 from plb.planning.audit import Audit

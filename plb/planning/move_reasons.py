@@ -24,8 +24,7 @@ from plb.planning.audit import Audit
 from plb.search.breaches import Breaches
 from plb.search.extended.extensions import Extensions, energy_with
 from plb.settings.extensions import ANNEALING
-from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution
-from plb.state.siblings import siblings_of
+from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution, siblings_of
 
 
 class MoveReasons:

@@ -28,14 +28,13 @@ from plb.planning.rule_priorities import balancing_variants, placement_masks, ru
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.standbys import without_replaced_standbys
 from plb.planning.upgrades import Handover
-from plb.search.annealed import Annealed, new_tally
 from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.extended.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
 from plb.search.repair import repair
-from plb.search.result import moves_of, proposals_of
+from plb.search.result import Annealed, moves_of, new_tally, proposals_of
 from plb.search.spread_moves import SPREADING
 from plb.search.streams import stream_of
 from plb.settings.config import Checks

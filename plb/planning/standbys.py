@@ -6,8 +6,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.energy.from_scratch import solution_from_scratch
-from plb.state.arrays import MOVEMENT, Problem, Solution
-from plb.state.siblings import siblings_of
+from plb.state.arrays import MOVEMENT, Problem, Solution, siblings_of
 
 
 def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:

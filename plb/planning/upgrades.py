@@ -20,8 +20,7 @@ from plb.extensions.configuration import Proposal
 from plb.model import Role
 from plb.model.rules import BUDGETS, NO_REFUSAL
 from plb.search.extended.extensions import Extensions
-from plb.state.arrays import Problem, Solution
-from plb.state.siblings import siblings_of
+from plb.state.arrays import Problem, Solution, siblings_of
 
 Swap = tuple[int, int]
 """Rows of a primary and of the secondary that becomes the primary in its stead."""

@@ -9,10 +9,10 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.energy.score import REPETITIONS
 from plb.evaluation.delta import apply_proposal
-from plb.evaluation.refusals import find_refusals
+from plb.evaluation.proposals import find_refusals
 from plb.model import Role
 from plb.model.alternatives import Alternatives, ClosedNode, Place, by_distance
-from plb.model.clauses import UnmetClause, unmet_clauses
+from plb.model.expressions import UnmetClause, unmet_clauses
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.model.unplaced import Refused, RuledOut
 from plb.planning.audit import Audit

@@ -15,10 +15,9 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.compiler import Stream
-from plb.errors import ConflictError
+from plb.errors import ConflictError, NoCapacityError
 from plb.provisioning.application_centric import Replicas
 from plb.provisioning.emptying import Annealing, empty_in_turn
-from plb.provisioning.errors import NoCapacityError
 from plb.provisioning.homes import ANY_MOVES, homes_of
 from plb.provisioning.improvement import TEMPERATURE, empty
 from plb.provisioning.measures import Measure, residual_of, sizes

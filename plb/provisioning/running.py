@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 
 from plb.array_types import Float
+from plb.errors import NoPlanError
 from plb.provisioning.application_centric import Replicas, first_fit, no_candidates, ordered_fit
-from plb.provisioning.errors import NoPlanError
 from plb.provisioning.filling import nothing_filled
 from plb.provisioning.matching import match, no_matches
 from plb.provisioning.measures import CODES, Measure, hybrid, residual_of, sizes

@@ -11,8 +11,7 @@ import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role, check_role
-from plb.read_only import ReadOnlyMapping
-from plb.validation import check_collection, check_count, check_loads, check_mapping, check_number
+from plb.validation import ReadOnlyMapping, check_collection, check_count, check_loads, check_mapping, check_number
 
 LISTS = "a list of numbers for each metric"
 

@@ -17,7 +17,6 @@ from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import Stream, working_time
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
-from plb.search.annealed import Annealed, new_tally
 from plb.search.budget import ENDLESS, Budget, EndReason
 from plb.search.chain import ChainState, Step, anneal, compound_step, extended_step
 from plb.search.cooling_schedule import (
@@ -36,6 +35,7 @@ from plb.search.extended.compiled import NO_KERNEL, ExtensionState
 from plb.search.extended.extension_state import compare_extension_state, note_refusals, update_extension_state
 from plb.search.extended.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
+from plb.search.result import Annealed, new_tally
 from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best
 from plb.settings.config import Checks, PlbConfig

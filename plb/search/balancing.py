@@ -9,13 +9,13 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.model import Metric, Service
-from plb.model.metric_settings import PlacementStrategy
+from plb.model.metric import PlacementStrategy
 from plb.model.resolution import MetricQuanta
-from plb.search.annealed import Annealed
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
 from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
+from plb.search.result import Annealed
 from plb.settings.config import PlbConfig
 from plb.state.arrays import MOVEMENT, Problem, Solution
 from plb.state.packing import is_packed, packs, reserves, strategy_of, target_empty_nodes

@@ -10,9 +10,8 @@ from plb.array_types import Bool, Float, Int
 from plb.model import Metric
 from plb.model.resolution import UNLIMITED
 from plb.settings.config import PlbConfig
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.packing import packs
-from plb.state.siblings import siblings_of
 
 
 def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from plb.array_types import NOWHERE, Int
-from plb.state.arrays import Problem, Solution
-from plb.state.siblings import siblings_of
+from plb.state.arrays import Problem, Solution, siblings_of
 
 Step = tuple[int, int]
 """A row that moves, and the row it swaps roles with, or NOWHERE."""

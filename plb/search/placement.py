@@ -13,7 +13,6 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel
 from plb.evaluation.delta import apply_proposal, present_energy
-from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget, EndReason
 from plb.search.candidate_filter import filtered
@@ -22,6 +21,7 @@ from plb.search.extended.extensions import Extensions
 from plb.search.extended.placement import walk
 from plb.search.extended.policy_search import place_by_policy
 from plb.search.move_generation import Choice, migration_slots
+from plb.search.result import Annealed, new_tally
 from plb.search.streams import stream_of
 from plb.search.transactions import Transaction, new_transaction, place_in_turn, undo_transaction
 from plb.settings.config import PlbConfig

@@ -14,7 +14,6 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream
 from plb.evaluation.delta import present_energy
-from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
@@ -23,10 +22,10 @@ from plb.search.extended.policy_search import repair_by_policy
 from plb.search.extended.repair import repair_randomly
 from plb.search.move_generation import Choice
 from plb.search.repair_moves import Repairs, try_repairs
+from plb.search.result import Annealed, new_tally
 from plb.search.transactions import new_transaction
 from plb.settings.config import PlbConfig
-from plb.state.arrays import DISPLACED, MOVES, Problem, Solution
-from plb.state.siblings import siblings_of
+from plb.state.arrays import DISPLACED, MOVES, Problem, Solution, siblings_of
 
 
 def repair(

@@ -1,25 +1,44 @@
-"""From a solution back to words: moves in an order in which they can run, reasons, energies."""
+"""The result of annealing, placement and repair, and its translation into moves in an order in which they can run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.energy.overload import UNITS
 from plb.energy.score import REPETITIONS, TERM_NAMES
 from plb.evaluation.delta import present_energy
-from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, FIRST_TERM, GENERATED, REACHED_MONTE_CARLO, SCORED
+from plb.evaluation.proposals import (
+    ACCEPTED,
+    FIRST_RULE,
+    FIRST_TERM,
+    GENERATED,
+    REACHED_MONTE_CARLO,
+    SCORED,
+    TALLY_SIZE,
+)
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.model.rules import Rule
+from plb.search.budget import EndReason
 from plb.search.move_order import executable_order
-from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, TENTHS, VIOLATIONS, Problem, Solution
+from plb.state.arrays import (
+    FRAGMENTATION,
+    IMBALANCE,
+    MOVEMENT,
+    OVERLOAD,
+    TENTHS,
+    VIOLATIONS,
+    Problem,
+    Solution,
+    siblings_of,
+)
 from plb.state.cluster import ClusterState
-from plb.state.siblings import siblings_of
 
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 """Names of the rules, in the order in which tallies count them."""
@@ -112,3 +131,30 @@ def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, k
         cost=costs.get(kind, int(problem.move_cost[row])) / TENTHS,
         index=row,
     )
+
+
+@attrs.frozen(eq=False)
+class Annealed:
+    """The best solution, and how the search went.
+
+    Parameters
+    ----------
+    solution
+        The best one.
+    energy
+        Of it; where chains annealed, the terms of the user's own count, too.
+    tally
+        (TALLY_SIZE,) what became of the proposals.
+    end_reason
+        Why the search ended.
+    """
+
+    solution: Solution
+    energy: float
+    tally: Int
+    end_reason: EndReason
+
+
+def new_tally() -> Int:
+    """Return a tally of no proposals."""
+    return np.zeros(TALLY_SIZE, np.int64)

@@ -12,8 +12,7 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.setting_fields import SETTING, Checked, Setting
-from plb.read_only import ReadOnlyMapping
-from plb.validation import check_mapping, check_number
+from plb.validation import ReadOnlyMapping, check_mapping, check_number
 
 ANNEALING = "annealing"
 """Name under which settings choose the engine's own search instead of a policy."""

@@ -1,11 +1,13 @@
 """The arrays that kernels see: what a search may read, and what it may change.
 
 Shapes: N nodes, M replica rows, R metrics, K repetitions, D levels of domains (the fault-domain tree from the top down,
-then the upgrade domains), X suits (what a service asks of nodes), S services, L local load-balancing domains.
+then the upgrade domains), X feasibility classes (what a service requires of nodes), S services, L local domains of load
+balancing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from plb.array_types import Bool, Float, Float32, Int, Int8, Int32, UInt8
@@ -284,3 +286,13 @@ class Solution(NamedTuple):
 
 SCRATCH = ("hit", "picked", "uses")
 """Fields of `Solution` that mean nothing between two calls of a kernel."""
+
+
+def siblings_of(problem: Problem, row: int) -> Iterator[int]:
+    """Yield the rows of the partition of `row`, itself first."""
+    this = row
+    while True:
+        yield this
+        this = int(problem.sibling[this])
+        if this == row:
+            return

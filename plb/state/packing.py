@@ -9,7 +9,7 @@ import numpy as np
 
 from plb.array_types import Bool, Int
 from plb.model import Metric
-from plb.model.metric_settings import PlacementStrategy
+from plb.model.metric import PlacementStrategy
 from plb.model.resolution import UNLIMITED
 from plb.state.cluster import ClusterState
 

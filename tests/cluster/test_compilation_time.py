@@ -8,13 +8,13 @@ from typing import Any
 import attrs
 import pytest
 
-from cluster.bench.timing import fastest
+from cluster.bench.decisions import fastest
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.simulation import Simulation
 from cluster.studies.provisioning import planning
 from cluster.studies.provisioning.design import PublishedFigure, arms
-from cluster.warmup.provisioning import _tiny_instance
+from cluster.warmup.tasks import _tiny_instance
 from plb import PlacementAndLoadBalancing
 from plb.compiler.clock import COMPILATION
 from tests.cluster.tiny import small_region

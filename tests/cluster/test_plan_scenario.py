@@ -18,9 +18,8 @@ from cluster.errors import ScenarioError
 from cluster.provisioning.scenario_of_plan import MARGIN, write_scenario
 from cluster.results.reading import read_results
 from cluster.runs.experiment import prepare
-from cluster.scenario.overrides import override
 from cluster.scenario.scenario import BUILT_IN_POLICIES, Scenario
-from cluster.scenario.scenario_file import read_scenario, scenario_from
+from cluster.scenario.scenario_file import override, read_scenario, scenario_from
 from cluster.simulation.simulation import Simulation, simulate
 from plb import ConflictError, PlbError
 from plb.provisioning import Affinity, ProvisioningPlan, provision

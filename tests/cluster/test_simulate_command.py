@@ -20,8 +20,7 @@ from cluster.plots.saved import save_plots
 from cluster.results.reading import read_results
 from cluster.runs.experiment import prepare
 from cluster.runs.processes import interrupts_held_back
-from cluster.scenario.overrides import override
-from cluster.scenario.scenario_file import read_scenario
+from cluster.scenario.scenario_file import override, read_scenario
 from cluster.simulation.run_tables import TABLES, columns_of
 from tests.cluster.small_runs import SMALL
 from tests.command_line import plb

@@ -20,7 +20,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.model.clauses import unmet_clauses
+from plb.model.expressions import unmet_clauses
 from plb.testing import Cluster, all_clusters, clusters, configuration_of
 
 from .extension_constraints import OffLastNode

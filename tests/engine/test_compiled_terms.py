@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from plb import CheckFailedError, InvalidValueError
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.extensions.compiled_constraints import CompiledConstraint
-from plb.extensions.compiled_terms import CompiledTerm
+from plb.extensions.constraints import CompiledConstraint
+from plb.extensions.energy_terms import CompiledTerm
 from plb.registry import register_constraint, register_term
 from plb.testing import Invariant, busy_clusters, machine_of
 

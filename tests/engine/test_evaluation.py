@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plb.evaluation.proposals import ACCEPTED, GENERATED, REACHED_MONTE_CARLO, REJECTED, SCORED, evaluate
 from plb.extensions.configuration import Configuration
-from plb.search.annealed import new_tally
+from plb.search.result import new_tally
 from plb.state.arrays import SCRATCH
 from plb.testing import all_clusters, clusters, configuration_of, walks
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.model.metric_settings import PlacementStrategy
+from plb.model.metric import PlacementStrategy
 from plb.model.rules import ALL_RULES
 from plb.planning.rule_priorities import balancing_variants
 from plb.search.balancing import Variant, balance

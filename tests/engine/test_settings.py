@@ -30,7 +30,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.model.metric_settings import MetricSettings
+from plb.model.metric import MetricSettings
 from plb.model.setting_fields import Setting, settings_of
 from plb.search.budget import EndReason
 from plb.settings.ignored import IGNORED, NOT_ACTED_ON

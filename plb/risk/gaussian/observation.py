@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from plb.array_types import Float, Int
 from plb.errors import ConflictError
-from plb.read_only import ReadOnlyMapping
 from plb.risk.gaussian.arrays import check_by_task, check_realisations
-from plb.validation import check_count, check_number
+from plb.validation import ReadOnlyMapping, check_count, check_number
 
 
 @attrs.frozen(eq=False)

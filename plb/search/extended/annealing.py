@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from plb.compiler import working_time
-from plb.search.annealed import Annealed
 from plb.search.budget import Budget
 from plb.search.cooling_schedule import Settings, end_reason_of
 from plb.search.extended.chain import ExtendedChain
 from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice
+from plb.search.result import Annealed
 from plb.settings.config import Checks, PlbConfig
 from plb.state.arrays import MOVEMENT, Problem, Solution
 

@@ -21,7 +21,6 @@ from plb.extensions.configuration import Proposal
 from plb.extensions.energy_terms import apply_proposal_of_terms, begin, delta, take_back
 from plb.model.rules import Rule
 from plb.search.affinity_moves import move_children
-from plb.search.annealed import new_tally
 from plb.search.cooling_schedule import (
     END,
     ENERGY,
@@ -39,6 +38,7 @@ from plb.search.cooling_schedule import (
 from plb.search.extended.extension_state import compare_term
 from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice, generate_proposal
+from plb.search.result import new_tally
 from plb.search.spread_moves import SPREADING, make_spread_moves
 from plb.search.transactions import Transaction, new_transaction, try_move, undo_transaction
 from plb.settings.config import Checks

@@ -10,11 +10,11 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Kernel
 from plb.errors import CheckFailedError, InvalidValueError, KernelError
-from plb.extensions.compiled_constraints import CompiledConstraint
-from plb.extensions.compiled_terms import NO_SUMS, CompiledTerm
-from plb.search.annealed import new_tally
+from plb.extensions.constraints import CompiledConstraint
+from plb.extensions.energy_terms import NO_SUMS, CompiledTerm
 from plb.search.extended.compiled import NO_KERNEL, ExtensionState, no_extension_state
 from plb.search.extended.extensions import Extensions
+from plb.search.result import new_tally
 from plb.state.arrays import Problem, Solution
 
 TOLERANCE = 1e-6

@@ -12,11 +12,9 @@ import attrs
 from plb.array_types import NOWHERE, Int
 from plb.energy.from_scratch import solution_from_scratch
 from plb.errors import InvalidValueError
-from plb.extensions.compiled_constraints import CompiledConstraint
-from plb.extensions.compiled_terms import CompiledTerm
 from plb.extensions.configuration import Configuration, Proposal
-from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm
+from plb.extensions.constraints import CompiledConstraint, Constraint
+from plb.extensions.energy_terms import CompiledTerm, EnergyTerm
 from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy

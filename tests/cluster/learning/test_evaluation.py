@@ -122,7 +122,7 @@ def test_without_a_policy_the_file_is_named(tmp_path):
     """Not the end of a process."""
     pytest.importorskip("torch")
     from cluster.learning.evaluation import EvaluationTask
-    from plb.learning.errors import CheckpointError
+    from plb.errors import CheckpointError
 
     with pytest.raises(CheckpointError, match=r"nothing\.pt"):
         play_task(EvaluationTask(CONFIG, str(tmp_path / "nothing.pt"), 10, 0))

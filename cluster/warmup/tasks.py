@@ -1,20 +1,23 @@
-"""Tasks of `plb warmup` that make plans: a tiny engine each, in which something happens that needs the kernels."""
+"""The tasks of `plb warmup`: tiny engines, risk models and provisioning instances that use every kernel once."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import attrs
+import numpy as np
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import Int
 from plb.compiler import kernel
 from plb.extensions.built_in_terms import TERMS
-from plb.extensions.compiled_terms import CompiledTerm
 from plb.extensions.configuration import Configuration
+from plb.extensions.energy_terms import CompiledTerm
 from plb.model import UpgradeMark
+from plb.provisioning import AUTO, Affinity, Instance, NodeType, provision, replan
 from plb.registry import register_term
-from plb.risk import DemandHistory
+from plb.risk import DemandHistory, Evaluation, MonteCarloRisk, ObservedRisk, ReplicaForecast, eligible_traces
+from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
 from plb.state.arrays import Problem, Solution
 from plb.testing import verify
 
@@ -181,3 +184,98 @@ class _SwiftTerm(CompiledTerm):
     name = "warm_up_swift"
     total = _PlainTerm.total
     change = _no_change
+
+
+PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "oracle")
+STREAMED = ("rc-like:warmup=2", "n-sigma:form=paper,warmup=2", "n-sigma:warmup=2")
+USAGE = ([1.0], [2.0], [3.0])
+"""Of one task, step by step."""
+
+
+def replay_past_tenants() -> None:
+    """Ask for the probability of a violation by past tenants, at their peaks and at departures."""
+    history = DemandHistory.from_columns(
+        ("cpu",),
+        tenant_class=["a"],
+        role=[Role.INSTANCE.value],
+        lifetime=[1e6],
+        level=[[5.0]],
+        initial=[[1.0]],
+        growth=[[600.0]],
+        maximum=[[9.0]],
+    )
+    eligible_traces(history, tenant_class="a", role=Role.INSTANCE, age=0.0, largest_demand=[1.0])
+    model = MonteCarloRisk(history, repetitions=2, quanta={"cpu": 1.0})
+    replicas = [ReplicaForecast("a", Role.INSTANCE, 0.0, {}, 0)]
+    for evaluation in Evaluation:
+        model.probability_of_violation(replicas, thresholds={"cpu": 4.0}, now=1.0, evaluation=evaluation)
+
+
+def go_by_samples() -> None:
+    """Ask risk models that go by samples."""
+    replica = ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 0, samples={"cpu": [1.0] * 3})
+    ObservedRisk("rc-like:warmup=2", quanta={"cpu": 1.0}).predicted_peaks([replica])
+
+
+def predict_peaks() -> None:
+    """Predict the peaks of machines from whole columns."""
+    steps = len(USAGE)
+    samples = TaskSamples.from_columns(
+        machine=[0] * steps, task=[0] * steps, time=range(steps), usage=[one[0] for one in USAGE], limit=[4.0] * steps
+    )
+    predict(samples, [parse(text) for text in PREDICTORS], threads=1)
+
+
+def predict_a_machine() -> None:
+    """Predict the peak of one machine, step by step."""
+    for text in STREAMED:
+        machine = MachinePeak(parse(text))
+        for usage in USAGE:
+            machine.update(["task"], usage, [4.0])
+
+
+PAPER_ALGORITHMS = (
+    "WFD-Avg",
+    "NCD-DotProduct",
+    "SpreadWFD-Avg-BinSearch",
+    "Match-DotProduct-BinSearch",
+    "Medea-NodeCandidates",
+)
+RELEASED_ALGORITHMS = ("WFD-Avg", "NCD-DotProduct", "SpreadWFD-Avg-BinSearch")
+
+
+def provision_as_in_the_paper() -> None:
+    """Plan by algorithms of each kind."""
+    for name in PAPER_ALGORITHMS:
+        provision(_tiny_instance(), name)
+
+
+def provision_as_released() -> None:
+    """Plan by the algorithms that have other rules in the authors' programs."""
+    for name in RELEASED_ALGORITHMS:
+        provision(_tiny_instance(), name, rules="released")
+
+
+def provision_by_search() -> None:
+    """Plan by the search that improves what the algorithms find."""
+    provision(_tiny_instance(), AUTO)
+
+
+def provision_anew() -> None:
+    """Plan from where replicas stand."""
+    replan(provision(_tiny_instance(), "FF"), most_moves=None)
+
+
+def _tiny_instance() -> Instance:
+    """Return an instance that needs one node more than its lower bound, so that searches begin."""
+    ones = np.ones(2, np.int32)
+    return Instance(
+        name="tiny",
+        resources=("cpu",),
+        applications=("a", "b"),
+        replicas=ones,
+        demand=ones[:, None, None],
+        affinity=Affinity.from_columns([0], [1], [0], 2),
+        nodes=(NodeType("node", 2 * ones[:1]),),
+        units=(1.0,),
+    )
