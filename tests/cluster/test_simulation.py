@@ -167,7 +167,7 @@ def test_metric_without_capacity_is_unlimited():
     (run,) = experiment.runs()
     assert run.complete
     assert set(run.tables["shortages"]["metric"].unique()) <= {"cpu"}
-    steps = {metric.name: metric.step for metric in metrics_of(experiment.scenario, experiment.source)}
+    steps = {metric.name: metric.quantum for metric in metrics_of(experiment.scenario, experiment.source)}
     assert steps["cpu"] is None
     assert steps["disk"] == coarse_quantum(float(experiment.source.history.maximum[:, 2].max()))
 

@@ -400,7 +400,10 @@ def test_default_loads_that_do_not_fit_together_are_refused_and_change_nothing()
 
 @pytest.mark.parametrize(
     ("metric", "cure"),
-    [(Metric("disk"), "give disk in a larger unit"), (Metric("disk", quantum=0.5), r"give Metric\('disk', step=...\)")],
+    [
+        (Metric("disk"), "give disk in a larger unit"),
+        (Metric("disk", quantum=0.5), r"give Metric\('disk', quantum=...\)"),
+    ],
 )
 def test_value_of_too_many_steps_is_refused_with_a_cure(metric, cure):
     """A step may be at most 1: beyond that only another unit helps."""

@@ -99,7 +99,7 @@ def test_imbalance_of_large_loads_is_that_of_small_ones(nodes):
 def test_sums_of_large_loads_are_exact_too(cluster, data):
     """Loads beyond 64-bit squares are cut by some binary digits: increments equal the sums from scratch."""
     loads = {key: {name: 2**29 * value for name, value in load.items()} for key, load in cluster.loads.items()}
-    metrics = tuple(attrs.evolve(metric, step=1.0) for metric in cluster.metrics)
+    metrics = tuple(attrs.evolve(metric, quantum=1.0) for metric in cluster.metrics)
     nodes = tuple(attrs.evolve(node, capacities={}) for node in cluster.nodes)
     loads = {key: {name: min(value, 2.0**31) for name, value in load.items()} for key, load in loads.items()}
     engine = attrs.evolve(cluster, metrics=metrics, nodes=nodes, loads=loads, history=None).engine(

@@ -256,7 +256,7 @@ reports = st.none() | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12
 
 @examples(100)
 @given(st.integers(0, 2**32 - 1), st.lists(st.tuples(steps_of_time, reports), min_size=6, max_size=14))
-def test_outlook_followed_over_time_is_that_of_one_made_anew(seed, events):
+def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events):
     """Draws that are kept and peaks that are only brought up to date are those of a first look at the same replicas."""
     metrics = [Metric("memory", quantum=0.25), Metric("cpu", quantum=0.25, trend=False)]
     history = growing_history(np.random.default_rng(seed))

@@ -153,9 +153,9 @@ def test_probability_is_that_of_the_reports(spec, replicas):
 
 
 def probability_by_model(spec, replica_forecasts):
-    """Return what the risk model says of replicas with these outlooks."""
+    """Return what the risk model says of replicas with these forecasts."""
     thresholds = {name: THRESHOLD * capacity for name, capacity in CAPACITIES.items()}
-    model = ObservedRisk(spec, steps=dict.fromkeys(CAPACITIES, 2.0**-13))
+    model = ObservedRisk(spec, quanta=dict.fromkeys(CAPACITIES, 2.0**-13))
     return model.probability_of_violation(replica_forecasts, thresholds=thresholds, now=0.0)
 
 
@@ -382,8 +382,8 @@ OF_PLACES = ("borg-default:phi=1", f"rc-like:{KEPT}", f"gaussian:{KEPT}", f"n-si
 @pytest.mark.parametrize(
     "kind", ["whole", "vacant", "standby", "dropped", "leaving", "without disk", "loses disk", "role load"]
 )
-def test_outlook_says_of_a_replica_what_the_engine_counts(spec, limits, reports, kind):
-    """Whatever it carries: the risk model says of the outlooks on a node what the engine says of the node."""
+def test_forecast_of_a_replica_is_what_the_engine_counts(spec, limits, reports, kind):
+    """Whatever it carries: the risk model says of the forecasts on a node what the engine says of the node."""
     engine = engine_with(spec, [], [])
     metrics = {"cpu": 1.0} if kind == "without disk" else None
     engine.update_service(Service("s", target_replicas=2, limits=limits, metrics=metrics))

@@ -307,8 +307,10 @@ def test_risk_models_can_be_asked_about_a_configuration(cluster):
     engine = cluster.engine(w_failovers=1.0, replay="as_recorded")
     configuration = configuration_of(engine, now=5.0)
     description = configuration.description
-    steps = {metric.name: step for metric, step in zip(description.metrics, description.quanta, strict=True)}
-    model = MonteCarloRisk(configuration.history, repetitions=engine.config.repetitions, seed=engine.seed, steps=steps)
+    quanta = {metric.name: one for metric, one in zip(description.metrics, description.quanta, strict=True)}
+    model = MonteCarloRisk(
+        configuration.history, repetitions=engine.config.repetitions, seed=engine.seed, quanta=quanta
+    )
     thresholds = configuration.problem.threshold * description.quanta
     for node in range(configuration.nodes):
         replica_forecasts = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
@@ -597,7 +599,7 @@ def test_verifier_catches_what_is_wrong_with_a_policy(policy, error, words):
         policy_test(policy)()
 
 
-def test_configuration_without_description_has_no_outlook():
+def test_configuration_without_description_has_no_forecast():
     """Nothing is known of replicas that are only numbers."""
     known = configuration_of(engine_of("annealing", ("n0",)))
     bare = Configuration(known.problem, known.solution)

@@ -53,7 +53,7 @@ def whole_metrics(draw: st.DrawFn) -> tuple[Metric, ...]:
     return tuple(
         Metric(
             name,
-            step=1.0,
+            quantum=1.0,
             weight=draw(mostly(1.0, 0.5, 0.0)),
             violation_threshold=draw(mostly(0.95, 1.0)),
             balancing_threshold=draw(mostly(1.0, 0.0, 2.0)),

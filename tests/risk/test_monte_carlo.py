@@ -316,8 +316,8 @@ def test_bad_settings_and_values_are_refused_by_name_and_range() -> None:
         ({"role": 5}, "role = 5.*primary"),
     ],
 )
-def test_outlooks_are_checked_when_they_are_made(changes: dict[str, object], message: str) -> None:
-    """A replica's outlook names itself, the field and the range."""
+def test_forecasts_are_checked_when_they_are_made(changes: dict[str, object], message: str) -> None:
+    """A replica forecast names itself, the field and the range."""
     with pytest.raises(InvalidValueError, match=f"replica of class gold: {message}"):
         attrs.evolve(gold(0), **changes)
 
