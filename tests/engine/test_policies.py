@@ -314,7 +314,7 @@ def test_risk_models_can_be_asked_about_a_configuration(cluster):
     thresholds = configuration.problem.threshold * description.quanta
     for node in range(configuration.nodes):
         replica_forecasts = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
-        limits = dict(zip(steps, thresholds[node].tolist(), strict=True))
+        limits = dict(zip(quanta, thresholds[node].tolist(), strict=True))
         risk = model.probability_of_violation(replica_forecasts, thresholds=limits, now=5.0)
         assert risk == configuration.violation_probabilities[node]
 
