@@ -20,7 +20,8 @@ from cluster.learning.workers import Map
 from cluster.results.intervals import Interval, decimals_of
 from cluster.simulation.streams import stream_seed
 
-LEARNED = "learned" """Name of the trained policy in tables."""
+LEARNED = "learned"
+"""Name of the trained policy in tables."""
 
 
 @attrs.frozen

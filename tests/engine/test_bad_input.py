@@ -120,10 +120,10 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "partition db/0 on node n0: load[cpu] = 1000",
     ),
     (
-        "a load of more than 2^31 steps",
+        "a load of more than 2^31 quanta",
         lambda e: e.report_load("db/0", "n0", {"memory": 1, "cpu": 2.0**40}),
         InvalidValueError,
-        "load[cpu] = 1099511627776.0 is not allowed; expected at most 65536 at a step of 3.05176e-05",
+        "load[cpu] = 1099511627776.0 is not allowed; expected at most 65536 at a quantum of 3.05176e-05",
     ),
     (
         "a node of unknown metric",

@@ -122,16 +122,16 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "service s: default_load[PRIMARY][cpu] = -1 is not allowed",
     ),
     (
-        "a step that is no power of two",
+        "a quantum that is no power of two",
         lambda: Metric("cpu", quantum=0.3),
         InvalidValueError,
-        "metric cpu: step = 0.3 is not allowed; expected a power of two, at most 1",
+        "metric cpu: quantum = 0.3 is not allowed; expected a power of two, at most 1",
     ),
     (
-        "a step above one",
+        "a quantum above one",
         lambda: Metric("cpu", quantum=2.0),
         InvalidValueError,
-        "metric cpu: step = 2.0 is not allowed; expected a power of two, at most 1",
+        "metric cpu: quantum = 2.0 is not allowed; expected a power of two, at most 1",
     ),
     (
         "a threshold of zero",

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from plb.errors import InvalidValueError
 from tests.workloads.trace_strategies import METRICS, assert_same, one_tenant, trace_sets
 from workloads.compression import compress
-from workloads.errors import TraceError, TraceProblem
+from workloads.errors import MAX_LISTED, TraceError, TraceProblem
 from workloads.format import (
     TENANTS_FILE,
     TRACES_FILE,
@@ -28,7 +28,6 @@ from workloads.format import (
 )
 from workloads.header import KEY
 from workloads.trace import MetricInfo, TraceSet, concatenate
-from workloads.validation import MAX_LISTED
 
 Edit = Callable[[pl.DataFrame], pl.DataFrame]
 
