@@ -1,4 +1,4 @@
-"""Gaussian and peak predictors as risk models; the engine says the same (tests/engine/test_estimators.py)."""
+"""Gaussian and peak predictors as risk models; the engine says the same (tests/risk/test_estimators.py)."""
 
 from __future__ import annotations
 
