@@ -143,7 +143,7 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
     """Return the moves that a policy wants before it places a replica; refuse what moves no other that stands."""
     from plb.extensions.configuration import Proposal  # it knows the settings, and they know policies by name
 
-    item, field = f"policy {policy.name}", f"make_room for row {row}"
+    item, field = f"policy {policy.name}", f"evict for row {row}"
     requested = check_items(item, field, policy.evict(configuration, row), Proposal)
     standing = configuration.rows[configuration.solution.node[configuration.rows] != NOWHERE]
     nodes = np.arange(configuration.nodes)

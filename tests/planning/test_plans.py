@@ -210,7 +210,7 @@ def test_repair_names_the_overload_that_it_mends():
     assert engine.violations() == ()
 
 
-def test_make_room_moves_a_replica_that_stands():
+def test_evict_moves_a_replica_that_stands():
     """Where a new replica fits nowhere, one that stands moves out of its way, and the reasons say so."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=0)
     engine.update_node(Node("small", capacities={"cpu": 5}))

@@ -463,7 +463,7 @@ def test_move_that_makes_no_room_is_refused(move, monkeypatch):
     """The replica itself, nodes and replicas that there are not, and an exchange with one that stands elsewhere."""
     engine = engine_of("pushy", ("n3",) * 6 + (None,))
     monkeypatch.setattr(Pushy, "evict", lambda *_: [move])
-    with pytest.raises(InvalidValueError, match="policy pushy: make_room for row 6 = Proposal"):
+    with pytest.raises(InvalidValueError, match="policy pushy: evict for row 6 = Proposal"):
         engine.place()
 
 
@@ -487,7 +487,7 @@ def test_answer_of_another_kind_is_refused(answer, monkeypatch):
 def test_room_and_order_that_are_no_lists_of_their_kind_are_refused(answer, monkeypatch):
     """The message names the policy and the verb."""
     monkeypatch.setattr(Pushy, "evict", lambda *_: answer)
-    with pytest.raises(InvalidValueError, match="policy pushy: make_room for row 1 = "):
+    with pytest.raises(InvalidValueError, match="policy pushy: evict for row 1 = "):
         engine_of("pushy", ("n0", None)).place()
     monkeypatch.setattr(LargestFirst, "leaving", lambda *_: answer)
     with pytest.raises(InvalidValueError, match="policy largest_first: leaving of node 0 = "):
