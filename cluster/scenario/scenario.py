@@ -56,7 +56,7 @@ For policies that do not read the demand history, no demand is sampled.
 ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_interval": None})
 """Where scenarios differ from `PlbConfig`: [1] section 3.3 lets a replica move only on admission, when fragmentation
 keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""
-FIXED_METRIC_FIELDS = ("name", "trend", "step", "violation_threshold")
+FIXED_METRIC_FIELDS = ("name", "trend", "quantum", "violation_threshold")
 """Fields of `plb.Metric` that follow from the workload and the cluster."""
 
 

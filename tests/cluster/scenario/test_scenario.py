@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
 from cluster.scenario.cluster_section import NodeGroup
 from cluster.scenario.faults_section import Crash, Flapping, Outage
+from cluster.scenario.scenario import FIXED_METRIC_FIELDS
 from cluster.scenario.scenario_file import SECTIONS, read_scenario, scenario_from
 from cluster.scenario.sections import check_directory_name, directory_name
 from cluster.scenario.workload_section import Growth
@@ -57,6 +58,14 @@ def test_policies_override_the_engine():
     tables = {"engine": {"chains": 2}, "policies": {"x": {"w_failovers": 0.5, "chains": 3}}, "run": {"policies": ["x"]}}
     config = scenario_from(tables).config("x", (Metric("cpu"),))
     assert (config.chains, config.w_failovers, config.min_load_balancing_interval) == (3, 0.5, None)
+
+
+def test_what_the_workload_says_of_a_metric_is_no_key_of_a_scenario():
+    """Such as the quantum, which follows from the capacity; such fields are fields of `Metric`."""
+    for field in FIXED_METRIC_FIELDS:
+        assert field in attrs.fields_dict(Metric)
+        with pytest.raises(ScenarioError, match=f"metrics.cpu.{field}: unknown key"):
+            scenario_from({"metrics": {"cpu": {field: 0.5}}})
 
 
 OPTIONS = """
