@@ -125,8 +125,8 @@ blocks = st.recursive(
 
 
 @examples(100)
-@given(text_of_proposal=st.lists(blocks, max_size=5))
-def test_seconds_within_a_block_count_once_however_deep_it_is(text_of_proposal):
+@given(nested_blocks=st.lists(blocks, max_size=5))
+def test_seconds_within_a_block_count_once_however_deep_it_is(nested_blocks):
     """Also where a block ends with an error: the oracle adds up the seconds that pass in any block."""
     wall, clock = Wall(), CompilationClock()
     expected = 0.0
@@ -149,7 +149,7 @@ def test_seconds_within_a_block_count_once_however_deep_it_is(text_of_proposal):
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(time, "perf_counter", wall)
-        for one in text_of_proposal:
+        for one in nested_blocks:
             live(one, False)
     assert clock.seconds == expected
 

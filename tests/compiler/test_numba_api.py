@@ -191,11 +191,9 @@ def test_kernels_are_refused_where_numba_lacks_something(processes, tmp_path, ho
     """The first call says so, for modules and for members."""
     module = ".".join(part for part in holder.split(".") if part.islower())
     (tmp_path / "story.py").write_text(WITHOUT.format(module, holder, missing))
-    text_of_proposal = processes.run("story:run", cache=tmp_path / "cache", path=[tmp_path])
-    assert text_of_proposal.result.startswith(
-        f"Numba {version('numba')} is not supported (it has no {holder}.{missing}); install "
-    )
-    assert text_of_proposal.compiled == []
+    ran = processes.run("story:run", cache=tmp_path / "cache", path=[tmp_path])
+    assert ran.result.startswith(f"Numba {version('numba')} is not supported (it has no {holder}.{missing}); install ")
+    assert ran.compiled == []
 
 
 def test_supported_versions_of_numba_are_bounded():

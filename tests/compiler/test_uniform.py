@@ -29,10 +29,10 @@ def draw_all(rng: Stream, drawn: Float) -> None:
 
 
 @kernel
-def announce(rng: Stream, text_of_proposal: Float) -> None:
+def peek_and_advance(rng: Stream, values: Float) -> None:
     """Write down the next number and the third."""
-    text_of_proposal[0] = _next(rng)
-    text_of_proposal[1] = _third(rng)
+    values[0] = _next(rng)
+    values[1] = _third(rng)
 
 
 @examples(50)
@@ -60,17 +60,17 @@ def test_where_the_state_lies_elsewhere_the_stream_is_the_same():
     assert [draw(stream.handle) for _ in range(10)] == alone.random(10).tolist()
 
 
-@pytest.mark.parametrize("told_by", [announce, announce.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("peek", [peek_and_advance, peek_and_advance.py_func], ids=["compiled", "plain"])
 @examples(30)
 @given(seed=seeds)
-def test_coming_numbers_are_told_and_not_drawn(told_by, seed):
+def test_peeked_numbers_are_the_next_ones_and_stay(peek, seed):
     """Whoever looks ahead changes nothing."""
     stream = Stream(seed)
     state = copy.deepcopy(stream.bit_generator.state)
-    text_of_proposal = np.empty(2)
-    told_by(stream, text_of_proposal)
+    values = np.empty(2)
+    peek(stream, values)
     assert stream.bit_generator.state == state
-    assert text_of_proposal.tolist() == stream.random(3)[[0, 2]].tolist()
+    assert values.tolist() == stream.random(3)[[0, 2]].tolist()
 
 
 def test_numpy_keeps_its_state_where_kernels_read_it():

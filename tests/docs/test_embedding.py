@@ -84,8 +84,8 @@ def test_methods_that_take_numbers_say_units_and_errors(name):
         for kind in (plb.Node, plb.Service, plb.Partition)
         if kind.__name__ in str(inspect.signature(METHODS[name]))
     ]
-    text_of_proposal = " ".join([docstring, *(inspect.getdoc(kind) or "" for kind in described)])
-    assert any(unit in text_of_proposal for unit in UNITS)
+    text = " ".join([docstring, *(inspect.getdoc(kind) or "" for kind in described)])
+    assert any(unit in text for unit in UNITS)
     assert ERROR.findall(docstring)
 
 

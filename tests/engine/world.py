@@ -105,13 +105,13 @@ class World:
         """Add a partition or replace it; the engine then knows exactly the replicas that were given."""
         self.call(lambda engine: engine.update_partition(partition))
         self.partitions[partition.name] = partition
-        text_of_proposal = self.one.replicas(partition.name)
+        replicas = self.one.replicas(partition.name)
         dropped = {r.node for r in partition.replicas if r.state is ReplicaState.DROPPED}
         immovable = {r.node for r in partition.replicas if r.upgrade is not UpgradeMark.NONE}
         gone = {r.node for r in partition.replicas if r.leaving} | dropped - immovable
         expected = Counter((r.role, r.node, r.node in gone) for r in partition.replicas)
-        assert Counter((r.role, r.node, r.leaving) for r in text_of_proposal if r.node is not None) == expected
-        at = {r.node: r.index for r in text_of_proposal if r.node is not None}
+        assert Counter((r.role, r.node, r.leaving) for r in replicas if r.node is not None) == expected
+        at = {r.node: r.index for r in replicas if r.node is not None}
         unready = [r for r in partition.replicas if r.pinned or r.leaving or r.state is not ReplicaState.READY]
         self.fixed[partition.name] = {at[r.node] for r in unready}
         standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY or r.node in dropped & immovable]
@@ -207,11 +207,11 @@ class World:
     def ask(self, verb: Callable[[PlacementAndLoadBalancing], Plan], *, balancing: bool = False) -> Plan:
         """Ask both engines for the same plan, and check it."""
         seats = self.seats()
-        text_of_proposal = self.snapshot(self.one)
+        before = self.snapshot(self.one)
         problems = self._problems()
         plan = verb(self.one)
         assert plan == verb(self.two), "equal engines plan the same"
-        assert self.snapshot(self.one) == text_of_proposal, "asking for a plan changes nothing"
+        assert self.snapshot(self.one) == before, "asking for a plan changes nothing"
         after = self.replay(seats, plan)
         self._check_kept(seats, after, plan)
         self._check_budgets(seats, after, plan)
@@ -425,7 +425,7 @@ class World:
         self.version += 1
         self._forget_replaced(after)
         promoted = {move.partition: move.target for move in self.plan.moves if move.kind is MoveKind.PROMOTE}
-        stand, text_of_proposal = (
+        expected, described = (
             {
                 (i if s.partition not in promoted else 0, s.partition, s.role, s.node)
                 for i, s in known.items()
@@ -434,10 +434,8 @@ class World:
             for known in (after, self.seats())
         )
         secondaries = {(0, name, Role.SECONDARY, node) for name, node in promoted.items()}
-        assert secondaries <= stand
-        assert text_of_proposal == stand - secondaries | {
-            (0, name, Role.PRIMARY, node) for _, name, _, node in secondaries
-        }
+        assert secondaries <= expected
+        assert described == expected - secondaries | {(0, name, Role.PRIMARY, node) for _, name, _, node in secondaries}
         assert self.snapshot(self.one) == self.snapshot(self.two)
 
     def _forget_replaced(self, after: dict[int, Seat]) -> None:

@@ -152,7 +152,7 @@ def plans_of(cluster, **extensions):
     return [getattr(cluster.engine(**extensions), verb)(budget=400) for verb in ("place", "balance")]
 
 
-def text_of_proposal(plan):
+def texts_of(plan):
     """Return what a search came to."""
     moves = [(move.partition, move.index, move.source, move.target) for move in plan.moves]
     return moves, plan.energy_after.total, plan.proposals.drawn, plan.proposals.scored, plan.proposals.accepted
@@ -166,7 +166,7 @@ def test_compiled_chains_come_to_the_plans_of_those_in_python(cluster, weight):
     plain = plans_of(
         cluster, extension_terms={"occupied_in_python": weight}, extension_constraints=["not_on_last_in_python"]
     )
-    assert [text_of_proposal(plan) for plan in compiled] == [text_of_proposal(plan) for plan in plain]
+    assert [texts_of(plan) for plan in compiled] == [texts_of(plan) for plan in plain]
 
 
 @settings(max_examples=15, deadline=None)

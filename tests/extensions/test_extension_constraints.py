@@ -69,7 +69,7 @@ def databases(*constraints: str, replicas: int = 3, **settings) -> PlacementAndL
     return engine
 
 
-def text_of_proposal(plan) -> list[str]:
+def texts_of(plan) -> list[str]:
     """Return the moves of a plan in words."""
     return [str(move) for move in plan.moves]
 
@@ -83,7 +83,7 @@ def test_role_is_handed_over_only_where_a_constraint_allows_it(constraints, take
     stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
     engine.report_load("db/0", "n1", {"cpu": 0})
     plan = engine.place()
-    assert text_of_proposal(plan) == [f"swap primary of db/0 from n0 to {taker}"]
+    assert texts_of(plan) == [f"swap primary of db/0 from n0 to {taker}"]
     assert plan.proposals.refused_by_rule.get("one_primary_a_node", 0) == len(constraints)
 
 
@@ -141,7 +141,7 @@ def test_surplus_goes_only_from_where_a_constraint_lets_it(constraints, source):
     engine = databases(*constraints, replicas=2)
     stand(engine, "db/other", secondary("n1"), missing=0)
     stand(engine, "db/0", primary("n0"), secondary("n1"), secondary("n2"))
-    assert text_of_proposal(engine.place()) == [f"drop secondary of db/0 from {source}"]
+    assert texts_of(engine.place()) == [f"drop secondary of db/0 from {source}"]
 
 
 def test_surplus_that_a_constraint_keeps_stays_and_the_plan_counts_the_refusal():

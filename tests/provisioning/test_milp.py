@@ -190,12 +190,12 @@ def test_without_time_nothing_is_searched() -> None:
 def test_only_what_lies_beyond_the_gap_is_looked_for(gap: str, tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four nodes are at hand, and two are needed: a plan is near enough if it is within the gap of the bound."""
     instance = make_instance([4, 4, 6, 6], [1, 1, 1, 1], [])
-    text_of_proposal: list[str] = []
+    reports: list[str] = []
     monkeypatch.setattr(milp, "best_in_time", lambda _bench, _tell, **_seed: apart(instance))
-    plan = provision(instance, f"ILP-Gap{gap}", report=text_of_proposal.append)
+    plan = provision(instance, f"ILP-Gap{gap}", report=reports.append)
     assert plan.nodes - plan.lower_bound <= float(gap) / 100.0 * plan.nodes
     if tried >= plan.lower_bound:
-        assert text_of_proposal[0].startswith(f"ILP: fewer than {tried + 1} nodes")
+        assert reports[0].startswith(f"ILP: fewer than {tried + 1} nodes")
     else:
         assert plan.nodes == 4
 
@@ -228,9 +228,9 @@ def test_what_is_too_large_is_refused_before_anything_is_built(monkeypatch: pyte
         return found
 
     monkeypatch.setattr(milp, "constraints", count)
-    text_of_proposal: list[str] = []
-    provision(instance, "ILP", time_limit=0.5, report=text_of_proposal.append)
-    nodes = int(next(line for line in text_of_proposal if line.startswith("ILP: fewer than")).split()[3]) - 1
+    reports: list[str] = []
+    provision(instance, "ILP", time_limit=0.5, report=reports.append)
+    nodes = int(next(line for line in reports if line.startswith("ILP: fewer than")).split()[3]) - 1
     # two for the order of y, which the last node has no part in
     assert nonzeros(model_of(instance), nodes) == counted[0] + 2
     monkeypatch.setattr(milp, "MOST_NONZEROS", 100)

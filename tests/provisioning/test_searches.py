@@ -46,9 +46,9 @@ def conflicting() -> Instance:
 
 def attempts(instance: Instance, name: str) -> list[str]:
     """Return what an algorithm tells of the numbers of nodes that it tries."""
-    text_of_proposal: list[str] = []
-    provision(instance, name, report=text_of_proposal.append)
-    return text_of_proposal
+    reports: list[str] = []
+    provision(instance, name, report=reports.append)
+    return reports
 
 
 def test_halving_tries_the_middle_of_what_is_left() -> None:
@@ -56,15 +56,15 @@ def test_halving_tries_the_middle_of_what_is_left() -> None:
     instance = conflicting()
     first, bound = provision(instance, "FF").nodes, lower_bound(instance)
     low, high, expected = bound, first, [first]
-    text_of_proposal = attempts(instance, "SpreadWFD-Avg-BinSearch")
-    for line in text_of_proposal[1:]:
+    reports = attempts(instance, "SpreadWFD-Avg-BinSearch")
+    for line in reports[1:]:
         middle = (low + high) // 2
         expected.append(middle)
         if "suffice" in line:
             high = middle
         else:
             low = middle + 1
-    assert [int(line.split()[1]) for line in text_of_proposal] == expected
+    assert [int(line.split()[1]) for line in reports] == expected
     assert low >= high
     assert provision(instance, "SpreadWFD-Avg-BinSearch").nodes == high < first
 
@@ -73,13 +73,11 @@ def test_decrements_are_steps_of_the_lower_bound() -> None:
     """Until a step fails."""
     instance = conflicting()
     first, bound = provision(instance, "FF").nodes, lower_bound(instance)
-    text_of_proposal = attempts(instance, "SpreadWFD-Avg-Decr3")
+    reports = attempts(instance, "SpreadWFD-Avg-Decr3")
     step = -(-bound * 3 // 100)
-    assert [int(line.split()[1]) for line in text_of_proposal] == [
-        first - step * place for place in range(len(text_of_proposal))
-    ]
-    assert all("suffice" in line for line in text_of_proposal[:-1])
-    assert "leave" in text_of_proposal[-1] or first - step * len(text_of_proposal) < bound
+    assert [int(line.split()[1]) for line in reports] == [first - step * place for place in range(len(reports))]
+    assert all("suffice" in line for line in reports[:-1])
+    assert "leave" in reports[-1] or first - step * len(reports) < bound
 
 
 def test_where_spreading_fails_first_fit_stands() -> None:

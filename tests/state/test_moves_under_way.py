@@ -129,16 +129,16 @@ def test_departing_end_is_vacated_once():
 
 def test_host_that_reports_the_move_itself_gets_the_same():
     """An update with the new place and a departing end equals apply(leaving=True)."""
-    text_of_proposal, applied = moving(), moving()
+    described, applied = moving(), moving()
     plan = applied.balance()
     name = plan.moves[0].partition
     applied.apply(plan, leaving=True)
     ends = [Replica(Role.INSTANCE, "b"), Replica(Role.INSTANCE, "a", leaving=True)]
-    text_of_proposal.update_partition(Partition(name, service="web", replicas=ends))
-    assert [(r.node, r.leaving) for r in text_of_proposal.replicas(name)] == [
+    described.update_partition(Partition(name, service="web", replicas=ends))
+    assert [(r.node, r.leaving) for r in described.replicas(name)] == [
         (r.node, r.leaving) for r in applied.replicas(name)
     ]
-    one, other = configuration_of(text_of_proposal), configuration_of(applied)
+    one, other = configuration_of(described), configuration_of(applied)
     assert one.solution.node_load.tolist() == other.solution.node_load.tolist()
     assert one.problem.leaving_load.tolist() == other.problem.leaving_load.tolist()
 

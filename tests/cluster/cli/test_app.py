@@ -78,8 +78,8 @@ def option_of(place: str) -> Any:
 @pytest.mark.parametrize("place", TOLD)
 def test_help_tells_the_defaults_that_count(place: str):
     """All of them."""
-    cause_text = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", option_of(place).help)}
-    assert set(TOLD[place]) <= cause_text
+    numbers = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", option_of(place).help)}
+    assert set(TOLD[place]) <= numbers
 
 
 @pytest.mark.parametrize("place", GIVEN)

@@ -35,7 +35,7 @@ def run(explained: Path) -> RecordedRun:
     return read_run(explained)
 
 
-def cause_text(explained: Path, tmp_path: Path, *arguments: Any) -> tuple[str, dict[str, Any]]:
+def explanation_of(explained: Path, tmp_path: Path, *arguments: Any) -> tuple[str, dict[str, Any]]:
     """Return what the command prints, in one line, and what it writes."""
     done = plb("explain", explained, *arguments, "--json", tmp_path / "told.json")
     assert done.exit_code == 0, done.output
@@ -63,7 +63,7 @@ def test_a_replay_ends_in_the_recorded_loads(run: RecordedRun):
 def test_a_replica_without_a_place_is_told_what_would_have_to_change(explained: Path, run: RecordedRun, tmp_path: Path):
     """Two of five nodes are down and three have replicas: so the record says, and one of those has to come back."""
     tenant, when = tenant_with(run, "refusals")
-    text, found = cause_text(explained, tmp_path, "--partition", tenant, "--time", when)
+    text, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", when)
     assert f"{tenant} of class" in text
     assert "has no place: of 5 nodes, none would take it." in text
     assert "n3 must be back in service (it is down)" in text
@@ -80,7 +80,7 @@ def test_a_replica_without_a_place_is_told_what_would_have_to_change(explained: 
 def test_a_replica_that_stands_is_compared_with_the_best_others(explained: Path, run: RecordedRun, tmp_path: Path):
     """Each place has energy, terms and probability; what its parts add up to is the energy."""
     row = run.table("tenants").filter((pl.col("replicas") == 1) & (pl.col("arrival_s") == 0)).row(0, named=True)
-    text, found = cause_text(explained, tmp_path, "--partition", row["tenant"], "--time", "10m")
+    text, found = explanation_of(explained, tmp_path, "--partition", row["tenant"], "--time", "10m")
     assert f"0s arrives; it wants 1 replica 0s primary is placed on {found['replicas'][0]['node']}" in text
     assert "The primary stands on" in text
     assert "the best nodes by energy, compared with where it stands" in text
@@ -97,7 +97,7 @@ def test_a_replica_that_stands_is_compared_with_the_best_others(explained: Path,
 def test_moves_are_told_with_their_reasons(explained: Path, run: RecordedRun, tmp_path: Path):
     """The history has the moves of the record until the time, in order, after the arrival."""
     tenant, when = tenant_with(run, "moves", pl.col("kind") == "move")
-    _, found = cause_text(explained, tmp_path, "--partition", tenant, "--time", when)
+    _, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", when)
     (move,) = [event for event in found["events"] if event["kind"] == "move"]
     recorded = run.table("moves").filter((pl.col("tenant") == tenant) & (pl.col("time_s") == when)).row(0, named=True)
     assert move["details"]["why"] == recorded["why"]
@@ -156,7 +156,7 @@ def test_a_refusal_for_which_no_rule_stands_says_so():
 def test_another_policy_is_asked_for_by_its_name(explained: Path, run: RecordedRun, tmp_path: Path):
     """A placement policy decides without the energy, and that is said."""
     tenant = run.table("tenants")["tenant"][0]
-    text, found = cause_text(explained, tmp_path, "--partition", tenant, "--time", "600", "--policy", "first_fit")
+    text, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", "600", "--policy", "first_fit")
     assert "The policy first_fit decides; it does not go by this energy." in text
     assert (found["policy"], found["decided_by"]) == ("first_fit", "first_fit")
 
@@ -167,7 +167,7 @@ def test_repeats_are_counted_from_one_as_they_are_printed(tmp_path: Path):
     assert plb("simulate", tmp_path / "small.toml", "--repeats", 2, "--out", tmp_path / "out", "--quiet").exit_code == 0
     first, second = (set(read_run(tmp_path / "out", repeat=repeat).table("tenants")["tenant"]) for repeat in (0, 1))
     asked = ("--partition", min(second - first), "--time", "5m")
-    text, found = cause_text(tmp_path / "out", tmp_path, *asked, "--repeat", 2)
+    text, found = explanation_of(tmp_path / "out", tmp_path, *asked, "--repeat", 2)
     assert "under modified, repeat 2" in text
     assert found["repeat"] == 1
     for repeat in ((), ("--repeat", 1)):
@@ -180,11 +180,11 @@ def test_tenants_that_are_not_there_are_told_when_they_are(explained: Path, run:
     """Before the arrival the run is not even played; after the departure there is the history alone."""
     tenants = run.table("tenants")
     late = tenants.filter(pl.col("arrival_s") > 600).row(0, named=True)
-    text, found = cause_text(explained, tmp_path, "--partition", late["tenant"], "--time", "1m")
+    text, found = explanation_of(explained, tmp_path, "--partition", late["tenant"], "--time", "1m")
     assert text.endswith(f"It is not there yet: it arrives at {in_words(late['arrival_s'])} ({late['arrival_s']} s).")
     assert (found["status"], found["events"], found["replicas"]) == ("not arrived", [], [])
     gone = tenants.filter(pl.col("departure_s") < run.seconds).row(0, named=True)
-    text, found = cause_text(explained, tmp_path, "--partition", gone["tenant"], "--time", run.seconds)
+    text, found = explanation_of(explained, tmp_path, "--partition", gone["tenant"], "--time", run.seconds)
     assert f"It is there no more: it left at {in_words(gone['departure_s'])}" in text
     assert found["status"] == "departed"
     assert found["events"][-1]["kind"] == "departure"
@@ -200,7 +200,7 @@ def keys_in_guide(heading: str) -> list[str]:
 def test_the_guide_has_every_key_of_the_file(explained: Path, run: RecordedRun, tmp_path: Path):
     """In the order of the file; those of a replica have a table of their own."""
     tenant, when = tenant_with(run, "refusals")
-    _, found = cause_text(explained, tmp_path, "--partition", tenant, "--time", when)
+    _, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", when)
     assert keys_in_guide("## The file of `--json`") == list(found)
     assert keys_in_guide("Each of `replicas` has") == list(found["replicas"][0])
 
@@ -219,7 +219,7 @@ def test_a_better_node_is_named_and_why_nothing_moves(tmp_path: Path):
     (tmp_path / "small.toml").write_text(text.replace('"modified", "first_fit"', '"original"'))
     assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
     single = read_run(tmp_path / "out").table("tenants").filter(pl.col("replicas") == 1)["tenant"].to_list()
-    texts = [cause_text(tmp_path / "out", tmp_path, "--partition", name, "--time", "20m")[0] for name in single[:6]]
+    texts = [explanation_of(tmp_path / "out", tmp_path, "--partition", name, "--time", "20m")[0] for name in single[:6]]
     better = [one for one in texts if "would lower the energy by" in one and "No other node" not in one]
     assert better
     assert all("Balancing is off in this scenario" in one for one in better)

@@ -115,9 +115,9 @@ def predicted(predictor: Any, samples: Iterable[Sample], step: int) -> dict[int,
 def oracle(predictor: PeakOracle, found: Mapping[int, Snapshot], step: int) -> dict[int, float]:
     """Return the largest usage to come of the tasks that are there, within the horizon."""
     reach, last = predictor.horizon * step, max(found)
-    text_of_proposal = [time for time in found if time + reach <= last] or [min(found)]
+    times = [time for time in found if time + reach <= last] or [min(found)]
     peaks = {}
-    for now in text_of_proposal:
+    for now in times:
         limits = {task: limit for task, (_, limit) in found[now].items()}
         ahead = [
             sum(min(u, limits[task]) if predictor.cap else u for task, (u, _) in one.items() if task in limits)

@@ -57,12 +57,12 @@ def test_predictions_follow_the_rules(cell: dict[int, list[Sample]], predictor: 
 def test_the_oracle_follows_the_rules(cell: dict[int, list[Sample]], oracle: PeakOracle):
     """It has a value where the horizon is covered, or at the first step alone."""
     found = predict(as_samples(cell), [oracle], threads=1)
-    text_of_proposal = ~np.isnan(found.peak[0])
+    predicted = ~np.isnan(found.peak[0])
     requested = {m: reference.predicted(oracle, cell[m], STEP) for m in sorted(cell)}
-    keys = list(zip(found.machine[text_of_proposal].tolist(), found.time[text_of_proposal].tolist(), strict=True))
+    keys = list(zip(found.machine[predicted].tolist(), found.time[predicted].tolist(), strict=True))
     assert keys == [(machine, time) for machine, one in requested.items() for time in one]
     values = [peak for one in requested.values() for peak in one.values()]
-    np.testing.assert_allclose(found.peak[0][text_of_proposal], values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.peak[0][predicted], values, rtol=1e-9, atol=1e-9)
 
 
 @NO_DEADLINE
