@@ -1,6 +1,6 @@
-"""Violations of nodes by the estimators of `plb.risk.estimates`, where the engine does not count repetitions.
+"""Violations of nodes by the estimators of `plb.risk.estimates`, which replace the count of repetitions.
 
-The columns stand where `plb.energy.failovers` has the peaks of K repetitions, so all sums are kept the same way.
+The C columns of the estimators replace the peaks of K repetitions in `plb.energy.failovers`; the sums are the same.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from plb.state.arrays import Problem, Solution
 
 @kernel
 def violations_after(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the violations of a node after a row joined and one left, in units; the row NOWHERE adds nothing.
+    """Return the violations of a node after a row joined and one left, in units; the row NOWHERE has columns of 0.
 
-    Unlike repetitions, these may fall when a replica joins: what varies against the others steadies the total.
+    Unlike counted repetitions, they may fall when a replica joins: negative correlation reduces the variance.
     """
     return node_violations(
         problem.estimator_rows,
@@ -44,7 +44,7 @@ def update_violations(
     aggregate, threshold
         (N, R, C) and (N, R).
     nothing
-        (R, C) the columns of no replica.
+        (R, C) zeros.
     """
     for node in which:
         violating[node] = node_violations(

@@ -22,7 +22,7 @@ def deviation(nodes: int, total: int, squares: int) -> float:
 
 @kernel(inline=True)
 def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> float:
-    """Return I(X) of the present sums.
+    """Return I(X) for these sums.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ def imbalance_after(
     nodes, total, squares, metric_weight
         As in `imbalance`.
     node_load, counted
-        (N, R) quanta, and whether the node counts for the metric.
+        (N, R) quanta, and whether the node is counted for the metric.
     incoming, outgoing
         (R,) quanta.
     source
-        A node, or NOWHERE for a replica that was not placed.
+        A node, or NOWHERE for an unplaced replica.
     """
     weighted = 0.0
     weights = 0.0

@@ -1,4 +1,4 @@
-"""Self-checks: increments compared with totals computed from scratch, naming what differs first."""
+"""Self-checks: comparison of incremental accumulators with accumulators computed from scratch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def compare_with_scratch(problem: Problem, solution: Solution, moment: str) -> N
 
 
 def what_counts(solution: Solution, name: str) -> np.ndarray:
-    """Return what means something of a field: the order in which displaced rows are listed does not."""
+    """Return the comparable values of a field; the order of the displaced rows is ignored."""
     values: np.ndarray = getattr(solution, name)
     if name == "displaced":
         return np.sort(values[: solution.counts[DISPLACED]])

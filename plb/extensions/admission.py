@@ -44,7 +44,7 @@ class Admission:
         object.__setattr__(self, "probability", limit)
 
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
-        """Tell whether a new replica would make a violation too likely on its node."""
+        """Return whether a new replica would make a violation too likely on its node."""
         new = [move for move in configuration.relocations(proposal) if self._is_new(configuration, move.row)]
         taken = [move.target for move in new if move.target != NOWHERE]
         if not taken:

@@ -26,7 +26,7 @@ class Constraint(Protocol):
         ...
 
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
-        """Tell whether a proposal must not be made.
+        """Return whether a proposal must not be made.
 
         A replica may come from NOWHERE, where it is placed, or go there, where it is dropped. A swap of roles is an
         exchange; a secondary that becomes a primary without one is asked about as a primary placed on its node.
@@ -57,6 +57,6 @@ class CompiledConstraint:
     test: ClassVar[Test]
 
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
-        """Tell whether a proposal must not be made."""
+        """Return whether a proposal must not be made."""
         problem, solution = configuration.problem, configuration.solution
         return bool(self.test(problem, solution, proposal.row, proposal.target, proposal.partner))

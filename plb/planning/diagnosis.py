@@ -88,7 +88,7 @@ def diagnose_rule(audit: Audit, row: int, rule: Rule, nodes: Int, level: Int) ->
 
 
 def _is_given_up(problem: Problem, rule: Rule, row: int, masks: Sequence[int]) -> bool:
-    """Tell whether placement stopped to enforce a rule that says something about `row`."""
+    """Return whether placement stopped to enforce a rule that says something about `row`."""
     if not (masks[0] & ~masks[-1]) >> rule & 1:
         return False
     if rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):

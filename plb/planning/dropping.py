@@ -103,7 +103,7 @@ def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enfor
 
 
 def _may_go(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Tell whether no spread over domains keeps `row` where it is."""
+    """Return whether no spread over domains keeps `row` where it is."""
     levels = [level for level, rule in enumerate(problem.domain_rule) if enforced >> rule & 1]
     return all(_is_above_share(problem, solution, level, row) for level in levels)
 
@@ -139,7 +139,7 @@ def _preferred(problem: Problem, solution: Solution, candidates: list[int], movi
 
 
 def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Tell whether the domain of `row` holds more than the rounded-down share of its partition."""
+    """Return whether the domain of `row` holds more than the rounded-down share of its partition."""
     at = solution.node[row]
     if problem.most_in_domain[problem.service[row], level] == ANY:
         return True

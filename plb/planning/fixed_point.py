@@ -76,7 +76,7 @@ class FixedPoint:
 
 
 def _is_requested(phase: Phase, run: PhaseRun) -> bool:
-    """Tell whether a phase would search: it says for itself where there is nothing to do."""
+    """Return whether a phase would search: it says for itself where there is nothing to do."""
     return run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced
 
 

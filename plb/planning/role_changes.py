@@ -102,7 +102,7 @@ class RoleChanges:
         self.solution = solution_from_scratch(self.problem, self.solution.node)
 
     def _allows(self, row: int, load: Int, feasibility_class: int) -> bool:
-        """Tell whether no constraint of the user's own refuses that `row` becomes a primary."""
+        """Return whether no constraint of the user's own refuses that `row` becomes a primary."""
         if self._extensions is None or not self._extensions.constraints:
             return True
         return self._extensions.allows_promotion(

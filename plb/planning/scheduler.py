@@ -116,7 +116,7 @@ class Scheduler:
         return [stage for _, _, stage in sorted(due, key=lambda entry: entry[:2])]
 
     def is_switched_off(self, stage: Stage) -> bool:
-        """Tell whether the settings leave no room for a stage."""
+        """Return whether the settings leave no room for a stage."""
         config = self.config
         if stage is Stage.CONSTRAINT_CHECK:
             return not config.constraint_check_enabled
@@ -137,7 +137,7 @@ class Scheduler:
         return bool(record.under_way)
 
     def is_held_back(self, services: Iterable[int], now: float) -> bool:
-        """Tell whether a node came or went too recently for balancing."""
+        """Return whether a node came or went too recently for balancing."""
         delays = {
             NodeChange.NEW: self.config.balancing_delay_after_new_node,
             NodeChange.DOWN: self.config.balancing_delay_after_node_down,
@@ -145,7 +145,7 @@ class Scheduler:
         return self._is_recent(services, delays, now)
 
     def is_light(self, services: Iterable[int], now: float) -> bool:
-        """Tell whether a node came or went too recently for mending the spread over domains."""
+        """Return whether a node came or went too recently for mending the spread over domains."""
         delays = {
             NodeChange.NEW: self.config.constraint_fix_partial_delay_after_new_node,
             NodeChange.DOWN: self.config.constraint_fix_partial_delay_after_node_down,
@@ -207,7 +207,7 @@ class Scheduler:
         )
 
     def variant(self, record: DomainRecord, stage: Stage, version: object) -> bool:
-        """Tell whether the second variant of a stage is due, and count the try.
+        """Return whether the second variant of a stage is due, and count the try.
 
         The first variant is tried `plb_action_retry_times` times, then the second as often, and so on; any change
         begins again with the first.

@@ -231,7 +231,7 @@ class _View:
         self._capacity = np.where(self._finite, capacity, 1.0)
 
     def knows(self, row: int) -> bool:
-        """Tell whether a row was there when the search began."""
+        """Return whether a row was there when the search began."""
         return row < len(self._forecasts)
 
     def standing(self, row: int) -> tuple[Int, Int]:

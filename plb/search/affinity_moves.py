@@ -1,4 +1,4 @@
-"""Children follow: after a parent has moved, its children are moved beside it (semantics.md section 4, affinity)."""
+"""Affinity moves: children move to the node of a parent that has moved (semantics.md section 4, affinity)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def move_children(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move the children of the partition of `row` that are apart from it now; tell whether all could follow.
+    """Move the children of the partition of `row` that are now apart from it; return whether all could move.
 
-    A child that was apart before the search and still is, without any part in this step, is left alone.
+    A child that was apart before the search stays, unless this step moved a replica off its node.
 
     Parameters
     ----------
     first
-        First entry of the attempt that belongs to this step: what follows are moves of the partition of `row`.
+        First transaction entry of this step; the entries from there on are moves of the partition of `row`.
     """
     moved = transaction.length[0]
     child = problem.first_child[row]
@@ -58,7 +58,7 @@ def move_children(
 def move_with_children(
     problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
-    """Move `row` to a random other node that fits, and its children after it; tell whether all could move."""
+    """Move `row` to a random other feasible node, then its children; return whether all could move."""
     target = random_target(problem, solution, enforced, row, solution.node[row], rng)
     if target == NOWHERE:
         return False
@@ -74,7 +74,7 @@ def move_with_children(
 def rejoin(
     problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
-    """Move a child's replica beside its parent: by a swap of roles where that is enough; tell whether it worked."""
+    """Move a child's replica to its parent, or swap its role where no move is possible; return whether it worked."""
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
@@ -99,16 +99,16 @@ def rejoin(
 def bring_parent(
     problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
-    """Move a replica of the parent so that `row`, a child apart from it, can stand beside it; tell whether it worked.
+    """Move a replica of the parent of `row`, so that both are on one node; return whether it worked.
 
-    Tried: the child's own node, then a random one to which the child goes as well.
+    The target is the child's node if the parent may move there, else a random node to which the child moves too.
     """
     parent = problem.parent_row[row]
     this = parent
     while True:
         fits = problem.movable[this] and solution.node[this] != NOWHERE and not problem.unspread[this]
-        alike = (problem.role[this] == _PRIMARY) == (problem.role[row] == _PRIMARY)
-        if fits and alike and not has_company(problem, solution.node, row, solution.node[this]):
+        same_role = (problem.role[this] == _PRIMARY) == (problem.role[row] == _PRIMARY)
+        if fits and same_role and not has_company(problem, solution.node, row, solution.node[this]):
             before = transaction.length[0]
             at = solution.node[row]
             target = at

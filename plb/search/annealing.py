@@ -1,7 +1,8 @@
 """Simulated annealing over configurations (semantics.md section 6).
 
-Several chains, each with its own random stream, start from the same solution and end on the best they saw; the best
-wins, ties go to fewer moves and then to the first chain, so the result does not depend on the number of threads.
+Several chains start from the same solution, each with a separate random stream, and return their best solution. The
+lowest energy wins; ties go to the lower movement cost and then to the first chain. The result does not depend on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from plb.settings.config import Checks, PlbConfig
 from plb.state.arrays import Problem, Solution
 
 THREADED_PROPOSALS = 20_000
-"""Below this many proposals a chain, threads cost more than they gain."""
+"""Below this number of proposals per chain, threads cost more time than they save."""
 UNDO_LOG_SIZE = 2**16
-"""Accepted proposals without a new best after which a chain goes back to its best."""
+"""Accepted proposals without a new best after which a chain returns to its best solution."""
 TIMED_STRETCH = 4096
-"""Proposals between two looks at the clock."""
+"""Proposals between two readings of the clock."""
 
 
 def anneal_chains(
@@ -58,12 +59,12 @@ def anneal_chains(
     budget: Budget,
     extensions: Extensions | None = None,
 ) -> Annealed:
-    """Anneal from `start` with the configured number of chains and return the best result; `start` is not changed.
+    """Anneal from `start` with the configured number of chains and return the best result; `start` is unchanged.
 
     Parameters
     ----------
     extensions
-        Terms and constraints of the user's own; where not all of them are compiled, the chains are in plain Python.
+        Extension terms and constraints; the chains run in plain Python unless compiled chains support all of them.
     """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         energy = energy_with(extensions, problem, start).total
@@ -110,13 +111,13 @@ def anneal_chains(
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
-    """Return whether a proposal may call for further moves."""
+    """Return whether a proposal may have further moves."""
     return choice.makes_spread_moves or bool((problem.first_child != NOWHERE).any())
 
 
 @attrs.define(eq=False)
 class _Chain:
-    """A chain and where it stands."""
+    """A chain and its state."""
 
     solution: Solution
     extension_state: ExtensionState
@@ -131,7 +132,7 @@ class _Chain:
 
     @property
     def tally(self) -> Int:
-        """What became of its proposals."""
+        """(TALLY_SIZE,) number of proposals by outcome."""
         return self.chain_state.tally
 
 
@@ -145,7 +146,7 @@ def _new_chains(
     capacity: int,
     extensions: Extensions | None,
 ) -> list[_Chain]:
-    """Return the chains at their start, with what they carry along and the kinds of steps that they may need."""
+    """Return new chains with their extension state and the kernels that their steps may need."""
     extension_state = (update_extension_state(extensions, problem, start) for _ in range(config.chains))
     streams = seed.spawn(config.chains)
     chains = [
@@ -160,12 +161,12 @@ def _new_chains(
 def _new_chain(
     start: Solution, extension_state: ExtensionState, stream: np.random.SeedSequence, settings: Settings, capacity: int
 ) -> _Chain:
-    """Return a chain at its start.
+    """Return a new chain.
 
     Parameters
     ----------
     capacity
-        Moves that one proposal may call for; 0 where none calls for others.
+        Largest number of moves of one proposal; 0 where no proposal has further moves.
     """
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
@@ -178,7 +179,7 @@ def _new_chain(
 def _addresses_of_steps(
     chain: _Chain, problem: Problem, choice: Choice, has_compound: bool, has_extensions: bool
 ) -> tuple[int, int]:
-    """Return the addresses of the kernels for seldom kinds of steps, or NO_KERNEL where a chain has no such steps."""
+    """Return the addresses of `compound_step` and `extended_step`, or NO_KERNEL where a chain has no such steps."""
     compound = extended = NO_KERNEL
     solution, chain_state, extension_state = chain.solution, chain.chain_state, chain.extension_state
     step = Step(0, 0, NOWHERE, False, 0.0)
@@ -197,7 +198,7 @@ def _run_chain(
     deadline: float | None,
     check: Callable[[_Chain, str], None] | None,
 ) -> _Chain:
-    """Run a chain to its end; its journal leads back to the best it saw.
+    """Run a chain to its end; its undo log leads back to its best solution.
 
     Parameters
     ----------
@@ -216,24 +217,24 @@ def _run_chain(
 
 
 def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
-    """Return rounds and proposals of a chain, so that all chains together keep to the budget.
+    """Return the annealing settings of each chain, such that all chains together keep to the budget.
 
-    A chain that has time, and no budget of proposals, draws as many proposals as there are replicas that it may place
-    or move before it takes a few rounds without change for the end: in a large cluster a round changes little.
+    With a time budget and no proposal budget, a chain generates at least `slots` proposals before it may converge: in a
+    large cluster a round changes little.
 
     Parameters
     ----------
     slots
-        Replicas that the search may place or move.
+        Number of replicas that the search may place or move.
     """
     limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
     rounds = ENDLESS if limit is None else limit
     if per_round == 0:
         rounds, per_round = 0, 1
     elif budget.proposals is not None:
-        a_chain = budget.proposals // config.chains
-        per_round = max(1, min(per_round, a_chain))
-        rounds = a_chain // per_round
+        per_chain = budget.proposals // config.chains
+        per_round = max(1, min(per_round, per_chain))
+        rounds = per_chain // per_round
     elif budget.seconds is not None:
         rounds = ENDLESS
     return Settings(

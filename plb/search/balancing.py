@@ -1,4 +1,4 @@
-"""Balancing: annealing over all movable replicas, when a metric is out of balance (semantics.md section 3)."""
+"""Balancing: annealing over all movable replicas when a metric is unbalanced (semantics.md section 3)."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from plb.state.packing import is_packed, packs, reserves, strategy_of, target_em
 
 
 def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
-    """Return `Problem.uneven`, (1 + L, R): metrics that call for balancing over all services, and in local domains."""
+    """Return `Problem.uneven`, (1 + L, R): unbalanced metrics over all services, and within local domains."""
     over_all = unbalanced_metrics(problem, solution, config, quanta)
     return np.vstack([over_all, unbalanced_locals(problem, solution, config, quanta)])
 
 
 def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> bool:
-    """Tell whether some metric calls for balancing, over all services or within one (semantics.md section 3)."""
+    """Return whether some metric is unbalanced, over all services or within one (semantics.md section 3)."""
     return bool(uneven_metrics(problem, solution, config, quanta).any())
 
 
 def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
-    """Return which metrics call for balancing over all services, (R,).
+    """Return which metrics are unbalanced over all services, (R,).
 
-    Loads are compared in user units, over the nodes that count (design section 14).
+    Loads are compared in user units, over the counted nodes (design section 14).
     """
     found = np.zeros(len(config.metrics), np.bool_)
     for index, metric in enumerate(config.metrics):
@@ -45,7 +45,7 @@ def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
         loads = quanta.in_user_units(metric.name, solution.node_load[counted, index])
         if is_packed(metric):
             empty = _is_empty(problem, solution, index)[counted]
-            found[index] = _wants_packing(metric, loads, empty, problem.group[:, counted])
+            found[index] = _needs_packing(metric, loads, empty, problem.group[:, counted])
         else:
             found[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
     return found
@@ -54,7 +54,7 @@ def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
 def unbalanced_services(
     problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta, services: Mapping[int, Service]
 ) -> set[int]:
-    """Return those of the services, by index, that have a metric out of balance, over all services or their own."""
+    """Return the indices of the services with a metric that is unbalanced over all services or within the service."""
     over_all = unbalanced_metrics(problem, solution, config, quanta)
     names = {metric.name for metric, unbalanced in zip(config.metrics, over_all, strict=True) if unbalanced}
     within = unbalanced_locals(problem, solution, config, quanta)
@@ -68,14 +68,14 @@ def unbalanced_services(
 
 
 def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) -> bool:
-    """Tell whether max > min + 1, the activity threshold is passed, and max/min is above the threshold."""
+    """Return whether max > min + 1, `highest` exceeds the activity threshold, and max/min exceeds the threshold."""
     low, high = float(loads.min()), float(loads.max())
     active = activity == 0 or highest > activity
     return high > low + 1 and active and (not (threshold > 1 and low > 0) or high / low > threshold)
 
 
 def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
-    """Return which metrics of local domains call for balancing, (L, R); none without `local_balancing_threshold`."""
+    """Return which metrics of local domains are unbalanced, (L, R); none without `local_balancing_threshold`."""
     found = np.zeros(problem.local_weight.shape, np.bool_)
     if config.local_balancing_threshold <= 0:
         return found
@@ -93,20 +93,20 @@ def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, q
 
 
 def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
-    """Return which nodes count as empty for a metric, (N,); with overlap, for every metric that reserves nodes."""
+    """Return which nodes count as empty for a metric, (N,); with overlap, for all metrics that reserve nodes."""
     empty: Bool = solution.node_load <= problem.empty_limit
     if problem.empty_overlap and problem.reserving[metric]:
         return np.asarray(empty[:, problem.reserving].all(axis=1))
     return empty[:, metric]
 
 
-def _wants_packing(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
-    """Tell whether a metric is spread too evenly, has too few empty nodes, or is uneven where it should not be.
+def _needs_packing(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
+    """Return whether a metric is too even to be packed, has too few empty nodes, or is uneven on the other nodes.
 
     Parameters
     ----------
     loads, empty
-        (n,) load of the nodes that count, and whether they count as empty.
+        (n,) load of the counted nodes, and whether each counts as empty.
     group
         (2, n) their fault and upgrade domains.
     """
@@ -127,7 +127,7 @@ def _wants_packing(metric: Metric, loads: Float, empty: Bool, group: Int) -> boo
 
 
 def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
-    """Tell whether fewer nodes are empty than the metric asks for, over all or in some domain."""
+    """Return whether fewer nodes are empty than the metric requires, in total or in some domain."""
     target = target_empty_nodes(metric, len(empty))
     if not metric.empty_nodes_across_domains:
         return bool(empty.sum() < target)
@@ -142,7 +142,7 @@ def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
 
 @attrs.frozen
 class Variant:
-    """One of the searches that balancing runs side by side.
+    """One of the alternative searches of balancing.
 
     Parameters
     ----------
@@ -151,9 +151,9 @@ class Variant:
     swap_probability, exchange_probability
         See `plb.search.move_generation.Choice`.
     only_empties
-        Whether replicas move from the less loaded nodes to the fuller ones only (`RestrictedDefragmentationHeuristic`).
+        Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`).
     biased
-        Whether only moves are proposed that may even out a metric that calls for it (`plb.search.biased_sampling`).
+        Whether sampling is biased to moves that may balance an unbalanced metric (`plb.search.biased_sampling`).
     """
 
     mask: int
@@ -164,7 +164,7 @@ class Variant:
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
-    """Return how many replicas a balancing may displace."""
+    """Return the largest number of replicas that a balancing run may displace."""
     slots = migration_slots(problem, start, config.max_percentage_to_move)
     return min(slots, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
 
@@ -179,14 +179,14 @@ def balance(
     services: Collection[int] | None = None,
     extensions: Extensions | None = None,
 ) -> Annealed:
-    """Return the configuration of lowest energy that the variants find; `start` is not changed.
+    """Return the solution of lowest energy that the variants find; `start` is unchanged.
 
     Parameters
     ----------
     services
-        Services whose replicas are moved for their own sake; those of others may only follow. None: all.
+        Services whose replicas are proposed; replicas of others move only with these. None: all.
     extensions
-        Terms and constraints of the user's own.
+        Extension terms and constraints.
     """
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
     if services is not None:
@@ -214,9 +214,9 @@ def balance(
 
 
 def _emptying(problem: Problem, start: Solution, config: PlbConfig, movable: Int) -> tuple[Problem, Int]:
-    """Return the problem with the fuller nodes as only targets, and the rows that stand on the others and load them.
+    """Return the problem with only the fuller nodes as targets, and the rows that load the other nodes.
 
-    A node is among the fuller ones for a metric that is packed if its load is above the mean of those that count.
+    For a packed metric, a node is fuller if its load exceeds the mean of the counted nodes.
     """
     fuller = np.zeros(len(problem.limit), np.bool_)
     leaves = np.zeros(len(movable), np.bool_)

@@ -1,4 +1,4 @@
-"""Broken constraints: where they are, and how many."""
+"""Violated constraints: their locations and number."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _AFFINITY = int(Rule.AFFINITY)
 
 @attrs.frozen(eq=False)
 class Breaches:
-    """Where constraints are broken.
+    """Locations of violated constraints.
 
     Parameters
     ----------
     overloaded
-        (N, R) whether a watched node carries more than its limit.
+        (N, R) whether a watched node exceeds its limit.
     crowded
-        (D, M) whether a replica stands in a domain that holds too many of its partition.
+        (D, M) whether a replica is in a domain with too many replicas of its partition.
     astray
-        (M,) whether a replica that may move stands where its service does not want it, or apart from its parent.
+        (M,) whether a movable replica is on a node that its service excludes, or apart from its parent.
     """
 
     overloaded: Bool
@@ -40,7 +40,7 @@ class Breaches:
 
 
 def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
-    """Return where an enforced constraint is broken."""
+    """Return the violations of the enforced constraints."""
     crowded = np.zeros((len(problem.domain_rule), len(solution.node)), np.bool_)
     for level, rule in enumerate(problem.domain_rule):
         if enforced >> int(rule) & 1:
@@ -51,7 +51,7 @@ def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breach
 
 
 def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
-    """Return whether each watched node carries more than its limit of each metric, (N, R), where that is enforced."""
+    """Return a mask, (N, R), of the metrics of which a watched node exceeds its limit; all False if not enforced."""
     watched = problem.watched & bool(enforced >> _CAPACITY & 1)
     over: Bool = (solution.node_load > problem.limit) & watched[:, None]
     return over
@@ -65,7 +65,7 @@ def _mark_astray(problem: Problem, solution: Solution, enforced: int, astray: Bo
 
 @kernel
 def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Tell whether a movable replica stands where its service does not want it, or apart from its parent."""
+    """Return whether a movable replica is on a node that its service excludes, or apart from its parent."""
     at = solution.node[row]
     if at == NOWHERE or not problem.movable[row]:
         return False
@@ -82,7 +82,10 @@ def _mark_crowded(problem: Problem, solution: Solution, level: int, crowded: Boo
 
 @kernel
 def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> tuple[int, float]:
-    """Return how many nodes are overloaded or replicas crowded, and the overload summed in shares of the limits."""
+    """Return the number of violations, and the sum of the overloads relative to the limits.
+
+    A violation is an overloaded node, a replica in a crowded domain of one level, or a misplaced replica.
+    """
     broken = 0
     overload = 0.0
     watched = enforced >> _CAPACITY & 1

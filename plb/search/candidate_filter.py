@@ -1,4 +1,4 @@
-"""Narrowing: where a metric is packed, new replicas go to the fullest nodes with room (semantics.md section 6)."""
+"""The candidate filter: for packed metrics, new replicas go to the fullest nodes (semantics.md section 6)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from plb.state.packing import packs
 
 
 def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:
-    """Return the problem with fewer nodes to choose from for new `rows`; None where nothing narrows them.
+    """Return the problem with fewer targets for new `rows`, or None if the filter removes no target.
 
-    A node is kept if some metric that is packed and narrowed keeps it.
+    A node is kept if the filter of at least one packed metric keeps it.
     """
     kept = np.zeros(len(problem.limit), np.bool_)
     any_filtered = False
@@ -27,7 +27,7 @@ def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int)
         if packs(metric) and (factor > 0.0 or share > 0.0) and incoming > 0.0:
             free = _free_capacity(problem, solution, index)
             goal = max(factor * incoming, share * free.sum()) if share > 0.0 else factor * incoming
-            kept |= _fullest(solution, index, free, goal, _most(problem, rows))
+            kept |= _fullest(solution, index, free, goal, _largest_partition(problem, rows))
             any_filtered = True
     targets = problem.targets[kept[problem.targets]]
     return problem._replace(targets=targets) if any_filtered and len(targets) < len(problem.targets) else None
@@ -38,7 +38,7 @@ def _settings(metric: Metric) -> tuple[float, float]:
 
 
 def _free_capacity(problem: Problem, solution: Solution, metric: int) -> Float:
-    """Return the free steps of every node, (N,); 0 where it takes no new replicas, infinite where it has no limit."""
+    """Return the free quanta of each node, (N,); 0 if it accepts no new replicas, infinite if it has no limit."""
     limit = problem.limit[:, metric]
     load = solution.node_load[:, metric] + problem.leaving_load[:, metric]
     free = np.where(limit < UNLIMITED, np.maximum(limit - load, 0), np.inf)
@@ -46,7 +46,7 @@ def _free_capacity(problem: Problem, solution: Solution, metric: int) -> Float:
 
 
 def _fullest(solution: Solution, metric: int, free: Float, goal: float, least: int) -> Bool:
-    """Return the fullest nodes with room that together have more than `goal` free, and at least so many nodes, (N,)."""
+    """Return a mask, (N,), of the fullest nodes with free capacity: at least `least`, with more than `goal` free."""
     order = [node for node in np.argsort(-solution.node_load[:, metric], kind="stable").tolist() if free[node] > 0]
     kept = np.zeros(len(free), np.bool_)
     found = 0.0
@@ -58,7 +58,7 @@ def _fullest(solution: Solution, metric: int, free: Float, goal: float, least: i
     return kept
 
 
-def _most(problem: Problem, rows: Int) -> int:
-    """Return the most rows of one partition among `rows`: so many nodes are needed at least."""
+def _largest_partition(problem: Problem, rows: Int) -> int:
+    """Return the largest number of rows of one partition among `rows`, the least number of nodes that they need."""
     found = Counter(min(siblings_of(problem, row)) for row in rows.tolist())
     return max(found.values(), default=0)

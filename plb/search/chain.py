@@ -1,7 +1,7 @@
-"""One chain of simulated annealing, as kernels (semantics.md section 6).
+"""Kernels of one simulated annealing chain (semantics.md section 6).
 
-A chain accepts a proposal that raises the energy by d with probability exp(−d/T), cools after rounds without a new
-best, and keeps a journal by which it returns to the best solution it saw.
+A chain accepts a proposal that raises the energy by d with probability exp(−d/T). It cools after rounds without a new
+best solution and keeps an undo log to return to the best solution.
 """
 
 from __future__ import annotations
@@ -71,20 +71,20 @@ _call_extended_step = CallByAddress(None)
 
 
 class ChainState(NamedTuple):
-    """Where a chain stands, and what it writes down by the way."""
+    """State, undo log and counters of a chain."""
 
     schedule: Float
-    """(SCHEDULE_SIZE,) state of the chain; TEMPERATURE = NOT_STARTED at first, END tells if it has ended."""
+    """(SCHEDULE_SIZE,) cooling schedule; TEMPERATURE is NOT_STARTED at first, END is RUNNING until the chain ends."""
     undo_log: UndoLog
-    """Where it is full, the chain goes on from its best solution."""
+    """When it is full, the chain returns to its best solution."""
     tally: Int
-    """(TALLY_SIZE,) what became of the proposals."""
+    """(TALLY_SIZE,) number of proposals by outcome."""
     transaction: Transaction
-    """Scratch for steps of several moves; without room where there are none."""
+    """Scratch for steps of several moves; its capacity is 0 where such steps cannot occur."""
     compound: int = NO_KERNEL
-    """Address of `compound_step` where steps of several moves are possible; it is only compiled for these."""
+    """Address of `compound_step`, which is compiled only where steps of several moves are possible."""
     extended: int = NO_KERNEL
-    """Address of `extended_step` where users have terms or constraints; it is only compiled for these."""
+    """Address of `extended_step`, which is compiled only for extension terms and constraints."""
 
 
 class Step(NamedTuple):
@@ -94,9 +94,9 @@ class Step(NamedTuple):
     target: int
     partner: int
     makes_spread_moves: bool
-    """Whether siblings have to move on for the sake of the spread over domains."""
+    """Whether siblings have to move to restore the spread over domains."""
     highest: float
-    """Highest energy that is accepted."""
+    """Highest accepted energy."""
 
 
 @kernel
@@ -110,7 +110,7 @@ def anneal(
     rng: Stream,
     proposals: int,
 ) -> None:
-    """Run a chain for at most `proposals` further proposals, with the terms and constraints of users."""
+    """Run a chain for at most `proposals` more proposals, with extension terms and constraints."""
     schedule = chain_state.schedule
     if schedule[TEMPERATURE] == NOT_STARTED:
         _start(problem, solution, choice, settings, schedule, extension_state, rng, chain_state.tally)
@@ -134,7 +134,7 @@ def _start(
     rng: Stream,
     tally: Int,
 ) -> None:
-    """Set the first temperature from the largest energy change that a few random proposals would make."""
+    """Initialize the schedule; the first temperature follows from the largest energy change of a few probes."""
     base = present_energy(problem, solution)
     extension_energy = weighed(extension_state, extension_state.value)
     largest = 0.0
@@ -170,7 +170,7 @@ def _step(
     extension_state: ExtensionState,
     rng: Stream,
 ) -> None:
-    """Draw one proposal and take it or leave it."""
+    """Generate one proposal and accept or reject it."""
     schedule, undo_log, tally = chain_state.schedule, chain_state.undo_log, chain_state.tally
     if schedule[UNDO_LENGTH] + chain_state.transaction.row.shape[0] >= undo_log.row.shape[0]:
         return_to_best(problem, solution, schedule, undo_log, extension_state)
@@ -208,12 +208,12 @@ def _step(
         return
     tally[ACCEPTED] += 1
     note_accepted(schedule, undo_log, row, source, partner)
-    _remember(solution, schedule, extension_state, after)
+    _record_energy(solution, schedule, extension_state, after)
 
 
 @kernel
 def _has_children(problem: Problem, row: int, partner: int) -> bool:
-    """Tell whether others have to follow a replica that moves, or the one that changes nodes with it."""
+    """Return whether the partition of `row`, or of its partner, has children, which may need affinity moves."""
     return bool(problem.first_child[row] != NOWHERE or (partner != NOWHERE and problem.first_child[partner] != NOWHERE))
 
 
@@ -221,7 +221,7 @@ def _has_children(problem: Problem, row: int, partner: int) -> bool:
 def extended_step(
     problem: Problem, solution: Solution, chain_state: ChainState, extension_state: ExtensionState, step: Step
 ) -> None:
-    """Take a proposal or leave it, by the constraints and terms of users besides the built-in ones."""
+    """Accept or reject a proposal by extension constraints and terms besides the built-in ones."""
     schedule, tally = chain_state.schedule, chain_state.tally
     row, target, partner = step.row, step.target, step.partner
     refused = refusing(problem, solution, extension_state, row, target, partner)
@@ -251,7 +251,7 @@ def extended_step(
     copy_values(extension_state.after, extension_state.value)
     tally[ACCEPTED] += 1
     note_accepted(schedule, chain_state.undo_log, row, source, partner)
-    _remember(solution, schedule, extension_state, present_energy(problem, solution) + extension_energy)
+    _record_energy(solution, schedule, extension_state, present_energy(problem, solution) + extension_energy)
 
 
 @kernel
@@ -264,7 +264,7 @@ def compound_step(
     rng: Stream,
     step: Step,
 ) -> None:
-    """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, of children."""
+    """Accept or reject a proposal together with the spread moves of siblings and affinity moves of children."""
     schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
     row, partner = step.row, step.partner
     movement = solution.counts[MOVEMENT]
@@ -302,14 +302,14 @@ def compound_step(
     copy_values(extension_state.after, extension_state.value)
     for entry in range(transaction.length[0]):
         note_accepted(schedule, chain_state.undo_log, transaction.row[entry], transaction.source[entry], NOWHERE)
-    _remember(solution, schedule, extension_state, after)
+    _record_energy(solution, schedule, extension_state, after)
 
 
 @kernel
 def _redo_with_terms(
     problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
 ) -> None:
-    """Take the moves of an attempt back and make them again, one by one, with the terms of users."""
+    """Undo the moves of a transaction and apply them again one by one, with extension terms."""
     length = transaction.length[0]
     undo_transaction(problem, solution, transaction, 0)
     transaction.length[0] = length
@@ -320,8 +320,8 @@ def _redo_with_terms(
 
 
 @kernel
-def _remember(solution: Solution, schedule: Float, extension_state: ExtensionState, energy: float) -> None:
-    """Note the energy of the solution, and whether it is the best so far; the journal then begins anew."""
+def _record_energy(solution: Solution, schedule: Float, extension_state: ExtensionState, energy: float) -> None:
+    """Record the energy of the solution; if it is the best so far, record that too and clear the undo log."""
     schedule[ENERGY] = energy
     movement = solution.counts[MOVEMENT]
     best = schedule[BEST_ENERGY]

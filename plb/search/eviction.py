@@ -1,7 +1,7 @@
-"""Making room: replicas that stand move out of the way of new ones that fit nowhere (semantics.md section 6).
+"""Eviction: existing replicas move to free capacity for new ones that fit on no node (semantics.md section 6).
 
-New replicas that have to stand beside others are tried first, together, after random moves of these; then each by
-itself, after others have moved off a node that it could have.
+New affinity children are tried first, together, after random moves of their parents. Then each new replica is tried
+alone, after other replicas have moved off a node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from plb.search.transactions import (
 from plb.state.arrays import DISPLACED, Problem, Solution
 
 MOST_SHIFTS = 3
-"""Moves of relatives that are tried before new replicas are placed beside them."""
+"""Random moves of parents in one attempt to place their children."""
 
 
 def evict(
@@ -46,20 +46,20 @@ def evict(
     tries: int,
     rng: Stream,
 ) -> None:
-    """Place `rows`, which fit nowhere as it is, as far as replicas that stand can move out of their way.
+    """Place those of `rows` for which moves of existing replicas free enough capacity.
 
     Parameters
     ----------
     solution
-        Changed.
+        Modified.
     all_or_nothing
         See `plb.search.placement.place_rows`.
     enforced
         Bit mask over `Rule`.
     slots
-        Most replicas that stood and have moved then.
+        Largest number of displaced replicas.
     tries
-        Random attempts for each row.
+        Random attempts to move parents; each row has 5 times as many.
     """
     capacity = len(solution.node)
     related = problem.affinity[rows] == AFFINITY_CHILD
@@ -70,8 +70,8 @@ def evict(
             problem, solution, rows[related], all_or_nothing[related], enforced, slots, tries, rng, transaction, best
         )
     transaction, best = new_transaction(8 * capacity + 8), new_transaction(8 * capacity + 8)
-    waits = solution.node[rows] == NOWHERE
-    groups = zip(all_or_nothing[waits].tolist(), rows[waits].tolist(), strict=True)
+    unplaced = solution.node[rows] == NOWHERE
+    groups = zip(all_or_nothing[unplaced].tolist(), rows[unplaced].tolist(), strict=True)
     for group, members in groupby(groups, key=itemgetter(0)):
         done: list[tuple[int, int]] = []
         for _, row in members:
@@ -98,12 +98,15 @@ def _try_shifts(
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Move random relatives of `rows` and place these after every move; keep what places most at the least energy."""
+    """Move random parents of `rows`, place `rows` after each move, and apply the attempt that places most rows.
+
+    Ties go to the lowest energy.
+    """
     most = 0
     lowest = np.inf
     for _ in range(tries):
         for _ in range(MOST_SHIFTS):
-            row = _random_relative(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
+            row = _random_parent(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
             if row == NOWHERE:
                 continue
             before = transaction.length[0]
@@ -126,8 +129,8 @@ def _try_shifts(
 
 
 @kernel
-def _random_relative(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
-    """Return a random movable replica of the parent of `row`, or NOWHERE."""
+def _random_parent(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
+    """Return a random movable replica of the parent partition of `row`, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
     parent = problem.parent_row[row]
@@ -154,7 +157,7 @@ def _try_evictions(
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Place `row` on a random node that others have moved off; of several attempts keep that of least energy."""
+    """Place `row` on a random node that others have left; apply the attempt of lowest energy, if one succeeds."""
     lowest = np.inf
     if problem.targets.shape[0] == 0:
         return
@@ -185,7 +188,7 @@ def _clear(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move random replicas away from `target` until `row` fits there; tell whether it does."""
+    """Move random replicas off `target` until `row` is within its limits there; return whether it is."""
     none = problem.load[NOWHERE]
     while exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
         leaver = _random_on(problem, solution, target, rng)
@@ -198,7 +201,7 @@ def _clear(
 
 @kernel
 def _random_on(problem: Problem, solution: Solution, node: int, rng: Stream) -> int:
-    """Return a random movable replica that stood on `node` before this search, or NOWHERE."""
+    """Return a random movable replica on `node` that was there before the search, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
     for row in range(solution.node.shape[0]):

@@ -1,7 +1,7 @@
-"""Placement of new replicas: a random walk over the nodes that fit, then annealing over the new replicas only.
+"""Placement of new replicas: a random walk over the feasible nodes, then annealing over the new replicas only.
 
-Soft constraints are given up, from the softest, for replicas that fit nowhere; last, replicas that stand make room
-(semantics.md section 6).
+Replicas without a feasible node are retried without soft constraints, the softest first; last, existing replicas are
+evicted (semantics.md section 6).
 """
 
 from __future__ import annotations
@@ -41,19 +41,18 @@ def place_rows(
     with_moves: bool,
     extensions: Extensions | None = None,
 ) -> Annealed:
-    """Find a place for each of `rows`; those that found none stay NOWHERE. `start` is not changed.
+    """Place each of `rows`; rows without a feasible node stay at NOWHERE. `start` is unchanged.
 
     Parameters
     ----------
     all_or_nothing
-        Of the shape of `rows`: those of one number, which follow one another, are placed all or not at all; NOWHERE:
-        by itself.
+        Same shape as `rows`: consecutive rows of one number are placed all or not at all; NOWHERE: individually.
     masks
         Enforced rules, from all to only the hard ones.
     with_moves
-        Whether replicas that stand may move to make room.
+        Whether existing replicas may be evicted.
     extensions
-        Terms and constraints of the user's own, and the policy that decides instead.
+        Extension terms and constraints; a policy decides in place of the search.
     """
     slots = migration_slots(problem, start, config.max_percentage_to_move_for_placement) if with_moves else 0
     if extensions is not None and extensions.policy is not None:
@@ -79,8 +78,8 @@ def place_rows(
             solution = result.solution
             reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
-        waits = solution.node[left] == NOWHERE
-        left, all_or_nothing = left[waits], all_or_nothing[waits]
+        unplaced = solution.node[left] == NOWHERE
+        left, all_or_nothing = left[unplaced], all_or_nothing[unplaced]
         if not len(left):
             break
     if len(left) and with_moves:
@@ -100,7 +99,7 @@ def _after_evictions(
     rng: Stream,
     extensions: Extensions | None,
 ) -> Solution:
-    """Return a solution in which replicas that stand make room for `rows`; that before if it breaks a constraint."""
+    """Return the solution after evictions for `rows`; `crowded` if they violate an extension constraint."""
     solution = crowded.copy()
     evict(problem, solution, rows, all_or_nothing, enforced, slots, tries, rng)
     return solution if extensions is None or extensions.keeps(problem, crowded, solution) else crowded
@@ -119,14 +118,14 @@ def _walk(
     transaction: Transaction,
     places: Int,
 ) -> None:
-    """Place `rows` one after the other on random nodes that fit, and keep the try that places most.
+    """Place `rows` in turn on random feasible nodes, `tries` times, and keep the attempt that places most rows.
 
     Parameters
     ----------
     all_or_nothing
         See `place_rows`.
     last
-        Whether the last node that fits is taken, not a random one.
+        Whether to use the last feasible node instead of a random one.
     places
         Scratch of the shape of `rows`.
     """

@@ -1,4 +1,4 @@
-"""Random repairs, as kernels: replicas leave overloaded nodes and crowded domains, children rejoin their parents."""
+"""Kernels of random repairs: replicas leave overloaded nodes and crowded domains, children rejoin their parents."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _CAPACITY = int(Rule.CAPACITY)
 
 
 class Repairs(NamedTuple):
-    """What random repairs may do."""
+    """Settings of random repairs."""
 
     repaired: int
-    """Rules that are mended."""
+    """Bit mask of the rules to repair."""
     binding: int
-    """Rules that bind the moves."""
+    """Bit mask of the rules that bind the moves."""
     transactions: int
-    """Repairs that are tried."""
+    """Number of attempts."""
     swaps: bool
     """Whether roles may be swapped where no replica can move."""
     scores: bool
-    """Whether the energy decides between repairs that mend equally much."""
+    """Whether the energy decides between repairs that leave equal violations."""
 
 
 @kernel
@@ -52,16 +52,18 @@ def try_repairs(
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Try random repairs and make the best one; none may overfill a node that was not, or fill one more than it was.
+    """Try random repairs and apply the best one.
+
+    A repair that includes capacity may not add load to a node that is then over its limit.
 
     Parameters
     ----------
     load
-        (N, R) quanta that the nodes carry at first.
+        (N, R) initial load of the nodes, in quanta.
     """
     repaired, binding, swaps = repairs.repaired, repairs.binding, repairs.swaps
     fewest, least = remaining_breaches(problem, solution, repaired)
-    lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
+    lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
     for index in range(repairs.transactions):
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         if index % 2 == 1:
@@ -71,7 +73,7 @@ def try_repairs(
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
         better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
-        if better and not (repaired >> _CAPACITY & 1 and _fills_further(problem, solution, load)):
+        if better and not (repaired >> _CAPACITY & 1 and _adds_overload(problem, solution, load)):
             fewest = broken
             least = overload
             lowest = energy
@@ -81,8 +83,8 @@ def try_repairs(
 
 
 @kernel
-def _fills_further(problem: Problem, solution: Solution, load: Int) -> bool:
-    """Tell whether some node is over its limit and carries more than `load`, (N, R), says."""
+def _adds_overload(problem: Problem, solution: Solution, load: Int) -> bool:
+    """Return whether some node is over its limit and has more load than in `load`, (N, R)."""
     for node in range(load.shape[0]):
         for metric in range(load.shape[1]):
             full = solution.node_load[node, metric] + problem.leaving_load[node, metric] > problem.limit[node, metric]
@@ -102,12 +104,12 @@ def _repair_randomly(
     rng: Stream,
     transaction: Transaction,
 ) -> None:
-    """Mend one rule after the other.
+    """Repair one rule after the other.
 
     Parameters
     ----------
     repaired, binding
-        See `Repairs`; without capacity, nodes may be overfilled, to be unloaded by a second call.
+        See `Repairs`. Without capacity in `binding`, nodes may be overfilled; a second call unloads them.
     swaps
         Whether roles may be swapped where no replica can move.
     parents
@@ -115,15 +117,15 @@ def _repair_randomly(
     """
     if repaired >> _CAPACITY & 1:
         _unload(problem, solution, binding, swaps, rng, transaction)
-    _spread(problem, solution, repaired, binding, rng, transaction)
-    _pack(problem, solution, binding, parents, rng, transaction)
+    _leave_crowded_domains(problem, solution, repaired, binding, rng, transaction)
+    _move_misplaced(problem, solution, binding, parents, rng, transaction)
 
 
 @kernel
 def _unload(
     problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, transaction: Transaction
 ) -> None:
-    """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
+    """Move random replicas off each overloaded node until it is within its limits or no replica can leave."""
     for node in range(problem.limit.shape[0]):
         if not problem.watched[node]:
             continue
@@ -142,7 +144,7 @@ def _unload(
 
 @kernel
 def _random_leaver(problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: Stream) -> int:
-    """Return a random replica that may leave `node` for the sake of `metric`, or NOWHERE."""
+    """Return a random replica that may leave `node` to reduce its load of `metric`, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
     for row in range(solution.node.shape[0]):
@@ -155,9 +157,9 @@ def _random_leaver(problem: Problem, solution: Solution, enforced: int, node: in
 
 @kernel
 def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, metric: int) -> bool:
-    """Tell whether `row` is movable and carries load of `metric`.
+    """Return whether `row` is movable and has load of `metric`.
 
-    Where capacity does not bind, a replica that has moved stays: it would only be sent to and fro.
+    Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
     """
     settled = not enforced >> _CAPACITY & 1 and solution.node[row] != problem.origin[row]
     return bool(problem.movable[row] and problem.load[row, metric] > 0 and not settled)
@@ -174,12 +176,12 @@ def _relieve(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Relieve `node` of some load, where a random replica fitted nowhere, by any that can; tell whether one could.
+    """Reduce the load of `node` by the first replica, from a random one on, that can; return whether one could.
 
     Parameters
     ----------
     swaps
-        Whether a replica swaps its role with a lighter one; else it moves away.
+        Whether a replica swaps its role with a lighter one; otherwise it moves away.
     """
     rows = solution.node.shape[0]
     first = int(uniform(rng) * rows)
@@ -208,7 +210,7 @@ def _swap_with_lighter(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Swap `row` with a sibling of another role that carries less of `metric`; tell whether that was possible."""
+    """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
     if not problem.movable[row]:
         return False
     node = solution.node[row]
@@ -229,10 +231,10 @@ def _swap_with_lighter(
 
 
 @kernel
-def _pack(
+def _move_misplaced(
     problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, transaction: Transaction
 ) -> None:
-    """Move replicas that are astray to where they may stand, and their children after them.
+    """Move misplaced replicas to allowed nodes, together with their children.
 
     Parameters
     ----------
@@ -252,10 +254,10 @@ def _pack(
 
 
 @kernel
-def _spread(
+def _leave_crowded_domains(
     problem: Problem, solution: Solution, repaired: int, binding: int, rng: Stream, transaction: Transaction
 ) -> None:
-    """Move replicas out of domains that hold too many of their partition."""
+    """Move replicas out of domains with too many replicas of their partition."""
     for level in range(problem.domain.shape[1]):
         if not repaired >> problem.domain_rule[level] & 1:
             continue

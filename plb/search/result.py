@@ -1,4 +1,4 @@
-"""The result of annealing, placement and repair, and its translation into moves in an order in which they can run."""
+"""The result of annealing, placement and repair, and its translation into moves in an executable order."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from plb.state.arrays import (
 from plb.state.cluster import ClusterState
 
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
-"""Names of the rules, in the order in which tallies count them."""
+"""Names of the rules, in the order of the tally."""
 
 
 def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
-    """Return the energy of a solution with its terms."""
+    """Return the energy of a solution and its terms."""
     return Energy(
         total=float(present_energy(problem, solution)),
         movement=int(solution.counts[MOVEMENT]) / TENTHS,
@@ -57,7 +57,7 @@ def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
 
 
 def proposals_of(tally: Int) -> Proposals:
-    """Return a tally as a value with names."""
+    """Return a tally, (TALLY_SIZE,), as `Proposals`."""
     counts = tally.tolist()
     rules = zip(RULE_NAMES, counts[FIRST_RULE:FIRST_TERM], strict=True)
     terms = zip(TERM_NAMES, counts[FIRST_TERM:], strict=True)
@@ -72,12 +72,12 @@ def proposals_of(tally: Int) -> Proposals:
 
 
 def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons: Mapping[int, Reason]) -> list[Move]:
-    """Return the moves that lead from the origins to `solution`, in an order in which they can be carried out.
+    """Return the moves that lead from the origins to `solution`, in an executable order.
 
     Parameters
     ----------
     reasons
-        Why each row moves.
+        Reason of each row's move.
     """
     changed = np.flatnonzero((solution.node != problem.origin) & (solution.node != NOWHERE))
     swaps = _swapped(problem, solution, changed)
@@ -97,12 +97,12 @@ def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons:
 
 
 def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
-    """Return why a pair changed roles: a swap may be for the sake of the node that the secondary leaves."""
+    """Return the reason of a swap: that of the primary if it names a node, else that of the secondary."""
     return secondary if primary.node is None else primary
 
 
 def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, int]:
-    """Return the primaries that changed nodes with a secondary of their partition, and that secondary."""
+    """Return the primaries that exchanged nodes with a secondary of their partition, with that secondary."""
     pairs = {}
     for primary in changed.tolist():
         if problem.origin[primary] == NOWHERE or problem.role[primary] != Role.PRIMARY:
@@ -135,16 +135,16 @@ def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, k
 
 @attrs.frozen(eq=False)
 class Annealed:
-    """The best solution, and how the search went.
+    """The best solution and the statistics of a search.
 
     Parameters
     ----------
     solution
-        The best one.
+        Best solution.
     energy
-        Of it; where chains annealed, the terms of the user's own count, too.
+        Its energy; where chains annealed, including extension terms.
     tally
-        (TALLY_SIZE,) what became of the proposals.
+        (TALLY_SIZE,) number of proposals by outcome.
     end_reason
         Why the search ended.
     """
@@ -156,5 +156,5 @@ class Annealed:
 
 
 def new_tally() -> Int:
-    """Return a tally of no proposals."""
+    """Return a tally of zeros, (TALLY_SIZE,)."""
     return np.zeros(TALLY_SIZE, np.int64)

@@ -1,7 +1,7 @@
-"""Corrections: after a replica has moved, siblings move on until the spread over domains holds again.
+"""Spread moves: after a replica has moved, siblings move until the spread over domains holds again.
 
-Semantics.md section 5, random step: the rules are looked at in their order, and each replica that breaks one is sent to
-a random node that the rules so far allow. If there is none, the step fails.
+Semantics.md section 5, random step: for each rule in turn, each replica that violates it moves to a random node that
+the rules so far allow. If there is none, the step fails.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from plb.state.arrays import Problem, Solution
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
 SPREADING = 1 << _FAULT_DOMAIN | 1 << _UPGRADE_DOMAIN
-"""Bits of the rules that corrections restore."""
+"""Bits of the rules that spread moves restore."""
 _WITHOUT_SPREADING = ~SPREADING
 
 
@@ -24,7 +24,7 @@ _WITHOUT_SPREADING = ~SPREADING
 def make_spread_moves(
     problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
-    """Move siblings of `row`, which has moved, out of domains that hold too many; tell whether the spread holds then.
+    """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def make_spread_moves(
 def _spread_siblings(
     problem: Problem, solution: Solution, so_far: int, level: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
-    """Send siblings of `row` in crowded domains of one level elsewhere; tell whether each found a node."""
+    """Move siblings of `row` out of crowded domains of one level; return whether each found a node."""
     other = problem.sibling[row]
     while other != row:
         stays = not problem.movable[other] or _has_moved(transaction, other)
@@ -63,7 +63,7 @@ def _spread_siblings(
 
 @kernel
 def _has_moved(transaction: Transaction, row: int) -> bool:
-    """Tell whether the attempt has a move of `row`."""
+    """Return whether the transaction has a move of `row`."""
     found = False
     for entry in range(transaction.length[0]):
         found = found or transaction.row[entry] == row
@@ -72,7 +72,7 @@ def _has_moved(transaction: Transaction, row: int) -> bool:
 
 @kernel
 def _is_uneven(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Tell whether some domain of the partition of `row` holds too many of it, or too few."""
+    """Return whether some domain has too many or too few replicas of the partition of `row`."""
     this = row
     while True:
         if stands_wrongly(problem, solution, level, this):

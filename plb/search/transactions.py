@@ -1,4 +1,4 @@
-"""Random attempts: sequences of proposals that are tried, compared and undone."""
+"""Transactions: sequences of moves that are tried, compared and undone."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from plb.model.rules import NO_REFUSAL
 from plb.state.arrays import Problem, Solution
 
 QUICK_DRAWS = 8
-"""Random targets tried before all are looked at."""
+"""Random targets tried before all targets are checked."""
 
 
 class Transaction(NamedTuple):
-    """The moves of an attempt, in order."""
+    """The moves of a transaction, in order."""
 
     row: Int
     source: Int
     target: Int
     length: Int
-    """(1,) entries that are valid."""
+    """(1,) number of valid entries."""
 
 
 def new_transaction(capacity: int) -> Transaction:
-    """Return an attempt without moves, with room for `capacity`."""
+    """Return an empty transaction for up to `capacity` moves."""
     row, source, target = (np.empty(capacity, np.int64) for _ in range(3))
     return Transaction(row, source, target, np.zeros(1, np.int64))
 
 
 @kernel
 def random_target(problem: Problem, solution: Solution, enforced: int, row: int, avoid: int, rng: Stream) -> int:
-    """Return a node drawn uniformly from those that every enforced rule allows for `row`, or NOWHERE.
+    """Return a node sampled uniformly from those that every enforced rule allows for `row`, or NOWHERE.
 
     Parameters
     ----------
     avoid
-        A node that does not count, or NOWHERE.
+        Excluded node, or NOWHERE.
     """
     targets = problem.targets
     if targets.shape[0] == 0:
@@ -61,7 +61,7 @@ def random_target(problem: Problem, solution: Solution, enforced: int, row: int,
 
 @kernel
 def last_target(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
-    """Return the last node, in the order in which they were made, that every enforced rule allows, or NOWHERE."""
+    """Return the most recently created node that every enforced rule allows for `row`, or NOWHERE."""
     for index in range(problem.targets.shape[0] - 1, -1, -1):
         target = problem.targets[index]
         if refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
@@ -71,7 +71,7 @@ def last_target(problem: Problem, solution: Solution, enforced: int, row: int) -
 
 @kernel
 def try_move(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> None:
-    """Move `row` to `target` and note it in the attempt."""
+    """Move `row` to `target` and append the move to the transaction."""
     entry = transaction.length[0]
     transaction.row[entry] = row
     transaction.source[entry] = solution.node[row]
@@ -82,7 +82,7 @@ def try_move(problem: Problem, solution: Solution, transaction: Transaction, row
 
 @kernel
 def undo_transaction(problem: Problem, solution: Solution, transaction: Transaction, length: int) -> None:
-    """Take the moves of the attempt back until `length` are left."""
+    """Undo moves of the transaction until `length` are left."""
     for entry in range(transaction.length[0] - 1, length - 1, -1):
         apply_proposal(problem, solution, transaction.row[entry], transaction.source[entry], NOWHERE)
     transaction.length[0] = length
@@ -90,7 +90,7 @@ def undo_transaction(problem: Problem, solution: Solution, transaction: Transact
 
 @kernel
 def keep_transaction(transaction: Transaction, best: Transaction) -> None:
-    """Copy the attempt over the best one."""
+    """Copy `transaction` to `best`."""
     for entry in range(transaction.length[0]):
         best.row[entry] = transaction.row[entry]
         best.source[entry] = transaction.source[entry]
@@ -100,14 +100,14 @@ def keep_transaction(transaction: Transaction, best: Transaction) -> None:
 
 @kernel
 def redo_transaction(problem: Problem, solution: Solution, best: Transaction) -> None:
-    """Make the moves of the best attempt."""
+    """Apply the moves of the best transaction."""
     for entry in range(best.length[0]):
         apply_proposal(problem, solution, best.row[entry], best.target[entry], NOWHERE)
 
 
 @kernel
 def has_capacity(solution: Solution, transaction: Transaction) -> bool:
-    """Tell whether the attempt can take a further move with all moves that may follow it."""
+    """Return whether the transaction can hold another move with its affinity moves."""
     return bool(transaction.length[0] + 2 * solution.node.shape[0] + 2 <= transaction.row.shape[0])
 
 
@@ -122,14 +122,14 @@ def place_in_turn(
     rng: Stream,
     transaction: Transaction,
 ) -> int:
-    """Place each of `rows` on a random node that fits; return how many found one.
+    """Place each of `rows` on a random feasible node; return the number of placed rows.
 
     Parameters
     ----------
     all_or_nothing
         See `plb.search.placement.place_rows`.
     last
-        Whether the last node that fits is taken, not a random one.
+        Whether to use the last feasible node instead of a random one.
     """
     begun = transaction.length[0]
     group = NOWHERE

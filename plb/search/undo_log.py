@@ -1,4 +1,4 @@
-"""The journal of a chain: what it accepted since the best solution, so that it can return there."""
+"""The undo log of an annealing chain, which takes the chain back to its best solution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plb.state.arrays import Problem, Solution
 
 
 class UndoLog(NamedTuple):
-    """The accepted proposals since the best solution, so that the chain can return to it."""
+    """The proposals accepted since the best solution, in order."""
 
     row: Int
     source: Int
@@ -21,7 +21,7 @@ class UndoLog(NamedTuple):
 
 @kernel
 def note_accepted(schedule: Float, undo_log: UndoLog, row: int, source: int, partner: int) -> None:
-    """Enter an accepted proposal in the journal."""
+    """Append an accepted proposal to the undo log."""
     entry = int(schedule[UNDO_LENGTH])
     undo_log.row[entry] = row
     undo_log.source[entry] = source
@@ -33,7 +33,7 @@ def note_accepted(schedule: Float, undo_log: UndoLog, row: int, source: int, par
 def return_to_best(
     problem: Problem, solution: Solution, schedule: Float, undo_log: UndoLog, extension_state: ExtensionState
 ) -> None:
-    """Undo what was accepted after the best solution."""
+    """Undo the proposals accepted since the best solution."""
     for entry in range(int(schedule[UNDO_LENGTH]) - 1, -1, -1):
         row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
         apply_proposal_of_terms(problem, solution, extension_state, row, source, partner)

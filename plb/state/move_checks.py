@@ -147,5 +147,5 @@ class _Replay:
 
 
 def answers_return(move: Move) -> bool:
-    """Tell whether a move of kind void says that a role cannot come back, not that it cannot be handed over."""
+    """Return whether a move of kind void says that a role cannot come back, not that it cannot be handed over."""
     return move.reason.rule == "upgraded"

@@ -34,17 +34,17 @@ def strategy_of(metric: Metric) -> PlacementStrategy:
 
 
 def packs(metric: Metric) -> bool:
-    """Tell whether load is to be gathered on few nodes."""
+    """Return whether load is to be gathered on few nodes."""
     return strategy_of(metric) in PACKING
 
 
 def reserves(metric: Metric) -> bool:
-    """Tell whether nodes are to be kept empty, up to the room reserved on them (scoped defragmentation)."""
+    """Return whether nodes are to be kept empty, up to the room reserved on them (scoped defragmentation)."""
     return strategy_of(metric) in RESERVING
 
 
 def is_packed(metric: Metric) -> bool:
-    """Tell whether the metric asks for more than balance."""
+    """Return whether the metric asks for more than balance."""
     return packs(metric) or reserves(metric)
 
 

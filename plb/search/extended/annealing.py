@@ -1,4 +1,4 @@
-"""Annealing with terms and constraints of the user's own: chain after chain, the best result wins."""
+"""Annealing in plain Python with extension terms and constraints: chains run in turn, and the best result is kept."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def anneal_extended_chains(
     budget: Budget,
     capacity: int,
 ) -> Annealed:
-    """Anneal from `start`, which is not changed, and return the best result; ties go as in `plb.search.annealing`.
+    """Anneal from `start`, which is unchanged, and return the best result; ties as in `plb.search.annealing`.
 
     Parameters
     ----------
     settings
         Rounds and proposals of a chain.
     capacity
-        Moves that one proposal may call for; 0 where none calls for others.
+        Largest number of moves of one proposal; 0 where no proposal has further moves.
     """
     begun = working_time()
     chains, late = [], False

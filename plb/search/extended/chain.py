@@ -1,6 +1,6 @@
-"""One chain of simulated annealing in plain Python, with terms and constraints of the user's own.
+"""One simulated annealing chain in plain Python, with extension terms and constraints.
 
-The same rule as in `plb.search.chain`, whose kernels generate and evaluate the built-in part of every proposal.
+It follows the same rule as `plb.search.chain`. Kernels generate each proposal and evaluate its built-in part.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from plb.settings.config import Checks
 from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
 
 PROPOSALS_BETWEEN_LOOKS = 64
-"""Proposals between two looks at the clock."""
+"""Proposals between two readings of the clock."""
 
 
 class ExtendedChain:
@@ -54,9 +54,9 @@ class ExtendedChain:
     Parameters
     ----------
     choice, settings
-        As of the compiled chains.
+        As for the compiled chains.
     capacity
-        Moves that one proposal may call for; 0 where none calls for others.
+        Largest number of moves of one proposal; 0 where no proposal has further moves.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class ExtendedChain:
         for term in self.terms:
             begin(term, self.configuration)
             self.values[term.name] = float(term.total(self.configuration))
-        self._note_best(self._energy())
+        self._record_best(self._energy())
 
     def run(self, checks: Checks, deadline: float | None) -> bool:
-        """Run the chain to its end; tell whether the deadline ended it."""
+        """Run the chain to its end; return whether the deadline ended it."""
         self._start()
         while self.schedule[END] == RUNNING:
             self._step()
@@ -93,13 +93,13 @@ class ExtendedChain:
             self.schedule[STEP] += 1.0
             if self.schedule[STEP] >= self.settings.simulated_annealing_iterations_per_round:
                 end_round(self.settings, self.schedule)
-            looks = self.tally[GENERATED] % PROPOSALS_BETWEEN_LOOKS == 0
-            if looks and deadline is not None and working_time() >= deadline:
+            reads_clock = self.tally[GENERATED] % PROPOSALS_BETWEEN_LOOKS == 0
+            if reads_clock and deadline is not None and working_time() >= deadline:
                 return bool(self.schedule[END] == RUNNING)
         return False
 
     def best(self) -> tuple[Solution, float]:
-        """Return the best solution that the chain saw and its energy, both formed from scratch."""
+        """Return the best solution of the chain and its energy, both computed from scratch."""
         solution = solution_from_scratch(self.problem, self._best_node.copy())
         extension_energy = self.extensions.weighted(self.extensions.totals(self.problem, solution))
         return solution, float(present_energy(self.problem, solution)) + extension_energy
@@ -107,19 +107,19 @@ class ExtendedChain:
     def _energy(self) -> float:
         return float(present_energy(self.problem, self.solution)) + self.extensions.weighted(self.values)
 
-    def _draw(self) -> Proposal | None:
+    def _generate(self) -> Proposal | None:
         row, target, partner = generate_proposal(self.problem, self.solution, self.choice, self.rng)
         if row == NOWHERE or target == self.solution.node[row]:
             return None
         return Proposal(int(row), int(target), int(partner))
 
     def _start(self) -> None:
-        """Set the first temperature from the largest energy change that a few random proposals would make."""
+        """Initialize the schedule; the first temperature follows from the largest energy change of a few probes."""
         base = float(present_energy(self.problem, self.solution))
         extension_energy = self.extensions.weighted(self.values)
         largest = 0.0
         for _ in range(self.settings.probes):
-            proposal = self._draw()
+            proposal = self._generate()
             if proposal is None or self.configuration.refusal(proposal, self.choice.enforced) is not None:
                 continue
             if self.extensions.refusal(self.configuration, proposal) is None:
@@ -133,9 +133,9 @@ class ExtendedChain:
         self.schedule[END] = SPENT if self.settings.rounds == 0 else RUNNING
 
     def _step(self) -> None:
-        """Draw one proposal and take it or leave it."""
+        """Generate one proposal and accept or reject it."""
         self.tally[GENERATED] += 1
-        proposal = self._draw()
+        proposal = self._generate()
         if proposal is None:
             return
         enforced = self.choice.enforced
@@ -154,12 +154,12 @@ class ExtendedChain:
             else [proposal]
         )
         if moves == [proposal]:
-            self._decide(proposal, highest)
+            self._decide_single(proposal, highest)
         elif moves:
             self._decide_together(moves, highest)
 
-    def _decide(self, proposal: Proposal, highest: float) -> None:
-        """Take a single proposal or leave it."""
+    def _decide_single(self, proposal: Proposal, highest: float) -> None:
+        """Accept or reject a proposal without further moves."""
         if self.extensions.refuse(self.configuration, proposal) is not None:
             return
         changes = self._changes(proposal)
@@ -182,7 +182,7 @@ class ExtendedChain:
         self._accept(self._after(changes))
 
     def _decide_together(self, moves: list[Proposal], highest: float) -> None:
-        """Take a proposal with the moves that it calls for, or leave all of them."""
+        """Accept or reject a proposal together with its spread and affinity moves."""
         movement, before = self.solution.counts[MOVEMENT], dict(self.values)
         known = set(self.extensions.broken_by_name(self.configuration))
         done = []
@@ -203,7 +203,7 @@ class ExtendedChain:
         self._accept(self.values)
 
     def _with_affinity_moves(self, proposal: Proposal, makes_spread_moves: bool) -> list[Proposal]:
-        """Return a proposal as single moves with those of siblings and children that it calls for; none: refused."""
+        """Return a proposal as single moves, with its spread and affinity moves; empty if refused."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         row, partner, enforced = proposal.row, proposal.partner, self.choice.enforced
         here, displaced = solution.node[row], solution.counts[DISPLACED]
@@ -243,7 +243,7 @@ class ExtendedChain:
         return {term.name: float(delta(term, self.configuration, proposal)) for term in self.terms}
 
     def _after(self, changes: Mapping[str, float]) -> dict[str, float]:
-        """Return the terms after these changes."""
+        """Return the values of the terms after these changes, by name."""
         return {name: self.values[name] + changes[name] for name in self.values}
 
     def _evaluate(self, proposal: Proposal, highest: float, tally: Int) -> float:
@@ -252,26 +252,26 @@ class ExtendedChain:
         return float(evaluate(self.problem, self.solution, highest, row, target, partner, tally))
 
     def _is_idle(self, energy: float, movement: int) -> bool:
-        """Tell whether a step that is done changes nothing for the better, in a chain that has cooled down."""
+        """Return whether an applied step at temperature 0 improves neither the energy nor the movement cost."""
         unchanged = self.schedule[TEMPERATURE] == 0.0 and energy == self.schedule[ENERGY]
         return bool(unchanged and self.solution.counts[MOVEMENT] >= movement)
 
     def _accept(self, values: dict[str, float]) -> None:
-        """Go on from the solution, and note whether it is the best so far."""
+        """Accept the applied step; record the solution if it is the best so far."""
         self.tally[ACCEPTED] += 1
         self.values = values
         energy = self.schedule[ENERGY] = self._energy()
         movement = self.solution.counts[MOVEMENT]
         if energy < self._best_energy or (energy == self._best_energy and movement < self._best_movement):
             self.schedule[ROUND_HAD_BEST] = 1.0
-            self._note_best(energy)
+            self._record_best(energy)
 
-    def _note_best(self, energy: float) -> None:
+    def _record_best(self, energy: float) -> None:
         self._best_energy, self._best_movement = energy, int(self.solution.counts[MOVEMENT])
         self._best_node = self.solution.node.copy()
 
     def check(self, moment: str) -> None:
-        """Raise `CheckFailedError` if a sum, or what a term's changes add up to, differs from scratch.
+        """Raise `CheckFailedError` if an accumulator or the sum of a term's changes differs from scratch.
 
         Parameters
         ----------

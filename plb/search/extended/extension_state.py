@@ -1,4 +1,4 @@
-"""Handing compiled terms and constraints of users to a chain, and taking stock of them after it."""
+"""Initialization, statistics and self-checks of the compiled extensions of a chain."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from plb.search.result import new_tally
 from plb.state.arrays import Problem, Solution
 
 TOLERANCE = 1e-6
-"""How far, relative to its size, a term may be off what its changes add up to."""
+"""Largest allowed difference, relative and absolute, between a term and the sum of its changes."""
 
 
 def update_extension_state(extensions: Extensions | None, problem: Problem, start: Solution) -> ExtensionState:
-    """Return what one chain carries along from `start`: all additions, which have to be compiled ones."""
+    """Return the extension state of one chain that begins at `start`; all extensions must be compiled."""
     if extensions is None:
         return no_extension_state(new_tally())
     configuration = extensions.configuration(problem, start)
@@ -53,7 +53,7 @@ def update_extension_state(extensions: Extensions | None, problem: Problem, star
 
 
 def note_refusals(extensions: Extensions, extension_state: ExtensionState) -> None:
-    """Add up what constraints refused, and what was rejected for the sake of terms."""
+    """Add the proposals that constraints refused and terms rejected in one chain to `extensions`."""
     refused = zip((one.name for one in extensions.constraints), extension_state.refused.tolist(), strict=True)
     rejected = zip((term.name for term in extensions.terms), extension_state.rejected.tolist(), strict=True)
     extensions.refused.update({name: count for name, count in refused if count})
@@ -63,7 +63,7 @@ def note_refusals(extensions: Extensions, extension_state: ExtensionState) -> No
 def compare_extension_state(
     extensions: Extensions, problem: Problem, solution: Solution, extension_state: ExtensionState, moment: str
 ) -> None:
-    """Raise `CheckFailedError` if what a term's changes add up to, or one of its sums, differs from scratch."""
+    """Raise `CheckFailedError` if a term's value or one of its sums differs from that computed from scratch."""
     recomputed = update_extension_state(extensions, problem, solution)
     for index, term in enumerate(extensions.terms):
         compare_term(term.name, float(extension_state.value[index]), float(recomputed.value[index]), moment)
@@ -77,7 +77,7 @@ def compare_extension_state(
 
 
 def compare_term(name: str, kept: float, right: float, moment: str) -> None:
-    """Raise `CheckFailedError` if what the changes of a term add up to is off its value from scratch."""
+    """Raise `CheckFailedError` if the sum of a term's changes differs from its value from scratch by > TOLERANCE."""
     if not math.isclose(kept, right, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
         raise CheckFailedError(f"{moment}: changes of energy term {name} add up to {kept}, from scratch it is {right}")
 
@@ -88,7 +88,7 @@ def _addresses(
     returning: type | None,
     *arguments: object,
 ) -> Int:
-    """Return the address of each one's kernel for a verb; refuse what is none, or does not compile."""
+    """Return the address of each extension's kernel `verb`; raise `InvalidValueError` if it is not a valid kernel."""
     found = np.full(len(extensions), NO_KERNEL)
     for index, one in enumerate(extensions):
         kernel = getattr(one, verb)

@@ -1,4 +1,4 @@
-"""Placing replicas one after the other in plain Python, and the random walk that keeps to constraints of one's own."""
+"""Placement of replicas one after the other in plain Python, and a random walk with extension constraints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plb.search.extended.extensions import Extensions
 from plb.state.arrays import Problem, Solution
 
 Place = Callable[[int], Sequence[Proposal]]
-"""Places a row and returns what undoes that, to be carried out from the last to the first; none: it has no place."""
+"""Places a row and returns the moves that undo this, to be applied in reverse order; empty if the row has no node."""
 
 
 def walk(
@@ -25,12 +25,12 @@ def walk(
     last: bool,
     rng: Stream,
 ) -> None:
-    """Place `rows` one after the other on random nodes that fit, and keep the try that places most.
+    """Place `rows` in turn on random feasible nodes, `tries` times, and keep the attempt that places most rows.
 
     Parameters
     ----------
     solution
-        Changed.
+        Modified.
     all_or_nothing, last
         See `plb.search.placement.place_rows`.
     """
@@ -69,7 +69,7 @@ def find_target(
 
 
 def place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: Int, place: Place) -> list[Proposal]:
-    """Place each of `rows` that finds a place; return what undoes that.
+    """Place each of `rows` that has a feasible node; return the moves that undo this, to be applied in reverse order.
 
     Parameters
     ----------
@@ -93,6 +93,6 @@ def place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: Int, 
 
 
 def take_back(configuration: Configuration, done: Sequence[Proposal]) -> None:
-    """Undo what `place_in_turn` did."""
+    """Apply the moves that `place_in_turn` returned, in reverse order."""
     for back in reversed(done):
         configuration.apply(back)

@@ -1,4 +1,4 @@
-"""Placement and repair as a placement policy decides: one replica at a time, and no annealing after it."""
+"""Placement and repair by a placement policy: one replica at a time, without annealing."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from plb.state.arrays import DISPLACED, Problem, Solution
 
 
 class Decisions:
-    """What a policy decides in one search, carried out on a solution.
+    """The decisions of a policy in one search, applied to a solution.
 
     Parameters
     ----------
     extensions
-        With the policy.
+        Extensions with a policy.
     solution
-        Changed.
+        Modified.
     slots
-        Most replicas that stood and have moved when a policy has made room; 0: it is not asked to.
+        Largest number of displaced replicas after evictions by the policy; 0: no evictions.
 
     Attributes
     ----------
     tally
-        One proposal for every replica and node that was looked at.
+        (TALLY_SIZE,) proposals by outcome; one proposal for each pair of replica and node.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Decisions:
 
     @cached_property
     def _rng(self) -> Stream:
-        """Where children that follow go; it is seldom asked for."""
+        """Random stream of affinity moves."""
         return Stream(stream_of(self._seed, 0))
 
     def place(self, row: int, enforced: int) -> list[Proposal]:
-        """Bring a row where the policy wants it, with its children; return what undoes that, none if it stays.
+        """Move a row and its children to the policy's node; return the moves that undo this, empty if it stays.
 
         Parameters
         ----------
@@ -85,17 +85,17 @@ class Decisions:
             undo_transaction(self.problem, self.solution, self._transaction, 0)
             return []
         self.tally[ACCEPTED] += 1
-        return self._backs()
+        return self._undo_moves()
 
     def repair_randomly(self, repaired: int, enforced: int) -> None:
-        """Move what stands where a rule or constraint forbids it, then relieve nodes that are too full.
+        """Move replicas that violate a rule or constraint, then unload overloaded nodes.
 
-        In this order, as what has to move in any case may make room.
+        The order matters because the first moves may already free capacity.
 
         Parameters
         ----------
         repaired, enforced
-            Bit masks over `Rule`: what is mended, and what binds the moves.
+            Bit masks over `Rule`: the rules to repair, and the rules that bind the moves.
         """
         broken = self._breaches(repaired)
         for row in self._movable(np.asarray(broken.crowded.any(axis=0))):
@@ -110,42 +110,42 @@ class Decisions:
             if self.problem.movable[row] and row in self.extensions.broken(self.configuration):
                 self.place(row, enforced)
         before = -1
-        while self.tally[ACCEPTED] > before:  # a node that is relieved may have room for what could not leave another
+        while self.tally[ACCEPTED] > before:  # an unloaded node may have capacity for replicas of another
             before = int(self.tally[ACCEPTED])
             overloaded = overloads(self.problem, self.solution, repaired)
             for node in np.flatnonzero(overloaded.any(axis=1)).tolist():
                 self._relieve(node, enforced)
 
     def _relieve(self, node: int, enforced: int) -> None:
-        """Let replicas leave a node, in the policy's order, until it is within its limits or none is left."""
+        """Move replicas off a node, in the policy's order, until it is within its limits or none is left."""
         problem, solution = self.problem, self.solution
         movable = np.flatnonzero(problem.movable & (solution.node == node))
-        rows = movable[(problem.load[movable][:, self._short(node)] > 0).any(axis=1)]
+        rows = movable[(problem.load[movable][:, self._exceeded(node)] > 0).any(axis=1)]
         for row in leaving_order(self.policy, self.configuration, node, rows) if len(rows) else ():
-            short = self._short(node)
-            if not short.any():
+            exceeded = self._exceeded(node)
+            if not exceeded.any():
                 return
-            if solution.node[row] == node and (problem.load[row, short] > 0).any():
+            if solution.node[row] == node and (problem.load[row, exceeded] > 0).any():
                 self.place(row, enforced)
 
-    def _short(self, node: int) -> Bool:
-        """Return of which metrics a node carries more than its limit, (R,)."""
-        short: Bool = self.solution.node_load[node] > self.problem.limit[node]
-        return short
+    def _exceeded(self, node: int) -> Bool:
+        """Return a mask, (R,), of the metrics of which a node exceeds its limit."""
+        exceeded: Bool = self.solution.node_load[node] > self.problem.limit[node]
+        return exceeded
 
     def _breaches(self, repaired: int) -> Breaches:
         return find_breaches(self.problem, self.solution, repaired)
 
     def _movable(self, rows: Bool) -> list[int]:
-        """Return those of the rows that are marked, (M,), that may move."""
+        """Return the movable rows of a mask, (M,)."""
         return [int(row) for row in np.flatnonzero(rows & self.problem.movable)]
 
     def _broken(self) -> set[tuple[str, int]]:
-        """Return which constraints of the user's own are broken, each with every row that breaks it."""
+        """Return the violated extension constraints, each paired with every row that violates it."""
         return set(self.extensions.broken_by_name(self.configuration))
 
     def _nodes(self, row: int, enforced: int) -> Int:
-        """Return the nodes that no rule and no constraint refuses, and count what does."""
+        """Return the nodes that no rule and no constraint refuses, and count the refusals."""
         here, nodes = self.configuration.node_of(row), self.configuration.nodes
         refused = self.configuration.refusals(row, enforced)
         others = np.arange(nodes) != here
@@ -160,15 +160,15 @@ class Decisions:
         return allowed
 
     def _evict(self, row: int, enforced: int) -> bool:
-        """Make the moves that the policy wants before `row` is placed; tell whether all could be made."""
+        """Apply the moves that the policy requests before it places `row`; return whether all could be applied."""
         if self._repacking is None:
             return True
         requested = moves_for(self._repacking, self.configuration, row)
-        made = all(self._may(one, enforced) and self._move(one, enforced) for one in requested)
+        made = all(self._is_allowed(one, enforced) and self._move(one, enforced) for one in requested)
         return made and (not requested or bool(self.solution.counts[DISPLACED] <= self._slots))
 
-    def _may(self, proposal: Proposal, enforced: int) -> bool:
-        """Tell whether a move that makes room may be made; count what refuses it."""
+    def _is_allowed(self, proposal: Proposal, enforced: int) -> bool:
+        """Return whether a requested move is allowed; count a refusal."""
         for one in self.configuration.relocations(proposal):
             new = self.problem.origin[one.row] == NOWHERE
             if one.target == one.source or not (new or self.problem.movable[one.row]):
@@ -185,7 +185,7 @@ class Decisions:
         return rule is None and name is None
 
     def _move(self, proposal: Proposal, enforced: int) -> bool:
-        """Carry a proposal out and let children follow, as the engine's own search does; tell whether all could."""
+        """Apply a proposal with its affinity moves; return whether all could be applied."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         for one in self.configuration.relocations(proposal):
             if not has_capacity(solution, transaction):
@@ -197,8 +197,8 @@ class Decisions:
                 return False
         return True
 
-    def _backs(self) -> list[Proposal]:
-        """Return what undoes the moves since the last beginning."""
+    def _undo_moves(self) -> list[Proposal]:
+        """Return the moves that undo the current transaction."""
         transaction, length = self._transaction, int(self._transaction.length[0])
         return [Proposal(int(transaction.row[entry]), int(transaction.source[entry])) for entry in range(length)]
 
@@ -213,12 +213,12 @@ def place_by_policy(
     seed: np.random.SeedSequence,
     slots: int,
 ) -> Annealed:
-    """Find a place for each of `rows`, one after the other; those that found none stay NOWHERE. `start` is not changed.
+    """Place each of `rows` in turn; rows without a feasible node stay at NOWHERE. `start` is unchanged.
 
     Parameters
     ----------
     rows, all_or_nothing, masks
-        See `plb.search.placement.place_rows`. A policy that declines is asked again under the next mask.
+        See `plb.search.placement.place_rows`. If the policy declines, it is called again under the next mask.
     slots
         See `Decisions`.
     """
@@ -227,8 +227,8 @@ def place_by_policy(
     left = np.array(rows, np.int64)
     for mask in masks:
         place_in_turn(decisions.configuration, left, all_or_nothing, partial(decisions.place, enforced=mask))
-        waits = solution.node[left] == NOWHERE
-        left, all_or_nothing = left[waits], all_or_nothing[waits]
+        unplaced = solution.node[left] == NOWHERE
+        left, all_or_nothing = left[unplaced], all_or_nothing[unplaced]
     return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)
 
 
@@ -240,7 +240,7 @@ def repair_by_policy(
     seed: np.random.SeedSequence,
     passed_over: int = 0,
 ) -> Annealed:
-    """Mend what is broken by moves that break no rule; `start` is not changed.
+    """Repair violated constraints by moves that violate no rule; `start` is unchanged.
 
     Parameters
     ----------

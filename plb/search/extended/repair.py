@@ -1,4 +1,4 @@
-"""Mending what breaks constraints of the user's own: each replica concerned goes to a random node that they allow."""
+"""Repair of extension constraints: each replica that violates one moves to a random allowed node."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def repair_randomly(
     enforced: int,
     rng: Stream,
 ) -> Annealed:
-    """Return a repair after which no constraint of the user's own is broken by more replicas than before it.
+    """Return a repair after which no replica violates an extension constraint that it did not violate before.
 
     Parameters
     ----------
     before
         The solution before any repair.
     repaired
-        What the repair of the built-in rules came to; where it breaks what cannot be mended, nothing of it is left.
+        The repair of the built-in rules. It is discarded if it causes a violation that cannot be repaired.
     enforced
         Bit mask over `Rule`.
     """
@@ -40,7 +40,7 @@ def repair_randomly(
 
 
 def _repaired(extensions: Extensions, problem: Problem, start: Solution, enforced: int, rng: Stream) -> Solution:
-    """Return `start` with each replica that breaks a constraint moved, one after the other, as far as one can."""
+    """Return `start` after moving, in turn, each replica that violates a constraint and has an allowed node."""
     solution = start.copy()
     configuration = extensions.configuration(problem, solution)
     for row in sorted(extensions.broken(configuration)):
