@@ -76,9 +76,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
             "move, swap (of primary and secondary) or promote (after the loss of the primary); a restart on another "
             "node is a move with nothing to copy",
         ),
-        "source": Column(
-            pl.String, "node that the replica leaves; null if a secondary is promoted", may_be_null=True
-        ),
+        "source": Column(pl.String, "node that the replica leaves; null if a secondary is promoted", may_be_null=True),
         "target": Column(pl.String, "node that the replica moves to"),
         "phase": Column(pl.String, "phase of the engine: placement, repair or balancing"),
         "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade, energy, or the broken rule"),

@@ -19,6 +19,7 @@ class Services:
 
     All tenants of a class with the same replicas and limits share a service. Limits are MaxUsage, if the engine's
     estimator uses limits. Each tenant of an affinity pair has its own service, because an affinity relates services.
+
     Parameters
     ----------
     engine
