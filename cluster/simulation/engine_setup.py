@@ -1,4 +1,4 @@
-"""From a scenario to an engine that knows the cluster: its metrics, and its nodes in their domains."""
+"""Sets up an engine for a scenario: metrics, and nodes in their domains."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from plb import Metric, Node, PlacementAndLoadBalancing, UnknownNameError
 
 
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
-    """Return the workload's metrics as the engine's, all of equal weight ([1] section 8.2).
+    """Return the workload's metrics as metrics of the engine, all with equal weight ([1] section 8.2).
 
-    A metric without capacity counts in quanta of which the largest trace of the history has about 2^10, so that the
-    load of a whole cluster stays within the engine's range.
+    A metric without capacity has quanta such that the largest trace of the history has about 2^10 of them. So the load
+    of a whole cluster stays within the engine's range.
     """
     _check_metric_names(scenario, source)
     threshold = scenario.cluster.violation_threshold
@@ -45,15 +45,15 @@ def _check_metric_names(scenario: Scenario, source: Source) -> None:
 
 
 def coarse_quantum(largest: float) -> float:
-    """Return the power of two, at most 1, of which `largest` is at least 2^10 quanta and below 2^11, if it can be."""
+    """Return a power of two of at most 1 such that `largest` is in [2^10, 2^11) quanta, if possible."""
     return min(1.0, 2.0 ** (math.frexp(largest)[1] - 11)) if largest > 0 else 1.0
 
 
 def nodes_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> list[Node]:
-    """Return the nodes; node i is in upgrade domain i mod U and fault domain i mod F, as far as these differ.
+    """Return the nodes; node i is in upgrade domain i mod U and, roughly, in fault domain i mod F.
 
-    Where U and F have a common factor (10 and 5), ``i mod F`` would put each upgrade domain into few fault domains, so
-    the fault domain takes the next place whenever the pairs begin to repeat.
+    If U and F have a common factor (10 and 5), ``i mod F`` would put each upgrade domain into few fault domains. So the
+    fault domain is shifted by one each time the pairs begin to repeat.
     """
     names = {metric.name for metric in metrics}
     width = len(str(cluster.nodes - 1))
@@ -70,13 +70,13 @@ def nodes_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> list[Node]
 
 
 def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Floats, Floats]:
-    """Return capacities and violation thresholds of all nodes, both (H, R); infinite where there is no capacity."""
+    """Return capacities and violation thresholds of all nodes, both (H, R); infinite without a capacity."""
     capacity = np.array([[row.get(metric.name, np.inf) for metric in metrics] for row in cluster.node_capacities])
     return capacity, capacity * np.array([metric.violation_threshold for metric in metrics])
 
 
 def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> PlacementAndLoadBalancing:
-    """Return an engine under a policy, with the nodes in it."""
+    """Return an engine for a policy, with the nodes added."""
     metrics = metrics_of(scenario, source)
     engine = PlacementAndLoadBalancing(scenario.config(policy, metrics), seed=seed, history=source.history)
     for node in nodes_of(scenario.cluster, metrics):

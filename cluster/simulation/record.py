@@ -1,4 +1,4 @@
-"""The record of a run: rows of moves, upgrades and violations as they occur, tables and totals at the end."""
+"""The record of a run: collects moves, upgrades and violations, and returns tables and totals at the end."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from plb.model.plan import Energy, Plan
 from plb.model.unplaced import Unplaced
 
 CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
-"""What moves are made for, by the rule behind them; other rules stand for themselves."""
+"""Cause of a move by the rule behind it; any other rule is its own cause."""
 
 
 @attrs.define(eq=False)
 class MoveRecord:
-    """A move of a replica that stood somewhere, while it is under way and after.
+    """A move of a replica between nodes, under way or ended.
 
     Parameters
     ----------
     started, ended
-        Seconds since the start; `ended` is None while it lasts.
+        Seconds since the start; `ended` is None until the move ends.
     move
         The engine's move.
     copied_gb
@@ -50,25 +50,25 @@ class MoveRecord:
 
     @property
     def cause(self) -> str:
-        """What it was made for: one of `cluster.simulation.causes`, or the rule behind it."""
+        """The cause: one of `cluster.simulation.causes`, or the rule behind the move."""
         reason = self.move.reason
         return BALANCING if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
 
     @property
     def why(self) -> str:
-        """Why it was made, in words."""
+        """The reason in words."""
         reason = self.move.reason
         return f"node {reason.node} went down" if reason.rule == FAULT else str(reason)
 
     @property
     def is_failover(self) -> bool:
-        """Whether it is a failover: every move that is not made for balance."""
+        """Whether it is a failover: every move except those of balancing."""
         return self.move.reason.phase is not Phase.BALANCING
 
 
 @attrs.define(eq=False)
 class UpgradeRecord:
-    """A step of an upgrade: a domain that is upgraded, or rolled back.
+    """A step of an upgrade: one domain that is upgraded or rolled back.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ class UpgradeRecord:
     domain
         The upgrade domain.
     begin, end
-        Seconds since the start; `end` is None while it lasts.
+        Seconds since the start; `end` is None until the step ends.
     rolls_back
-        Whether the domain is taken back to what it was before.
+        Whether the domain returns to its previous version.
     outcome
         ``"healthy"``, ``"unhealthy"``, ``"unsafe"`` (a tenant would have lost its quorum for too long) or
         ``"under way"``.
@@ -94,12 +94,12 @@ class UpgradeRecord:
 
 
 SLOWEST_PLANS = 20
-"""Plans whose seconds are kept."""
+"""Number of plans whose seconds are kept."""
 
 
 @attrs.frozen
 class SlowPlan:
-    """How long a plan took.
+    """The time that a plan took.
 
     Parameters
     ----------
@@ -120,18 +120,17 @@ class RunResult:
     Parameters
     ----------
     policy, repeat
-        Which run.
+        Policy and number of the repeat.
     tables
         Data frames by name (see `cluster.simulation.run_tables`).
     totals
-        Figures of the run, free of timings.
+        Figures of the run, without timings.
     timings
         Wall-clock seconds by part, without compilation; not reproducible.
     slowest
-        Wall-clock seconds of the plans that took longest, the slowest first, by their row in the table of plans; not
-        reproducible either.
+        Wall-clock seconds of the slowest plans by their row in the table of plans, the slowest first; not reproducible.
     complete
-        False if the run was interrupted; tables and totals then cover the time until then.
+        False if the run was interrupted; tables and totals then end at the interruption.
     """
 
     policy: str
@@ -144,14 +143,14 @@ class RunResult:
 
 
 class Recorder:
-    """Collects what happens in a run.
+    """Collects the events of a run.
 
     Parameters
     ----------
     nodes, metric_names
         In the order of all arrays.
     capacity
-        (H, R) capacities; infinite where there is none.
+        (H, R) capacities; infinite without a capacity.
     sequence
         The tenants.
     metering_seconds
@@ -160,7 +159,7 @@ class Recorder:
     Attributes
     ----------
     availability
-        When tenants could not be used.
+        Interruptions of tenants.
     """
 
     def __init__(
@@ -192,19 +191,19 @@ class Recorder:
         self._outcomes: dict[ViolationOutcome, set[tuple[int, int]]] = {outcome: set() for outcome in ViolationOutcome}
 
     def load(self, now: int, metered: Floats) -> None:
-        """Note the load of all nodes, (H, R)."""
+        """Record the load of all nodes, (H, R)."""
         self._load_times.append(now)
         self._loads.append(metered)
 
     def shortages(self, now: int, found: Sequence[NodeShortage]) -> None:
-        """Note the shortages of a metering time."""
+        """Record the shortages of a metering."""
         for one in found:
             names = self.node_names[one.node], self.metric_names[one.metric]
             self._shortages.append((now, *names, one.standing, one.departing, one.threshold, one.outcome.value))
             self._outcomes[one.outcome].add((now, one.node))
 
     def plan(self, now: int, occasion: str, plan: Plan, seconds: float) -> None:
-        """Note a plan: its size, its search, its energies, and the wall-clock seconds that it took."""
+        """Record a plan: its size, its search, its energies and its wall-clock seconds."""
         self._plan_seconds.append(seconds)
         counts = plan.proposals
         head = (now, occasion, len(plan.moves), len(plan.unplaced), plan.end_reason)
@@ -212,23 +211,23 @@ class Recorder:
         self._plans.append((*head, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
 
     def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced, *, arrives: bool) -> None:
-        """Note that a replica found no place."""
+        """Record that a replica could not be placed."""
         self.refused[tenant] |= arrives
         why = json.dumps(dict(unplaced.ruled_out), sort_keys=True)
         role = unplaced.role.name.lower()
         self._refusals.append((now, unplaced.partition, role, attempt, why, unplaced.nodes))
 
     def move(self, record: MoveRecord, tenant: int) -> None:
-        """Note the start of a move."""
+        """Record the start of a move."""
         self.moves.append(record)
         self.failovers[tenant] += record.is_failover
 
     def failover(self, now: int, move: Move, tenant: int) -> None:
-        """Note a failover at once: another replica has become the primary, or one starts anew elsewhere."""
+        """Record an immediate failover: a secondary becomes the primary, or a replica restarts on another node."""
         self.move(MoveRecord(now, move, 0.0, now, "completed"), tenant)
 
     def result(self, policy: str, repeat: int, now: float, timings: dict[str, float], *, complete: bool) -> RunResult:
-        """Return everything as tables and totals, as of `now`."""
+        """Return the tables and totals up to `now`."""
         names = self._sequence.traces.tenant_names().tolist()
         rows = {
             "nodes": [_node_row(node) for node in self._nodes],
@@ -250,7 +249,7 @@ class Recorder:
         return RunResult(policy, repeat, tables, totals, timings, self._slowest(), complete)
 
     def _slowest(self) -> tuple[SlowPlan, ...]:
-        """Return the plans that took longest; of equal ones, the first."""
+        """Return the slowest plans; of equal ones, the first."""
         order = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
         return tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
 
@@ -287,7 +286,7 @@ class Recorder:
         }
 
     def _availability(self, now: float, downtime: Floats) -> float | None:
-        """Return the share of all stays together for which tenants could be used; None if there was none."""
+        """Return the share of all stays for which tenants were available; None without any stay."""
         stay = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None).sum()
         return 1.0 - float(downtime.sum()) / float(stay) if stay > 0 else None
 

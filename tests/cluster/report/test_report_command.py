@@ -22,7 +22,7 @@ def test_the_command_writes_the_page(calm: Path, tmp_path: Path):
     first = (folder / "report.html").read_text()
     run = report(folder)
     assert run.exit_code == 2
-    assert "report.html: is there already; give another file, or --force to overwrite it" in run.stderr
+    assert "report.html: exists already; give another file, or --force to overwrite it" in run.stderr
     (folder / "report.html").write_text("old")
     run = report(folder, "--force", "--quiet")
     assert (run.exit_code, run.output) == (0, "")
