@@ -50,7 +50,7 @@ def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoi
 
 @kernel
 def _overcommits_temporarily(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `target`, not the origin of `row`, would exceed its limit until the plan's moves off it are done."""
+    """Return whether `target`, not the origin of `row`, would exceed its limit until the plan is executed."""
     replaced = outgoing if outgoing == NOWHERE or _is_free_at_once(problem, row, outgoing, target) else NOWHERE
     for metric in range(problem.load.shape[1]):
         growth = problem.load[row, metric] - problem.load[replaced, metric]

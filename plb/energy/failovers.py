@@ -48,7 +48,7 @@ def violations_joined(
 
 @kernel(inline=True)
 def violations_left(aggregate: Int32, ceiling: Int, threshold: Int32, outgoing: Int32, hit: UInt8) -> int:
-    """Return the number of repetitions in which a node is in violation after a replica left; see `violations_joined`."""
+    """Return the number of repetitions in which a node is in violation after a replica leaves it."""
     evaluated = False
     for metric in range(aggregate.shape[0]):
         bound = threshold[metric]

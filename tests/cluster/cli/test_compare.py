@@ -160,10 +160,10 @@ def test_no_differences_are_given_where_tenants_are_others(tmp_path):
     [
         ({"run": {"seed": 9}}, "seed differs."),
         ({"run": {"days": 0.5}, "workload": {"pair_share": 0.1}}, "workload.pair_share, run.days differ."),
-        ({"cluster": {"nodes": 20}}, "tenants are promised 2400 of cpu in all, not 1200."),
+        ({"cluster": {"nodes": 20}}, "the promised demand of all tenants is 2400 of cpu, not 1200."),
         (
             {"cluster": {"nodes": 11}, "workload": {"density": 1.3636}},
-            "tenants are promised 1199.968 of cpu in all, not 1200.",
+            "the promised demand of all tenants is 1199.968 of cpu, not 1200.",
         ),
     ],
 )
@@ -172,7 +172,7 @@ def test_rows_without_a_difference_say_why(tmp_path, sections, why):
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
     other = written(tmp_path / "other", summary_of(**sections), {"original": [1, 2], "modified": [1, 2]})
     said = list(lines(compare_results([one, other])))
-    expected = "No difference to the first row for original, modified of other, as its tenants may be others: "
+    expected = "No difference to the first row for original, modified of other, as its tenants may differ: "
     assert [line for line in said if line.startswith("No diff")] == [expected + why]
     assert not any(line.startswith("No diff") for line in lines(compare_results([other])))
 
@@ -256,8 +256,8 @@ def test_interrupted_runs_do_not_count_and_are_said(tmp_path):
     assert found.rows[0].figures["violations"].mean == 7.0
     assert [row.repeats for row in found.rows] == [2, 1]
     assert list(lines(found)) == [
-        f"Interrupted after 0.50 days, and left out: original, repeat 2 of {one.folder}",
-        f"Not begun: 2 runs of {one.folder}",
+        f"Interrupted after 0.50 days and omitted: original, repeat 2 of {one.folder}",
+        f"Not started: 2 runs of {one.folder}",
     ]
     assert found.as_json()["directories"][0]["interrupted"] == [{"policy": "original", "repeat": 1}]
 
@@ -312,10 +312,10 @@ def test_command_shows_the_figures_that_are_asked_for(simulated):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nowhere",), "nowhere: holds no results of plb simulate"),
+        (("nowhere",), "nowhere: is not a results directory of plb simulate"),
         (("FIRST", "--figure", "violatons"), "did you mean 'violations'"),
         (("FIRST", "FIRST"), "is given twice"),
-        (("BROKEN",), "is no JSON"),
+        (("BROKEN",), "is not JSON"),
         (("FIRST", "--json", "SUMMARY"), "is read; give another file to write to"),
         (("FIRST", "--json", "TABLE"), "is in a directory that is read; give another file to write to"),
     ],

@@ -252,7 +252,7 @@ def test_quiet_prints_nothing(explained: Path, run: RecordedRun, tmp_path: Path)
         ({"--policy": "modifed"}, "unknown policy 'modifed'; did you mean 'modified'?"),
         ({"--repeat": "2"}, "there is no repeat 2 of modified, only 1"),
         ({"--repeat": "0"}, "greater than or equal to 1"),
-        ({"--traces": "nowhere"}, "the tenants come from no traces; leave out --traces"),
+        ({"--traces": "nowhere"}, "the tenants do not come from traces; omit --traces"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -59,15 +59,15 @@ def test_results_of_another_scenario_are_not_explained(explained: Path, run: Rec
     """The hash of the scenario tells a summary that somebody has changed."""
     scenario = json.loads((explained / "summary.json").read_text())["scenario"]
     scenario["run"]["seed"] = 4
-    assert "simulate anew, then explain" in asked(spoiled(explained, tmp_path, scenario=scenario), run)
+    assert "simulate again, then explain" in asked(spoiled(explained, tmp_path, scenario=scenario), run)
 
 
 def test_a_directory_without_results_is_refused(run: RecordedRun, tmp_path: Path):
     """Nothing there, or something else under the name of a summary."""
-    assert "holds no results of plb simulate" in asked(tmp_path, run)
+    assert "is not a results directory of plb simulate" in asked(tmp_path, run)
     for text in ("{", "[]"):
         (tmp_path / "summary.json").write_text(text)
-        assert "summary.json: is no JSON" in asked(tmp_path, run)
+        assert "summary.json: is not " in asked(tmp_path, run)
 
 
 def test_tables_that_are_not_those_of_the_replay_are_told(explained: Path, run: RecordedRun, tmp_path: Path):
@@ -179,7 +179,7 @@ def test_files_that_a_scenario_names_are_found_by_its_file(tmp_path: Path):
     question: Sequence[Any] = ("explain", tmp_path / "out", "--partition", tenant, "--time", "0")
     refused = plb(*question)
     assert refused.exit_code == BAD_INPUT
-    assert "the run needs the file 'own.py'; give its scenario with --scenario" in refused.output
+    assert "the run requires the file 'own.py'; give its scenario with --scenario" in refused.output
     done = plb(*question, "--scenario", tmp_path / "small.toml")
     assert done.exit_code == 0, done.output
     (tmp_path / "own.py").write_text("# other than it was")
@@ -191,7 +191,10 @@ def test_a_scenario_that_was_not_run_is_refused(explained: Path, run: RecordedRu
     other = tmp_path / "other.toml"
     other.write_text(TWO_CRASHES.replace("nodes = 5", "nodes = 7").replace("chains = 1", "chains = 2"))
     message = asked(explained, run, "--scenario", other)
-    assert "the scenario given is not the one that was run: cluster.nodes is 7, not 5; also: engine.chains" in message
+    assert (
+        "the given scenario differs from the one that was run: cluster.nodes is 7, not 5; also: engine.chains"
+        in message
+    )
     head = summary_of(policies={"mine": {"w_imbalance": 2.0}}, run={"policies": ["mine"]})
     recorded = written(tmp_path / "mine", head | {"versions": versions()}, {"mine": [1]})
     with pytest.raises(PlbError, match=r"policies\.mine\.w_imbalance is '-', not 2\.0"):
@@ -225,7 +228,7 @@ def test_traces_are_known_by_what_they_say(of_traces: Path, tmp_path: Path):
     less.write_parquet(file, metadata={"plb": pl.read_parquet_metadata(file)["plb"]})
     with pytest.raises(PlbError, match="traces are not those that were recorded"):
         RunReplay(read_run(of_traces, traces=moved))
-    with pytest.raises(PlbError, match="the tenants come from nowhere, which is not there"):
+    with pytest.raises(PlbError, match="the tenants come from nowhere, which does not exist"):
         read_run(of_traces, traces=Path("nowhere"))
 
 

@@ -34,7 +34,7 @@ def test_the_command_writes_the_page(calm: Path, tmp_path: Path):
 def test_what_is_no_results_directory_is_refused(tmp_path: Path, calm: Path):
     """A missing directory, one without results, and a page that cannot be written are said by name."""
     for arguments, words in (
-        ([tmp_path / "none"], "holds no results of plb simulate"),
+        ([tmp_path / "none"], "is not a results directory of plb simulate"),
         ([tmp_path], "there is no summary.json"),
         ([calm, "--out", tmp_path], "is a directory"),
     ):

@@ -115,14 +115,18 @@ def test_every_problem_of_a_file_is_named(folder: Path):
 @pytest.mark.parametrize(
     ("file", "change", "words"),
     [
-        ("summary.json", lambda all_: all_["runs"].append(all_["runs"][0]), "are there already"),
-        ("summary.json", lambda all_: all_["scenario"]["run"]["policies"].append("../up"), "a name that a directory"),
+        ("summary.json", lambda all_: all_["runs"].append(all_["runs"][0]), "occur twice"),
+        (
+            "summary.json",
+            lambda all_: all_["scenario"]["run"]["policies"].append("../up"),
+            "a valid name of a directory",
+        ),
         ("summary.json", lambda all_: all_.update(runs={}), "runs: found {}; expected a list"),
         ("summary.json", lambda all_: all_["runs"].append(7), "runs[4]: found 7; expected a table"),
         ("summary.json", lambda all_: all_["runs"][0].update(moves=True), "moves: found True; expected a whole number"),
         ("summary.json", lambda all_: all_["runs"][0].update(downtime_seconds=1e300), "expected a number >= 0"),
         ("summary.json", lambda all_: all_["runs"][0]["moves_by_cause"].update(fear=-1), "moves_by_cause: found"),
-        ("summary.json", lambda all_: all_["versions"].update(numpy=2), "versions: found a value that is no text"),
+        ("summary.json", lambda all_: all_["versions"].update(numpy=2), "versions: found a value that is not text"),
         ("summary.json", threshold(0), "violation_threshold: found 0; expected a number above 0, up to 1"),
         ("summary.json", threshold(-1), "violation_threshold: found -1; expected a number above 0, up to 1"),
         ("summary.json", threshold(1.5), "violation_threshold: found 1.5; expected a number above 0, up to 1"),
@@ -131,7 +135,7 @@ def test_every_problem_of_a_file_is_named(folder: Path):
         ("timings.json", lambda all_: all_["runs"][0]["seconds"].update(total=-1), "runs[0].seconds: expected numbers"),
         ("timings.json", lambda all_: all_["runs"].pop(), "repeat 1 is missing"),
         ("timings.json", lambda all_: all_.pop("runs"), "runs: is missing; expected a list"),
-        ("timings.json", lambda all_: all_["runs"][0].update(repeat=9), "runs[0]: is of no run of the summary"),
+        ("timings.json", lambda all_: all_["runs"][0].update(repeat=9), "runs[0]: belongs to no run of the summary"),
         ("timings.json", lambda all_: all_["runs"][0]["seconds"].pop("total"), "runs[0].seconds: expected numbers"),
         ("timings.json", lambda all_: all_["runs"][0]["slowest"][0].update(plan=10**6), "runs[0].slowest: expected"),
     ],
@@ -167,10 +171,10 @@ def test_a_directory_may_have_any_name(folder: Path):
 
 def test_missing_files_are_named(folder: Path, tmp_path: Path):
     """A directory without results, a lost file of timings and a lost table are each told by name."""
-    with pytest.raises(ResultsError, match=r"holds no results of plb simulate: there is no summary\.json"):
+    with pytest.raises(ResultsError, match=r"is not a results directory of plb simulate: there is no summary\.json"):
         read_results(tmp_path)
     (folder / "runs" / "original-1" / "moves.parquet").unlink()
-    with pytest.raises(ResultsError, match=r"original-1/moves\.parquet: is missing, though summary\.json names"):
+    with pytest.raises(ResultsError, match=r"original-1/moves\.parquet: is missing, but summary\.json has"):
         read_results(folder).table("moves")
     (folder / "timings.json").unlink()
     with pytest.raises(ResultsError, match=r"timings\.json: is missing"):
@@ -205,7 +209,7 @@ def test_columns_of_tables_are_checked(folder: Path):
         (number,) = problems(frame.with_columns(downtime_s=pl.lit(large)))
         assert number == "column downtime_s: found a number that is not finite, or beyond 1e+15"
     (other,) = problems(frame.with_columns(policy=pl.lit("modified")))
-    assert other == f"{len(frame)} rows are of another policy or repeat"
+    assert other == f"{len(frame)} rows belong to another policy or repeat"
 
 
 def test_runs_that_the_summary_does_not_name_are_left_out(folder: Path):

@@ -192,7 +192,7 @@ def test_parameters_of_a_region_are_refused_all_at_once(tmp_path: Path):
     for words in ("size_bias = -1 is not allowed", "unknown parameter of region region2 'lifetime'", "cpu.median = 7"):
         assert sum(words in message for message in messages) == 1
     path.write_text("[workload]\nkind = 'traces'\npath = '.'\nregion_parameters = { size_bias = 1.0 }\n")
-    with pytest.raises(ScenarioError, match=r'line 4, workload\.region_parameters: .*none but with kind = "region"'):
+    with pytest.raises(ScenarioError, match=r'line 4, workload\.region_parameters: .*none except with kind = "region"'):
         read_scenario(path)
 
 
@@ -204,8 +204,8 @@ def test_parameters_of_a_region_are_refused_all_at_once(tmp_path: Path):
         ("[run]\npolicies = []", "at least one"),
         ("[run]\npolicies = 'original'", "expected a list"),
         ("[run]\npolicies = ['original', 'original']", "every policy once"),
-        ("[policies.'a/b']\nchains = 1", "a name that a directory can have"),
-        ("name = ''", "a name that a directory can have"),
+        ("[policies.'a/b']\nchains = 1", "a valid name of a directory"),
+        ("name = ''", "a valid name of a directory"),
         ("[cluster]\ncapacities = { cpu = 8, disk = nan }", "capacities.disk = nan is not allowed"),
         ("[cluster]\ncapacities = { cpu = -1 }", "a finite number >= 0"),
     ],
@@ -222,7 +222,7 @@ def test_file_that_is_no_text(tmp_path: Path):
     """Bytes that are no UTF-8 are refused in words."""
     path = tmp_path / "bad.toml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ScenarioError, match="no text in UTF-8"):
+    with pytest.raises(ScenarioError, match="not text in UTF-8"):
         read_scenario(path)
 
 
@@ -310,7 +310,7 @@ def test_import_that_fails_is_named(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0")
     path = tmp_path / "s.toml"
     path.write_text('imports = ["none.py", "broken.py"]\n[engine]\nextension_terms = { cold = 2.0 }\n')
-    with pytest.raises(ScenarioError, match=r"none\.py: is no Python file"):
+    with pytest.raises(ScenarioError, match=r"none\.py: is not a Python file"):
         read_scenario(path)
     path.write_text('imports = ["broken.py"]\n[engine]\nextension_terms = { cold = 2.0 }\n')
     with pytest.raises(ScenarioError) as caught:

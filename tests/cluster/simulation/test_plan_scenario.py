@@ -294,7 +294,7 @@ def test_repeats_differ_in_faults_only(curves: Path) -> None:
         ({"workload": {"history_share": 0.2}}, "history_share = 0.2 is not allowed"),
         ({"workload": {"pair_share": 0.2}}, "pair_share = 0.2 is not allowed"),
         ({"workload": {"region": "region2"}}, "region = 'region2' is not allowed"),
-        ({"workload": {"region_parameters": {"size_bias": 1.2}}}, 'none but with kind = "region"'),
+        ({"workload": {"region_parameters": {"size_bias": 1.2}}}, 'none except with kind = "region"'),
         ({"workload": {"trace_seed": 2}}, "trace_seed = 2 is not allowed"),
         ({"workload": {"plan_hours": 0}}, "plan_hours = 0.0 is not allowed"),
         ({"workload": {"plan_hours": 0.001}}, "plan_hours = 0.001 is not allowed"),
@@ -304,7 +304,7 @@ def test_repeats_differ_in_faults_only(curves: Path) -> None:
         ({"workload": {"growth": [{"tenant_class": "app_99", "at_hours": 1, "hours": 1, "factor": 2}]}}, "'app_99'"),
         ({"run": {"fill_hours": 1.0}}, "fill_hours = 1.0 is not allowed"),
         ({"cluster": {"nodes": 21}}, "node type 64x128: the plan needs 22 nodes, kind 1 of the cluster has 21"),
-        ({"cluster": {"capacities": {"cpu": 60, "memory": 129}}}, "node type 64x128: the plan counts on 64 cpu, the"),
+        ({"cluster": {"capacities": {"cpu": 60, "memory": 129}}}, "node type 64x128: the plan requires 64 cpu, the"),
         ({"cluster": {"capacities": {"cpu": 65, "ram": 129}}}, "unknown metric 'ram'"),
         ({"faults": {"crashes": [{"node": "64x128-0", "at_hours": 1, "hours": 1}]}}, "unknown node '64x128-0'"),
     ],
@@ -323,7 +323,7 @@ def test_a_kind_that_the_cluster_lacks_is_named(constant: Path) -> None:
     small = {**group, "capacities": {"core": 63.9, "memory": 128.0}}
     for groups, words in (
         ([], f"node type small: the plan needs {group['nodes']} nodes, kind 2 of the cluster has 0"),
-        ([small], "node type small: the plan counts on 64 core, the cluster has 63.9"),
+        ([small], "node type small: the plan requires 64 core, the cluster has 63.9"),
     ):
         with pytest.raises(ScenarioError, match=words):
             prepare(changed(constant, {"cluster": {"groups": groups}}))
@@ -354,14 +354,14 @@ def test_files_that_are_missing_or_wrong_are_refused(curves: Path, tmp_path: Pat
 @pytest.mark.parametrize(("key", "value"), [("plan", "plan.csv"), ("nodes", ["64,128"]), ("plan_hours", 12.0)])
 def test_keys_of_plans_go_with_plans_only(key: str, value: Any) -> None:
     """Elsewhere they would be without effect."""
-    with pytest.raises(ScenarioError, match=rf'workload\.{key}: .*none but with kind = "plan"'):
+    with pytest.raises(ScenarioError, match=rf'workload\.{key}: .*none except with kind = "plan"'):
         scenario_from({"workload": {key: value}})
 
 
 def test_the_command_line_cannot_change_the_tenants_of_a_plan(curves: Path, tmp_path: Path) -> None:
     """Neither other traces nor another density; studies, which vary both, take no plan."""
     scenario = read_scenario(curves)
-    with pytest.raises(ConflictError, match="tenants are those of a plan"):
+    with pytest.raises(ConflictError, match="tenants come from a plan"):
         override(scenario, traces=tmp_path)
     with pytest.raises(PlbError, match=r"density = 3\.0 is not allowed"):
         override(scenario, traces=None, density=3.0)
