@@ -74,17 +74,6 @@ def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> 
 
 
 @kernel
-def change_departed(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times the load that the partition of `row` has moved off nodes to their departed load."""
-    this = row
-    while True:
-        leave_behind(problem, solution, this, sign)
-        this = problem.sibling[this]
-        if this == row:
-            return
-
-
-@kernel
 def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> None:
     """Add `sign` times the load that `row` has moved off its origin, less that of a sibling that swapped with it."""
     home = problem.origin[row]

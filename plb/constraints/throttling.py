@@ -16,17 +16,6 @@ def is_throttled(problem: Problem, solution: Solution, row: int, target: int) ->
 
 
 @kernel
-def change_arrivals(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times the replicas of the partition of `row` that this plan builds to the arrivals of their nodes."""
-    this = row
-    while True:
-        arrive(problem, solution, this, sign)
-        this = problem.sibling[this]
-        if this == row:
-            return
-
-
-@kernel
 def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
     """Add `sign` to the arrivals of the node of `row` if this plan builds `row` there.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
-from plb.constraints.capacity import change_departed
-from plb.constraints.throttling import change_arrivals
+from plb.constraints.capacity import leave_behind
+from plb.constraints.throttling import arrive
 from plb.energy.accumulators import change_load
 from plb.energy.estimated_violations import violations_after
 from plb.energy.failovers import change_aggregate, violations_exchanged, violations_joined, violations_left
@@ -286,11 +286,18 @@ def _move_row(problem: Problem, solution: Solution, row: int, source: int, targe
 
 @kernel
 def _change_departed_and_arrivals(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times the departed load and the arrivals of the partition of `row`, if the problem uses them."""
-    if problem.keeps_departed:
-        change_departed(problem, solution, row, sign)
-    if problem.throttles:
-        change_arrivals(problem, solution, row, sign)
+    """Add `sign` times what the partition of `row` leaves behind and builds in this plan, where a rule needs it."""
+    if not (problem.keeps_departed or problem.throttles):
+        return
+    this = row
+    while True:
+        if problem.keeps_departed:
+            leave_behind(problem, solution, this, sign)
+        if problem.throttles:
+            arrive(problem, solution, this, sign)
+        this = problem.sibling[this]
+        if this == row:
+            return
 
 
 @kernel
