@@ -169,8 +169,8 @@ class PlacementAndLoadBalancing:
     def update_upgraded_domains(self, domains: Iterable[str]) -> None:
         """Set the upgrade domains that the running upgrade has finished; none means that no upgrade runs.
 
-        They are preferred locations, since replicas in other domains have to leave them again soon (semantics.md
-        section 4; `prefer_upgraded_uds`).
+        They are preferred locations, since replicas in other domains have to leave them again soon
+        (`prefer_upgraded_uds`).
 
         Raises
         ------

@@ -2,7 +2,7 @@
 
 The yardstick is [1] section 8.5: Service Fabric needs 432 ms to enumerate and score 1,000 configurations, 890 ms with
 the expected failovers. A configuration counts as scored when its proposal passed the constraints and its energy, or a
-bound that settles its fate, was computed (design section 6).
+bound that settles its fate, was computed.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Violations:
         return float(low), float(high)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return the settings under the stable keys of design section 13."""
+        """Return the settings under stable keys."""
         means = {arm: self.means(arm) for arm in self.counts}
         return [
             {**attrs.asdict(setting), "violations": {arm: float(means[arm][index]) for arm in means}}
@@ -137,7 +137,7 @@ class Violations:
 def figures_of(
     study: str, settings: Sequence[Mapping[str, Any]] = (), ratios: Mapping[str, Any] = NOTHING, **further: Any
 ) -> dict[str, Any]:
-    """Return what a study found under the keys that all have, which design section 13 keeps stable, and its own."""
+    """Return what a study found under the keys that all have, which are stable, and its own."""
     return {"study": study, "settings": list(settings), "ratios": dict(ratios), **further}
 
 

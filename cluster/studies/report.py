@@ -87,7 +87,7 @@ def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> R
 
 
 def ratios_as_json(claims: Sequence[Claim]) -> dict[str, Any]:
-    """Return the ratios under the stable keys of design section 13."""
+    """Return the ratios under stable keys."""
     return {claim.label: attrs.asdict(claim.ours) for claim in claims if isinstance(claim.ours, Ratio)}
 
 

@@ -1,7 +1,7 @@
 """How the results depend on what is not published of the tenants: each free parameter of a region is changed alone.
 
 With another parameter the same density is another load. So a pilot of the original energy finds the density, for each
-change, at which it has about as many violations as without (design section 14); where it reaches so many nowhere, the
+change, at which it has about as many violations as without; where it reaches so many nowhere, the
 nearest.
 """
 

@@ -1,4 +1,4 @@
-"""Capacity: a node accepts a replica only if its load stays within its limit (semantics.md section 4)."""
+"""Capacity: a node accepts a replica only if its load stays within its limit (docs/service-fabric.md, Capacity)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replica exclusion: no two replicas of a partition on one node (semantics.md section 4)."""
+"""Replica exclusion: no two replicas of a partition on one node (docs/service-fabric.md, Replica exclusion)."""
 
 from __future__ import annotations
 

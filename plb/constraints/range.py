@@ -1,4 +1,4 @@
-"""Range: the per-repetition sums of a node fit into 32 bits (design section 14)."""
+"""Range: the per-repetition sums of a node fit into 32 bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throttling: a limit on the replicas in build on a node at a time (semantics.md section 4)."""
+"""Throttling: a limit on the replicas in build on a node at a time (docs/service-fabric.md, In-build throttling)."""
 
 from __future__ import annotations
 

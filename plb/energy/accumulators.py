@@ -1,4 +1,4 @@
-"""Exact integer sums over node loads: Σx and Σx² of each metric (design section 5)."""
+"""Exact integer sums over node loads: Σx and Σx² of each metric."""
 
 from __future__ import annotations
 

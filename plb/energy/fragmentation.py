@@ -1,4 +1,4 @@
-"""Fragmentation F(X): the load on held-out nodes (design section 14).
+"""Fragmentation F(X): the load on held-out nodes (docs/terms/fragmentation.md).
 
 ``F = Σ over held-out nodes of the mean over metrics of load/capacity``. It is recomputed from integers whenever a
 held-out node changes, so that no rounding errors accumulate.

@@ -1,6 +1,6 @@
 """Imbalance I(X): the weighted mean over metrics of the coefficient of variation of node load.
 
-``d = sqrt(max(0, n·Σx²/(Σx)² − 1))``, 0 where Σx = 0 (semantics.md section 2; design sections 6 and 14).
+``d = sqrt(max(0, n·Σx²/(Σx)² − 1))``, 0 where Σx = 0 (docs/service-fabric.md, Score).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Movement cost m(X) of the moves from the present configuration to X, in tenths (design sections 6 and 14).
+"""Movement cost m(X) of the moves from the present configuration to X, in tenths (docs/terms/movement.md).
 
 A displaced replica costs its move cost and a new replica the cost of an add. A primary and a secondary that have
 exchanged nodes cost one swap of roles.

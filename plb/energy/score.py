@@ -1,4 +1,4 @@
-"""The score that combines the five terms into one energy (design sections 6 and 14)."""
+"""The score that combines the five terms into one energy (docs/terms/score.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETIT
 TENTHS_OF_MOVE, FLOOR_OF_SPREAD, W_OVERLOAD = range(8, 11)
 
 LEAST_SPREAD = 0.001
-"""Keeps the first factor of the product form above 0 (semantics.md section 2)."""
+"""Keeps the first factor of the product form above 0 (docs/service-fabric.md, Move cost)."""
 
 
 def weights_of(

@@ -1,4 +1,4 @@
-"""The spread of load over nodes, over the nodes of each service, and over domains (semantics.md section 2).
+"""The spread of load over nodes, over the nodes of each service, and over domains (docs/service-fabric.md).
 
 ``A = L·mean(local scores) + (1 − L)·global score``, with L the weight of the local domains. A service with two or more
 partitions is a local domain with separate loads and weights. A defragmented metric contributes ``Fn − Fn·d(nodes) +
@@ -19,7 +19,7 @@ from plb.state.arrays import LOCAL_SCORES, Problem, Solution
 UNIT = 2.0**40
 """Local scores are summed as integers in units of 2^-40, so that the sum does not depend on the order of moves."""
 PARTS = 2**20
-"""Units per capacity of a load that is balanced by percentage (design section 14)."""
+"""Units per capacity of a load that is balanced by percentage."""
 
 
 @kernel(inline=True)

@@ -1,4 +1,4 @@
-"""The five built-in energy terms as objects: the same verbs, from increments and from scratch (design section 6).
+"""The five built-in energy terms as objects: the same verbs, from increments and from scratch.
 
 `total` computes a term anew from nothing but the placement: in plain NumPy where the formula is short, else by the
 kernels that form every sum afresh (`plb.energy.from_scratch`). `delta` is what the search uses. Property tests show

@@ -1,4 +1,4 @@
-"""Placement constraints: expressions over node properties, with a grammar of their own (semantics.md section 4).
+"""Placement constraints: expressions over node properties, with a grammar of their own (docs/service-fabric.md).
 
 From loosest to tightest: ``||``, ``&&``, then ``!`` before a comparison, parentheses. Comparisons are
 ``== != >= <= < > ^ !^ ^P !^P ~``, with a property name on the left and a value on the right. There are no quotes;
@@ -48,7 +48,7 @@ Test = Callable[[Mapping[str, str], bool], bool | None]
 
 
 class FaultDomainPolicy(enum.Enum):
-    """How a service spreads over fault domains: ``FDPolicy ~ …`` (semantics.md section 4)."""
+    """How a service spreads over fault domains: ``FDPolicy ~ …`` (docs/service-fabric.md)."""
 
     PACKING = "Packing"
     NONPACKING = "Nonpacking"
@@ -60,7 +60,7 @@ _POLICIES = {"FDPolicy": [policy.value for policy in FaultDomainPolicy], "PlaceP
 
 @attrs.frozen(eq=False)
 class Expression:
-    """A parsed placement constraint (semantics.md section 4).
+    """A parsed placement constraint (docs/service-fabric.md, Placement constraints).
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from plb.validation import (
 
 
 class DeactivationIntent(Enum):
-    """Why a node that is up is being taken out of service (semantics.md section 4)."""
+    """Why a node that is up is being taken out of service (docs/service-fabric.md, Deactivated nodes)."""
 
     NONE = "none"
     PAUSE = "pause"
@@ -96,7 +96,7 @@ class Node:
     def placement_properties(self) -> dict[str, str]:
         """The properties, and ``FaultDomain`` and ``UpgradeDomain`` as far as these are given and not among them.
 
-        Service Fabric knows these two of every node (semantics.md section 4).
+        Service Fabric knows these two of every node (docs/service-fabric.md, Placement constraints).
         """
         implicit = {}
         if self.fault_domain is not None:

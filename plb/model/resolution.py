@@ -1,4 +1,4 @@
-"""Quanta: the power-of-two units in which loads and capacities are whole numbers (design section 5).
+"""Quanta: the power-of-two units in which loads and capacities are whole numbers (docs/energy.md).
 
 Whole numbers make sums exact, so that increments equal totals and the order of moves cannot matter.
 """

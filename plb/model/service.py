@@ -24,7 +24,7 @@ from plb.validation import (
 
 
 class MoveCost(Enum):
-    """How much a move of a service's replica hurts, in units of one low-cost move (semantics.md section 2)."""
+    """How much a move of a service's replica hurts, in units of one low-cost move (docs/service-fabric.md)."""
 
     ZERO = "zero"
     LOW = "low"

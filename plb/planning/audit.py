@@ -1,6 +1,6 @@
 """Which nodes are overloaded and which constraints are broken in a solution, with names and numbers.
 
-The verdicts follow semantics.md section 4 and do not depend on whether a replica may move, as those of
+The verdicts follow docs/service-fabric.md and do not depend on whether a replica may move, as those of
 `plb.search.breaches` do. Vectorised over the replicas; names are looked up only for what is broken.
 """
 

@@ -1,4 +1,4 @@
-"""Dropping surplus replicas (semantics.md section 6, new replica placement).
+"""Dropping surplus replicas (docs/service-fabric.md, Surplus replicas).
 
 A primary or a pinned replica is never dropped, nor one on a paused node, nor one that a constraint of the user's own
 keeps, nor, where these rules bind, one from a domain that does not hold more than its share, or one that stands beside

@@ -1,7 +1,7 @@
 """What repair and balancing ended on: on its own result, with nothing changed since, neither runs again.
 
 Annealing is random, so a second search from the same place could always find some other move. Service Fabric skips a
-balancing when neither state nor load has changed since the last one (semantics.md section 3); here that holds for the
+balancing when neither state nor load has changed since the last one (docs/service-fabric.md); here that holds for the
 result as well, once it is carried out, and for repairs.
 """
 

@@ -1,6 +1,6 @@
 """What a search is about: the partitions of a service domain, and which of their replicas may not move, and why.
 
-See semantics.md section 4, movable replica.
+See docs/service-fabric.md, Movable replicas.
 """
 
 from __future__ import annotations

@@ -345,7 +345,7 @@ class PhaseRun:
         """Return the problem as a phase sees it: with its limits on replicas in build.
 
         A constraint check may move replicas that balancing may not, and use room at once that replicas leave in the
-        same plan (semantics.md section 4, movable replica and capacity).
+        same plan (docs/service-fabric.md, Movable replicas and Capacity).
         """
         problem = self.problem
         if problem.throttles:

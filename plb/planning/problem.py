@@ -169,7 +169,7 @@ def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
 
 
 def _check_range(solution: Solution) -> None:
-    """Refuse peaks whose sums could overflow (design section 14)."""
+    """Refuse peaks whose sums could overflow (docs/constraints/range.md)."""
     if (highest_sum := int(solution.ceiling.max(initial=0))) > LARGEST_SUM:
         allowed = f"at most {LARGEST_SUM}: give a coarser Metric(quantum=...)"
         raise InvalidValueError("expected demand", "peaks of one node in quanta", highest_sum, allowed)
@@ -183,7 +183,7 @@ def _move_limit(state: ClusterState, topology: Topology) -> Int:
 
 
 def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
-    """Return what `Problem` says of local load-balancing domains (semantics.md section 2).
+    """Return what `Problem` says of local load-balancing domains (docs/service-fabric.md, Score).
 
     One for each service with at least two partitions and some weight, with that service's own weights.
     """

@@ -1,4 +1,4 @@
-"""A refresh of one service domain: the action that is due, and its search (semantics.md section 3)."""
+"""A refresh of one service domain: the action that is due, and its search (docs/service-fabric.md, Phases)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def costs_of_moves(state: ClusterState, each: EachService) -> dict[str, Any]:
 
 
 def affinities(state: ClusterState, each: EachService) -> dict[str, Any]:
-    """Return what `Problem` says of children and their parents (semantics.md section 4, affinity)."""
+    """Return what `Problem` says of children and their parents (docs/service-fabric.md, Affinity)."""
     found = {"related": each.related, "parents_move": _share_with_parents(state.config)}
     if not each.related:
         return found | _without_parents(state.rows.capacity)

@@ -1,4 +1,4 @@
-"""What a refresh does for each service domain: one action at most, in turn (semantics.md section 3).
+"""What a refresh does for each service domain: one action at most, in turn (docs/service-fabric.md, Phases).
 
 A stage whose interval has passed since it last ran is looked at, the longest waiting first; the first that needs work
 is the action. While moves of an earlier plan are under way the domain is left alone.

@@ -124,7 +124,7 @@ def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
 
 
 def most_in_domain(state: ClusterState, topology: Topology) -> Int:
-    """Return `Problem.most_in_domain`, (S, D) (semantics.md section 4, FD / UD)."""
+    """Return `Problem.most_in_domain`, (S, D) (docs/service-fabric.md, Fault and upgrade domains)."""
     most = np.zeros((max(1, len(state.services)), len(topology.domain_rule)), np.int64)
     for index, service in enumerate(state.services):
         feasibility_class = state.service_feasibility_class[index]
@@ -177,7 +177,7 @@ def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
     """Return the weight of every metric in the imbalance, (R,).
 
     A weight of the metric's own comes first; else it is the mean of those that the services give it, and 0 where none
-    of them has it (semantics.md section 2, global domain). Services that give no weights have all metrics at 1.
+    of them has it (docs/service-fabric.md, Score). Services that give no weights have all metrics at 1.
     """
     given = [state.services[service].metrics for service in services]
     weights = np.zeros(len(state.config.metrics))

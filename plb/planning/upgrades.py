@@ -1,6 +1,6 @@
 """Upgrades: primaries hand their role over before their node is upgraded, and get it back after it.
 
-The upgrade pass of semantics.md section 6. A primary swaps roles with a ready secondary on a node in service, the one
+See docs/service-fabric.md, Upgrades. A primary swaps roles with a ready secondary on a node in service, the one
 that leaves the least energy of those that the most rules allow; last, where the settings say so, a node may be
 overfilled. Where aligned affinity is checked, the primaries of parent and children that stand together swap together.
 """

@@ -1,4 +1,4 @@
-"""Affinity moves: children move to the node of a parent that has moved (semantics.md section 4, affinity)."""
+"""Affinity moves: children move to the node of a parent that has moved (docs/service-fabric.md, Affinity)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated annealing over configurations (semantics.md section 6).
+"""Simulated annealing over configurations (docs/service-fabric.md, Annealing).
 
 Several chains start from the same solution, each with a separate random stream, and return their best solution. The
 lowest energy wins; ties go to the lower movement cost and then to the first chain. The result does not depend on the

@@ -1,4 +1,4 @@
-"""Balancing: annealing over all movable replicas when a metric is unbalanced (semantics.md section 3)."""
+"""Balancing: annealing over all movable replicas when a metric is unbalanced (docs/service-fabric.md)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, quan
 
 
 def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> bool:
-    """Return whether some metric is unbalanced, over all services or within one (semantics.md section 3)."""
+    """Return whether some metric is unbalanced, over all services or within one (docs/service-fabric.md)."""
     return bool(uneven_metrics(problem, solution, config, quanta).any())
 
 
 def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
     """Return which metrics are unbalanced over all services, (R,).
 
-    Loads are compared in user units, over the counted nodes (design section 14).
+    Loads are compared in user units, over the counted nodes.
     """
     found = np.zeros(len(config.metrics), np.bool_)
     for index, metric in enumerate(config.metrics):

@@ -1,4 +1,4 @@
-"""The candidate filter: for packed metrics, new replicas go to the fullest nodes (semantics.md section 6)."""
+"""The candidate filter: for packed metrics, new replicas go to the fullest nodes (docs/service-fabric.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of one simulated annealing chain (semantics.md section 6).
+"""Kernels of one simulated annealing chain (docs/service-fabric.md, Annealing).
 
 A chain accepts a proposal that raises the energy by d with probability exp(−d/T). It cools after rounds without a new
 best solution and keeps an undo log to return to the best solution.

@@ -1,4 +1,4 @@
-"""The cooling schedule of a chain: first temperature, cooling after a round, and end (semantics.md section 6)."""
+"""The cooling schedule of a chain: first temperature, cooling after a round, and end (docs/service-fabric.md)."""
 
 from __future__ import annotations
 

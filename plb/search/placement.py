@@ -1,7 +1,7 @@
 """Placement of new replicas: a random walk over the feasible nodes, then annealing over the new replicas only.
 
 Replicas without a feasible node are retried without soft constraints, the softest first; last, existing replicas are
-evicted (semantics.md section 6).
+evicted (docs/service-fabric.md, Placement).
 """
 
 from __future__ import annotations

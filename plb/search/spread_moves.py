@@ -1,6 +1,6 @@
 """Spread moves: after a replica has moved, siblings move until the spread over domains holds again.
 
-Semantics.md section 5, random step: for each rule in turn, each replica that violates it moves to a random node that
+As in docs/service-fabric.md, for each rule in turn, each replica that violates it moves to a random node that
 the rules so far allow. If there is none, the step fails.
 """
 

@@ -27,7 +27,7 @@ from plb.validation import check_items, check_member
 
 
 class Combination(Enum):
-    """How the five terms become one energy (design section 6)."""
+    """How the five terms become one energy (docs/terms/score.md)."""
 
     ADDITIVE = "additive"
     """E = (m + w_f·V + w_O·O) + w_I·I + w_F·F: what is expected joins the first component, as [1] section 7 says."""

@@ -1,4 +1,4 @@
-"""Limits on replicas in build, by node and phase (semantics.md section 4, throttling)."""
+"""Limits on replicas in build, by node and phase (docs/service-fabric.md, In-build throttling)."""
 
 from __future__ import annotations
 

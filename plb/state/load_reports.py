@@ -1,4 +1,4 @@
-"""Reports of loads and move costs, entered in the state (semantics.md section 1, load reports)."""
+"""Reports of loads and move costs, entered in the state (docs/service-fabric.md, Loads)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     """Set the loads of secondaries by node and metric; those to come carry the rounded mean of the reported ones.
 
     A secondary that stands already keeps what it carries until it is reported. Without
-    `use_separate_secondary_load` all carry the mean (semantics.md section 1, load reports).
+    `use_separate_secondary_load` all carry the mean (docs/service-fabric.md, Loads).
     """
     item = f"partition {partition}"
     given = check_mapping(item, "loads", loads, "a mapping of nodes to loads")

@@ -67,7 +67,7 @@ def empty_limits(state: ClusterState) -> Int:
     """Return the load in quanta up to which a node counts as empty, (N, R); below 0: never.
 
     Where room is reserved, that is the capacity less the reserved load; a node without a capacity has any room.
-    Without nodes to reserve it is the activity threshold (semantics.md section 3, balance test).
+    Without nodes to reserve it is the activity threshold (docs/service-fabric.md, Balancing thresholds).
     """
     limits = np.zeros_like(state.capacity)
     for index, metric in enumerate(state.config.metrics):

@@ -1,4 +1,4 @@
-"""Matches the replicas that the host describes to the role slots of their partition (design section 14)."""
+"""Matches the replicas that the host describes to the role slots of their partition."""
 
 from __future__ import annotations
 

@@ -96,8 +96,7 @@ def receiving_nodes(nodes: Sequence[Node]) -> Bool:
     """Return `Problem.receives`: which nodes take an existing replica, a new one, a new one that is on every node.
 
     A node that is paused or restarts takes new replicas until its safety check is complete, then only those of
-    stateless services on every node, and existing ones never; one that is removed takes nothing (semantics.md
-    section 4).
+    stateless services on every node, and existing ones never; one that is removed takes nothing.
     """
     receives = np.zeros((3, len(nodes)), np.bool_)
     for index, node in enumerate(nodes):

@@ -176,7 +176,7 @@ def _on_nodes(state: ClusterState, item: str, partition: Partition, service: Ser
 
 
 def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
-    """Return whether a description repeats the known one (semantics.md section 1)."""
+    """Return whether a description repeats the known one (docs/service-fabric.md, Loads)."""
     return partition.version is not None and (partition.version, partition.missing) == record.described
 
 

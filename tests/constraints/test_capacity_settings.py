@@ -190,5 +190,5 @@ def test_no_phase_builds_more_than_the_limit(cluster, most):
 
 
 def test_throttling_is_looked_at_before_domains_and_capacity():
-    """The order of semantics.md section 4."""
+    """The order of docs/service-fabric.md, Constraint priorities."""
     assert Rule.PREFERRED_LOCATION < Rule.THROTTLING < Rule.FAULT_DOMAIN < Rule.CAPACITY

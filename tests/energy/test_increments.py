@@ -93,7 +93,7 @@ def test_delta_of_each_term_is_the_difference_of_totals(cluster, data):
 @examples(120)
 @given(all_clusters(), st.data())
 def test_energy_is_that_of_the_formula(cluster, data):
-    """Both combinations, with their terms, agree with the formulas of the design over sums from scratch."""
+    """Both combinations, with their terms, agree with the formulas of docs/energy.md over sums from scratch."""
     engine = cluster.engine()
     configuration = configuration_of(engine)
     for proposal in data.draw(walks(configuration)):

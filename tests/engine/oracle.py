@@ -130,7 +130,7 @@ def assert_sums_are_right(configuration: Configuration) -> None:
 
 
 def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, Any], replicas: int) -> dict[str, float]:
-    """Return the energy and its terms, from the formulas of design section 14 over sums from scratch."""
+    """Return the energy and its terms, from the formulas of docs/energy.md over sums from scratch."""
     sums = sums_from_scratch(problem, node)
     load = np.asarray(sums["node_load"], np.float64)
     weights = [metric.weight for metric in config.metrics]

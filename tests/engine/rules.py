@@ -1,4 +1,4 @@
-"""The rules of semantics.md section 4 in plain Python: how badly each is broken, from what the user said.
+"""The rules of docs/service-fabric.md in plain Python: how badly each is broken, from what the user said.
 
 A rule that holds gives nothing; a broken one gives a number above 0 under a key that names it and where. A plan may
 leave no number of a hard rule larger than it was.

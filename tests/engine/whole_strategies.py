@@ -19,7 +19,7 @@ SERVICES = tuple(f"s{index}" for index in range(4))
 PARTITIONS = tuple(f"p{index}" for index in range(8))
 METRICS = ("cpu", "memory", "PrimaryCount")
 BUILT_IN_LOADS = {Role.PRIMARY: 1.0, Role.SECONDARY: 0.0, Role.INSTANCE: 0.0}
-"""What every replica carries of PrimaryCount, by role (semantics.md section 1)."""
+"""What every replica carries of PrimaryCount, by role."""
 TESTS = {
     "": lambda *_: True,
     "zone != z0": lambda zone, *_: zone != "z0",

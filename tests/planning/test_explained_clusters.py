@@ -108,7 +108,7 @@ def feasibility_classes(service: Service, node: Node) -> bool:
 
 
 def takes_new(node: Node) -> bool:
-    """Tell whether a node takes new replicas (semantics.md section 4, deactivated nodes)."""
+    """Tell whether a node takes new replicas (docs/service-fabric.md, Deactivated nodes)."""
     checking = node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
     comes_back = node.deactivation_intent in (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
     return node.up and (node.deactivation_intent is DeactivationIntent.NONE or (comes_back and checking))

@@ -1,4 +1,4 @@
-"""No churn: balancing or repairing the engine's own result moves nothing (issue 3), over random clusters."""
+"""No churn: balancing or repairing the engine's own result moves nothing, over random clusters."""
 
 from __future__ import annotations
 

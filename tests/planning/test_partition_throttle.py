@@ -1,4 +1,4 @@
-"""Partitions that moved often are left alone by balancing (semantics.md sections 3 and 4)."""
+"""Partitions that moved often are left alone by balancing (docs/service-fabric.md, Movement throttles)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guided balancing proposes only what may even out a metric that calls for it (semantics.md section 5)."""
+"""Guided balancing proposes only what may even out a metric that calls for it (docs/service-fabric.md, Proposals)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads of secondaries reported node by node (semantics.md section 1, load reports)."""
+"""Loads of secondaries reported node by node (docs/service-fabric.md, Loads)."""
 
 from __future__ import annotations
 

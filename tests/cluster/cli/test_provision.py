@@ -19,7 +19,7 @@ from workloads.provisioning import read_instance, read_plan
 from workloads.provisioning.source import parse_nodes
 
 KEYS = ["algorithm", "nodes", "lower_bound", "deviation_percent", "seconds", "valid"]
-"""Of design section 13."""
+"""The stable keys."""
 
 
 def plb(*arguments: Any) -> Any:

@@ -88,7 +88,7 @@ def test_closing_table_and_files(scenario: Path, tmp_path: Path):
 
 
 def test_json_keys(results: Path):
-    """The figures have the stable keys of design section 13."""
+    """The figures have stable keys."""
     figures = json.loads((results.parent / "figures.json").read_text())
     keys = {"violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds"}
     assert list(figures) == ["policies", "stamp"]

@@ -97,7 +97,7 @@ def test_no_capacity_is_never_short():
 
 
 def test_capacity_zero_is_short_only_under_load():
-    """A capacity of 0 is no violation while the load is 0 (design section 14)."""
+    """A capacity of 0 is no violation while the load is 0."""
     zero = np.zeros((2, 2))
     assert classify(metering([[0, 0], [0, 0]]), zero, [], NODES, METRICS) == []
     assert not needs_repair(metering([[0, 0], [0, 0]]), zero)
