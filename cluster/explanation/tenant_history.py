@@ -124,16 +124,16 @@ def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) 
 
 def _refusals(rows: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
     """Yield refusals; those of a role that follow one another for the same reasons are one event."""
-    cause_text: list[list[Mapping[str, Any]]] = []
+    groups: list[list[Mapping[str, Any]]] = []
     for row in sorted(rows, key=lambda row: (row["role"], row["time_s"])):
-        before = cause_text[-1][-1] if cause_text else None
+        before = groups[-1][-1] if groups else None
         alike = before is not None and all(before[name] == row[name] for name in ("role", "ruled_out", "nodes"))
         # attempts begin anew where it had a place in between
         if alike and before is not None and before["attempt"] <= row["attempt"]:
-            cause_text[-1].append(row)
+            groups[-1].append(row)
         else:
-            cause_text.append([row])
-    yield from map(_refused, cause_text)
+            groups.append([row])
+    yield from map(_refused, groups)
 
 
 def _refused(rows: Sequence[Mapping[str, Any]]) -> Event:

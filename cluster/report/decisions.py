@@ -68,12 +68,12 @@ def energy_section(material: Material) -> PageSection:
         return PageSection("energy", heading, (Text("The engine made no plan."),))
     used = [term for term in TERMS if np.any(plans[f"{term}_after"].to_numpy() != 0.0)]
     unused = [term.replace("_", " ") for term in TERMS if term not in used]
-    cause_text = (
+    description = (
         f"After each plan{material.of_shown}: the energy, which is the weighted sum of the terms, and each term before "
         "it is weighted. Energies are comparable only between policies with the same weights."
     )
     if unused:
-        cause_text += f" Always 0, so not drawn: {', '.join(unused)}."
+        description += f" Always 0, so not shown: {', '.join(unused)}."
     pictures = tuple(
         picture(
             partial(plot_energy, plans=plans, term=term, policies=material.shown_policies, days=material.days),
@@ -82,7 +82,7 @@ def energy_section(material: Material) -> PageSection:
         )
         for term in used
     )
-    return PageSection("energy", heading, (Text(cause_text), Gallery(pictures)) if pictures else (Text(cause_text),))
+    return PageSection("energy", heading, (Text(description), Gallery(pictures)) if pictures else (Text(description),))
 
 
 def slowest_section(material: Material) -> PageSection:
@@ -104,14 +104,14 @@ def slowest_section(material: Material) -> PageSection:
             "policy", "repeat", *columns
         ).iter_rows()
     )
-    cause_text = Text(
+    introduction = Text(
         "In milliseconds of wall-clock time. Run anew, the scenario gives other ones; nothing else on this page "
         "differs then but the column wall (s) of the comparison."
     )
     caption = f"The {len(rows)} slowest plans of all runs."
     searched = ("moves", "not placed", "proposals drawn", "scored", "accepted")
     headings = ("policy", "repeat", "occasion", "search ended by", "simulated time", "ms", *searched)
-    return PageSection("slowest", heading, (cause_text, PageTable(caption, headings, rows, left=4)))
+    return PageSection("slowest", heading, (introduction, PageTable(caption, headings, rows, left=4)))
 
 
 def refusals_section(material: Material) -> PageSection:
@@ -130,13 +130,13 @@ def refusals_section(material: Material) -> PageSection:
     rows = tuple(
         (rule, policy, count(tries[rule, policy]), count(nodes[rule, policy])) for rule, policy in sorted(tries)
     )
-    cause_text = "; ".join(f"{policy}: {of_policy.get(policy, 0):,}" for policy in material.policies)
+    totals = "; ".join(f"{policy}: {of_policy.get(policy, 0):,}" for policy in material.policies)
     caption = f"In how many of the refusals each rule ruled out nodes, and how many nodes together{material.of_sums}."
     return PageSection(
         "refusals",
         heading,
         (
-            Text(f"Refusals, each a replica that was looked for a place once and found none: {cause_text}."),
+            Text(f"Refusals, each a replica that was looked for a place once and found none: {totals}."),
             PageTable(caption, ("rule", "policy", "refusals", "nodes ruled out"), rows, left=2),
         ),
     )

@@ -84,14 +84,14 @@ def _interrupted(material: Material) -> str:
     if results.summary["complete"]:
         return ""
     cut = [f"{run.policy}, repeat {run.repeat + 1}" for run in results.runs if not run.complete]
-    cause_text = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
+    parts = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
     if cut:
-        cause_text.append(f"cut short: {'; '.join(cut)}")
+        parts.append(f"cut short: {'; '.join(cut)}")
     missing = results.not_begun
     if missing:
         named = (f"{policy}, {_named(repeats)}" for policy, repeats in missing.items())
-        cause_text.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(named)})")
-    return "; ".join(cause_text)
+        parts.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(named)})")
+    return "; ".join(parts)
 
 
 def _named(repeats: Sequence[int]) -> str:

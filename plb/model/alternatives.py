@@ -13,11 +13,11 @@ from plb.model.role import Role
 from plb.model.unplaced import (
     Crowded,
     Full,
+    Infeasible,
     NotPreferred,
     OutOfService,
     RuledOut,
     Taken,
-    Unsuited,
     WithoutParent,
     diagnosis_in_words,
 )
@@ -80,7 +80,7 @@ class ClosedNode:
             for one in obstacle.shortages:
                 has = f"it needs {amount(one.needed)} and {amount(one.free)} is free"
                 yield f"{amount(one.missing)} more {one.metric} must be free on {self.node} ({has})"
-        elif isinstance(obstacle, Unsuited):
+        elif isinstance(obstacle, Infeasible):
             if obstacle.blocked:
                 yield f"{self.node} must no longer be blocked for the service"
             yield from map(str, self.unmet)

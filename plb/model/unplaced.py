@@ -47,7 +47,7 @@ class Taken:
 
 
 @attrs.frozen
-class Unsuited:
+class Infeasible:
     """Nodes on which the service may not stand.
 
     Parameters
@@ -228,7 +228,7 @@ class Declined:
         return "the policy would rather not place it there"
 
 
-RuledOut = OutOfService | Taken | Unsuited | NotPreferred | Crowded | Full | WithoutParent | Refused | Declined
+RuledOut = OutOfService | Taken | Infeasible | NotPreferred | Crowded | Full | WithoutParent | Refused | Declined
 """What one rule ruled out; as text, the numbers behind it."""
 
 

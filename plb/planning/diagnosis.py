@@ -18,6 +18,7 @@ from plb.model.unplaced import (
     Crowded,
     Full,
     FullDomain,
+    Infeasible,
     NotPreferred,
     OutOfService,
     Refused,
@@ -26,7 +27,6 @@ from plb.model.unplaced import (
     Taken,
     Together,
     Unplaced,
-    Unsuited,
     WithoutParent,
 )
 from plb.planning.audit import Audit
@@ -142,13 +142,13 @@ def _taken(ruled: _Ruled) -> Taken:
     return Taken(len(ruled.nodes), ruled.names())
 
 
-def _unsuited(ruled: _Ruled) -> Unsuited:
+def _infeasible(ruled: _Ruled) -> Infeasible:
     state = ruled.audit.state
     feasibility_class = state.feasibility_classes[
         state.service_feasibility_class[int(ruled.problem.service[ruled.row])]
     ]
     blocked = sum(name in feasibility_class.blocked for name in ruled.names())
-    return Unsuited(len(ruled.nodes), blocked, len(ruled.nodes) - blocked, feasibility_class.expression.text)
+    return Infeasible(len(ruled.nodes), blocked, len(ruled.nodes) - blocked, feasibility_class.expression.text)
 
 
 def _not_preferred(ruled: _Ruled) -> NotPreferred:
@@ -224,7 +224,7 @@ def _refused(ruled: _Ruled) -> Refused:
 _DESCRIBERS: Mapping[Rule, Callable[[_Ruled], RuledOut]] = {
     Rule.NODE: _out_of_service,
     Rule.EXCLUSION: _taken,
-    Rule.PLACEMENT: _unsuited,
+    Rule.PLACEMENT: _infeasible,
     Rule.PREFERRED_LOCATION: _not_preferred,
     Rule.FAULT_DOMAIN: _crowded,
     Rule.UPGRADE_DOMAIN: _crowded,
